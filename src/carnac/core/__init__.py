@@ -1,0 +1,1 @@
+"""The pure core: frozen data and pure functions. No I/O, clock, randomness, threads or logging."""

@@ -1,0 +1,78 @@
+"""Entries and time chunks: where segments are visible.
+
+What commits add and drop is an entry: (segment, time chunk, clip). The overshadow attributes belong to the entry, are
+derived once, at publish, and never change. At every revision the time chunks of a datasource are disjoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import Segment
+from carnac.core.versions import IdRanges, SegmentVersion
+
+ENTRY_BITS = 20
+"""Entry ids are `revision << ENTRY_BITS | ordinal`: unique without a counter of their own."""
+MAX_ADDS_PER_COMMIT = 1 << ENTRY_BITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A segment's place in a time chunk.
+
+    Attributes:
+        entry_id: Unique in the store; says the revision that added it (`added_revision`).
+        span: The smallest interval that holds all rows of the segment, copied from its record.
+        clip: The instants of the segment that are visible here; None means all of its span.
+        partition_id: Unique among the live entries of one (datasource, chunk, version): SG-1.
+        overshadowed_ids: Partition ids in the same chunk and major version that this one replaced: one hop. Empty
+            unless the minor version is > 0.
+        update_group: Partition ids of the entries that became visible together with it in this chunk.
+    """
+
+    entry_id: int
+    segment_id: str
+    chunk: Interval
+    span: Interval
+    clip: IntervalSet | None
+    version: SegmentVersion
+    partition_id: int
+    overshadowed_ids: IdRanges
+    update_group: IdRanges
+
+    @property
+    def visible(self) -> IntervalSet:
+        """The instants of the segment that this entry shows."""
+        return IntervalSet((self.span,)) if self.clip is None else self.clip
+
+    @property
+    def added_revision(self) -> int:
+        """The revision of the commit that added it."""
+        return self.entry_id >> ENTRY_BITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A live time chunk of a datasource: what an append must know of it.
+
+    Attributes:
+        version: Highest version among its live entries: major is equal or lower for all of them.
+        next_partition_id: Greater than every partition id ever used in it under any version.
+        entries: Number of live entries, > 0.
+        revision: Of the last commit that changed it.
+    """
+
+    interval: Interval
+    version: SegmentVersion
+    next_partition_id: int
+    entries: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleSegment:
+    """A segment with one of its entries: what a reader gets."""
+
+    segment: Segment
+    entry: Entry

@@ -1,0 +1,185 @@
+"""The record of a segment: one immutable Parquet file, and what a planner or a reader must know of it.
+
+A segment has a random id and no state in its name. Where it is visible is said by entries (`core/entries.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from carnac.core.intervals import Interval
+
+TIME_COLUMN = "__time"
+
+type Scalar = str | int | float | bool | None
+
+
+class ColumnType(StrEnum):
+    """What a column holds. The value is the word used in specs, records and reports."""
+
+    STRING = "string"
+    LONG = "long"
+    DOUBLE = "double"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    JSON = "json"
+    """Nested data, kept as JSON text."""
+    STRING_ARRAY = "array<string>"
+    """A multi-value dimension or an array of strings."""
+    LONG_ARRAY = "array<long>"
+    DOUBLE_ARRAY = "array<double>"
+    HLL = "hll"
+    """Apache DataSketches HLL bytes; also `theta` and `quantiles` are sketch bytes."""
+    THETA = "theta"
+    QUANTILES = "quantiles"
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether values are the bytes of a mergeable sketch."""
+        return self in {ColumnType.HLL, ColumnType.THETA, ColumnType.QUANTILES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a segment file other than `__time`, with statistics over the file's rows for pruning.
+
+    Attributes:
+        null_count: Rows in which it is null; None if unknown.
+        min_value: A lower bound of the non-null values, comparable as the type is; None if unknown (also for
+            sketches, arrays, JSON, NaN-holding floats, and when all values are null).
+        max_value: An upper bound; None if unknown.
+    """
+
+    name: str
+    type: ColumnType
+    null_count: int | None = None
+    min_value: Scalar = None
+    max_value: Scalar = None
+
+
+class MetricKind(StrEnum):
+    """How a metric of several rows becomes the metric of one. All are mergeable in any order but first and last,
+    which merge by time."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    FIRST = "first"
+    LAST = "last"
+    HLL = "hll"
+    THETA = "theta"
+    QUANTILES = "quantiles"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A rolled-up column.
+
+    Attributes:
+        input: Column of the input rows; None for `count`.
+        type: Type of the stored column (the sketch's type for sketches).
+        params: Sketch sizes: `lg_k` of HLL, `lg_k` of theta, `k` of quantiles. Sorted pairs.
+        is_state: The input column already holds states (sketch bytes, or counts for `count`): merge, do not update.
+    """
+
+    name: str
+    kind: MetricKind
+    input: str | None
+    type: ColumnType
+    params: tuple[tuple[str, int], ...] = ()
+    is_state: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollupSpec:
+    """How the rows of a segment were rolled up; None in its place means that they are raw.
+
+    Attributes:
+        query_granularity: Canonical text of the granularity to which `__time` was truncated.
+        dimensions: Group-by columns in order, without `__time`.
+        is_perfect: No two rows of one commit and chunk share time and dimensions.
+    """
+
+    query_granularity: str
+    dimensions: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    is_perfect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashedPartition:
+    """Rows of one hash bucket: `hash(dimensions) % buckets == bucket`.
+
+    Attributes:
+        dimensions: Columns hashed, in order; empty means all dimensions.
+        function: Name and version of the hash, so that a reader prunes only what it can compute.
+    """
+
+    dimensions: tuple[str, ...]
+    bucket: int
+    buckets: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangePartition:
+    """Rows whose `dimensions` lie, as a tuple, in `[start, end)`; None is unbounded; null sorts first.
+
+    Values are compared as the columns' types are.
+    """
+
+    dimensions: tuple[str, ...]
+    start: tuple[Scalar, ...] | None
+    end: tuple[Scalar, ...] | None
+
+
+type Partition = HashedPartition | RangePartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The record of one segment file.
+
+    Attributes:
+        chunk: The time chunk it was written for. Where its rows are now is said by its entries.
+        path: Place in deep storage, relative to its root, `/`-separated.
+        rows: Rows in the file, > 0.
+        input_rows: Input rows that went into them (equal to `rows` without rollup).
+        min_time_ms: Time of the earliest row.
+        max_time_ms: Time of the latest row, inclusive.
+        columns: All columns except `__time`, in file order.
+        sort_columns: The rows are sorted by these, ascending, nulls first.
+        query_granularity: Canonical text; `none` keeps milliseconds.
+        rollup: None if the rows are raw.
+        partition: None for dynamic partitioning.
+        checksum: `<algorithm>:<hex>` over the file's bytes.
+        row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
+        created_at_ms: When the file was written.
+    """
+
+    segment_id: str
+    datasource: str
+    chunk: Interval
+    path: str
+    size_bytes: int
+    rows: int
+    input_rows: int
+    min_time_ms: int
+    max_time_ms: int
+    columns: tuple[Column, ...]
+    sort_columns: tuple[str, ...] = ()
+    query_granularity: str = "none"
+    rollup: RollupSpec | None = None
+    partition: Partition | None = None
+    checksum: str = ""
+    row_hash: int = 0
+    created_at_ms: int = 0
+    attributes: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def span(self) -> Interval:
+        """The smallest interval that holds all its rows."""
+        return Interval(self.min_time_ms, self.max_time_ms + 1)

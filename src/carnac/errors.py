@@ -1,0 +1,78 @@
+"""The kinds of failure, by what the caller should do about them.
+
+Every error that Carnac raises on purpose is one of these. The message is one clear sentence: lower-case start, what
+failed, which ids, what to do, no final full stop. `exit_code` is what the command line exits with.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CarnacError(Exception):
+    """Base of all errors that Carnac raises on purpose.
+
+    Args:
+        message: One sentence for a person.
+        ids: The things the message is about, for programs (`--json`, HTTP bodies).
+    """
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **ids: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.ids = ids
+
+
+class Conflict(CarnacError):
+    """Somebody else changed what this writer read: read again and retry."""
+
+    kind = "conflict"
+    exit_code = 3
+    retryable = True
+
+
+class Unavailable(CarnacError):
+    """Something the store needs does not answer: retry later."""
+
+    kind = "unavailable"
+    exit_code = 4
+    retryable = True
+
+
+class Invalid(CarnacError):
+    """The request is wrong: fix it."""
+
+    kind = "invalid"
+    exit_code = 2
+
+
+class NotFound(CarnacError):
+    """What was asked for does not exist, or not any more."""
+
+    kind = "not_found"
+    exit_code = 5
+
+
+class Revoked(CarnacError):
+    """The right to do this was taken away: stop."""
+
+    kind = "revoked"
+    exit_code = 6
+
+
+class Corrupt(CarnacError):
+    """Stored data is not what the store recorded: call an operator."""
+
+    kind = "corrupt"
+    exit_code = 7
+
+
+class InvariantError(CarnacError):
+    """A law of the house does not hold: a bug in Carnac."""
+
+    kind = "bug"
+    exit_code = 8
