@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 from carnac.core.entries import Entry
 from carnac.core.intervals import Interval, IntervalSet
@@ -91,7 +92,7 @@ class SegmentsVisible:
     expected: IntervalSet
 
 
-type Requirement = ChunksUnchanged | SegmentsVisible
+Requirement: TypeAlias = ChunksUnchanged | SegmentsVisible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

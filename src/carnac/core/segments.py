@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 from carnac.core.intervals import Interval
 
 TIME_COLUMN = "__time"
 
-type Scalar = str | int | float | bool | None
+Scalar: TypeAlias = str | int | float | bool | None
 
 
 class ColumnType(StrEnum):
@@ -136,7 +137,7 @@ class RangePartition:
     end: tuple[Scalar, ...] | None
 
 
-type Partition = HashedPartition | RangePartition
+Partition: TypeAlias = HashedPartition | RangePartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
