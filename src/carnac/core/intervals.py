@@ -118,7 +118,9 @@ def parse_interval(text: str) -> Interval:
     """
     parts = text.split("/")
     if len(parts) != 2 or not all(part.strip() for part in parts):
-        raise Invalid(f"'{text}' is not an interval; write it like 2013-01-01/2013-02-01", text=text)
+        raise Invalid(
+            f"'{text}' is not an interval; write it like 2013-01-01/2013-02-01", text=text
+        )
     start, end = parse_instant(parts[0]), parse_instant(parts[1])
     if start >= end:
         raise Invalid(f"interval '{text}' must end after it starts; its end is excluded", text=text)

@@ -1,0 +1,169 @@
+"""The data pipeline: jobs over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import Segment
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkLayout:
+    """Into which time chunks a job cuts its rows.
+
+    Attributes:
+        segment_granularity: Canonical text; rows go to its buckets where no chunk is.
+        existing: Live chunks that win over the buckets (empty for a replacement, which takes over).
+        within: A replacement writes only rows inside these instants; rows outside are rejected. None: anywhere.
+    """
+
+    segment_granularity: str
+    existing: tuple[Interval, ...] = ()
+    within: IntervalSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentInput:
+    """A segment to be read, and which of its instants are visible."""
+
+    segment: Segment
+    visible: IntervalSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedRows:
+    """Rows that could not be parsed: how many for each reason, and where they are kept.
+
+    Attributes:
+        by_reason: Count by reason, largest first.
+        path: Folder in deep storage with the rejected rows (Parquet: file, line, byte_offset, raw, reason); None if
+            there are none.
+        examples: A few of them, for the report.
+    """
+
+    count: int = 0
+    by_reason: Mapping[str, int] = field(default_factory=dict)
+    path: str | None = None
+    examples: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReport:
+    """What a data job did.
+
+    Attributes:
+        rows_read: Input rows seen, rejected and filtered ones included.
+        rows_filtered: Taken out by the spec's filter, or outside of the intervals that it names.
+        rows_written: Rows in the segments, after rollup.
+        rows_late: Rows older than the newest row that was in the datasource before the job.
+        seconds_by_phase: Wall seconds, in order of the phases.
+    """
+
+    rows_read: int
+    rows_filtered: int
+    rows_written: int
+    rows_late: int
+    rejected: RejectedRows
+    segments: int
+    size_bytes: int
+    seconds_by_phase: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """Segment files written, not yet published."""
+
+    segments: tuple[Segment, ...]
+    report: JobReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProgress:
+    """A moment of a running job.
+
+    Attributes:
+        phase: What it does now, in a word or two.
+        done: Tasks finished of `total` in this phase.
+        rows: Rows done so far in this phase; None if not known.
+        eta_ms: Expected time to the end of the phase; None if not known.
+    """
+
+    phase: str
+    done: int
+    total: int
+    rows: int | None = None
+    eta_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRewrite:
+    """A segment that a predicate delete touched: what was visible of it, and the segments that take its place.
+
+    Attributes:
+        rows_before: Visible rows before.
+        replacements: Empty if no row is left.
+    """
+
+    source: SegmentInput
+    replacements: tuple[Segment, ...]
+    rows_before: int
+    rows_deleted: int
+
+
+class DataPipeline(Protocol):
+    """Jobs over rows, run on Spark. Starts no JVM before the first job."""
+
+    def run_ingest(
+        self,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        rows: object | None = None,
+        newest_before_ms: int | None = None,
+        on_progress: Callable[[JobProgress], None] | None = None,
+    ) -> JobResult:
+        """Read, parse, transform, roll up, partition, sort and write segment files.
+
+        Args:
+            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory.
+            newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty.
+
+        Raises:
+            Invalid: The spec does not fit the data, or more rows were rejected than `maxParseExceptions` allows.
+                Nothing is left behind but the quarantined rows.
+            NotFound: An input does not exist.
+            Unavailable: Deep storage is full or does not answer.
+        """
+        ...
+
+    def run_delete_where(
+        self,
+        datasource: str,
+        inputs: Sequence[SegmentInput],
+        predicate: str,
+        *,
+        on_progress: Callable[[JobProgress], None] | None = None,
+    ) -> tuple[SegmentRewrite, ...]:
+        """Rewrite the segments that hold rows matching the SQL predicate, and no others.
+
+        Returns:
+            One for each input that held a matching visible row.
+
+        Raises:
+            Invalid: The predicate is not valid SQL over the datasource's columns.
+        """
+        ...
+
+    def read_spark(self, inputs: Sequence[SegmentInput]) -> object:
+        """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary."""
+        ...
+
+    def close(self) -> None:
+        """Stop Spark if it was started here. Idempotent."""
+        ...

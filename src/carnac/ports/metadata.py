@@ -1,0 +1,269 @@
+"""The metadata store: the log and what is derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from carnac.core.commits import Commit, CommitSummary, Publication
+from carnac.core.entries import Chunk, VisibleSegment
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The newest revision; 0 and the store's creation time before the first commit."""
+
+    revision: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Outcome of a publish.
+
+    Attributes:
+        is_replay: The `(writer, batch)` had been published before; `revision` is that first commit's, and nothing was
+            changed. Its commit may have been trimmed since.
+        commit: None on a replay.
+    """
+
+    revision: int
+    at_ms: int
+    is_replay: bool
+    commit: Commit | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for a revision; the revision stays readable while the tag exists."""
+
+    name: str
+    revision: int
+    created_at_ms: int
+
+
+class LeaseKind(StrEnum):
+    """What a lease protects: revisions that are read, or files that are being written."""
+
+    READER = "reader"
+    WRITER = "writer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A promise of the store that ends by itself.
+
+    Attributes:
+        revision: Reader: every revision from this one on stays readable. Writer: the base revision.
+        holder: Who, for people: host, process, command.
+        expires_at_ms: After this instant the lease counts as gone.
+    """
+
+    lease_id: str
+    kind: LeaseKind
+    revision: int
+    holder: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrashedSegment:
+    """A segment that no retained revision names, waiting for its file to be deleted."""
+
+    segment: Segment
+    trashed_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasourceInfo:
+    """A datasource at a revision, in numbers."""
+
+    name: str
+    segments: int
+    chunks: int
+    rows: int
+    size_bytes: int
+    interval: Interval | None
+    revision: int
+
+
+class MetadataStore(Protocol):
+    """The log and what is derived from it. Safe for use by many threads and processes at once.
+
+    Errors, besides those named: Unavailable when the database does not answer; Corrupt when a record is not readable.
+    """
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+        ...
+
+    def settings(self) -> Mapping[str, str]:
+        """Return the store's own settings (for example `deep_storage`)."""
+        ...
+
+    def put_settings(self, settings: Mapping[str, str]) -> None:
+        """Add or overwrite settings."""
+        ...
+
+    def head(self) -> Head:
+        """Return the newest revision."""
+        ...
+
+    def publish(self, publication: Publication) -> Published:
+        """Publish in one transaction, or change nothing.
+
+        Raises:
+            Conflict: A requirement does not hold; names the commit in the way.
+            Invalid: The publication contradicts itself.
+            Revoked: Its lease is gone.
+        """
+        ...
+
+    def find_batch(self, writer: str, batch: str) -> int | None:
+        """Return the revision under which the batch was published; None if it was not."""
+        ...
+
+    def resolve(self, at: int | str | None) -> Head:
+        """Return the retained revision that `at` means.
+
+        Args:
+            at: None: the newest. An int or a string of digits: that revision. A tag's name. Else a time as
+                `parse_instant` takes it: the last revision published at or before it.
+
+        Raises:
+            NotFound: No such revision, tag or commit, or it has been trimmed; says what there is.
+        """
+        ...
+
+    def datasources(self, revision: int | None = None) -> tuple[DatasourceInfo, ...]:
+        """Return the datasources that have visible segments at the revision, by name."""
+        ...
+
+    def chunks(self, datasource: str, *, interval: Interval | None = None) -> tuple[Chunk, ...]:
+        """Return the live chunks that overlap `interval` (None: all), in order of time."""
+        ...
+
+    def visible(
+        self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
+    ) -> Sequence[VisibleSegment]:
+        """Return the entries visible at the revision, with their segments, in order of chunk and partition id.
+
+        Args:
+            revision: Must be retained; None is the newest.
+            intervals: Only entries whose visible instants overlap these; None: all.
+        """
+        ...
+
+    def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
+        """Return the commits after revision `after`, oldest first, whole.
+
+        Raises:
+            NotFound: A commit after `after` has been trimmed, so the changes are no longer whole: start anew.
+        """
+        ...
+
+    def log(
+        self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
+    ) -> tuple[CommitSummary, ...]:
+        """Return the newest commits (before revision `before`), newest first."""
+        ...
+
+    def commit(self, revision: int) -> Commit:
+        """Return one commit, whole.
+
+        Raises:
+            NotFound: No such commit, or trimmed.
+        """
+        ...
+
+    def find_segment(self, segment_id: str) -> Segment | None:
+        """Return a segment's record; None if the store does not know it."""
+        ...
+
+    def lookups(self, revision: int | None = None) -> Mapping[str, Mapping[str, str]]:
+        """Return the lookups at the revision, by name."""
+        ...
+
+    # tags and leases
+
+    def put_tag(self, name: str, revision: int) -> Tag:
+        """Name a retained revision; moves the tag if it exists."""
+        ...
+
+    def remove_tag(self, name: str) -> None:
+        """Remove a tag.
+
+        Raises:
+            NotFound: There is no such tag.
+        """
+        ...
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Return all tags by name."""
+        ...
+
+    def acquire_lease(
+        self, kind: LeaseKind, *, holder: str, ttl_ms: int, revision: int | None = None
+    ) -> Lease:
+        """Return a new lease on `revision` (None: the newest) and later ones."""
+        ...
+
+    def renew_lease(self, lease_id: str, *, ttl_ms: int, revision: int | None = None) -> Lease:
+        """Prolong a lease, and move it to a newer revision if one is given.
+
+        Raises:
+            Revoked: It has expired or was released.
+        """
+        ...
+
+    def release_lease(self, lease_id: str) -> None:
+        """End a lease. Idempotent."""
+        ...
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Return the leases that have not expired."""
+        ...
+
+    # retention and garbage collection
+
+    def trim(self, *, keep: Callable[[Sequence[Head]], set[int]], dry_run: bool) -> TrimReport:
+        """Forget revisions that are not kept, and mark as trash the segments that only they named.
+
+        The newest revision, tagged revisions, and those from the oldest live reader lease on are always kept.
+
+        Args:
+            keep: Given all retained revisions, oldest first, returns those that the retention rules keep.
+        """
+        ...
+
+    def trashed(self) -> tuple[TrashedSegment, ...]:
+        """Return the segments in the trash."""
+        ...
+
+    def forget_segments(self, segment_ids: Iterable[str]) -> None:
+        """Remove the records of trashed segments whose files are deleted."""
+        ...
+
+    def known_paths(self) -> frozenset[str]:
+        """Return the paths of all segments that have a record, trash included."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimReport:
+    """What a trim did, or would do.
+
+    Attributes:
+        trashed: Segments newly in the trash.
+        reasons: For each retained, non-visible segment id: why it stays (for example `tag 'v1' at revision 7`).
+    """
+
+    revisions_kept: int
+    revisions_trimmed: int
+    oldest_revision: int
+    trashed: tuple[Segment, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)

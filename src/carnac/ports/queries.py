@@ -1,0 +1,69 @@
+"""SQL queries over one revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import IntervalSet
+from carnac.core.segments import ColumnType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResult:
+    """Rows of a query, and what they were read from.
+
+    Attributes:
+        table: A `pyarrow.Table`.
+        revision: The one revision that the query read.
+        segments_total: Live segments of the datasources that it names.
+        segments_read: Those left after pruning.
+    """
+
+    table: object
+    revision: int
+    segments_total: int
+    segments_read: int
+
+
+class Catalog(Protocol):
+    """What a query may see: one revision of the store."""
+
+    revision: int
+
+    def datasource_names(self) -> Sequence[str]:
+        """Return the datasources of the revision, by name."""
+        ...
+
+    def visible(self, datasource: str, intervals: IntervalSet | None) -> Sequence[VisibleSegment]:
+        """Return the entries whose visible instants overlap `intervals` (None: all)."""
+        ...
+
+    def columns(self, datasource: str) -> Mapping[str, ColumnType]:
+        """Return the united schema at the revision, without `__time`; empty if there is no such datasource."""
+        ...
+
+    def count_segments(self, datasource: str) -> int:
+        """Return the number of visible entries."""
+        ...
+
+    def lookups(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the lookups of the revision."""
+        ...
+
+
+class QueryEngine(Protocol):
+    """Reads SQL SELECT statements over the segments of a catalog, and can reach nothing else."""
+
+    def run_query(
+        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
+    ) -> QueryResult:
+        """Run one SELECT statement.
+
+        Raises:
+            Invalid: The SQL is not one SELECT statement, does not parse, or names what a query may not reach.
+            NotFound: It names a datasource that is not in the revision.
+        """
+        ...
