@@ -1,8 +1,9 @@
-"""What all blocks of a spec have in common: frozen, closed, camelCase in JSON, snake_case in Python.
+"""What all blocks of a spec have in common: frozen, closed, camelCase in JSON.
 
 Every field carries a `description`; `carnac.specs.reference` makes the reference page of them, and
 a test fails where one is missing. Where the JSON name is not the camelCase of the Python name (it
-is Druid's, then), the field says `alias_of(...)`: the first name is written, all are read.
+is Druid's, then), the field says so with `serialization_alias`; every spelling in its
+`validation_alias` is read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pydantic import (
     ConfigDict,
     PlainSerializer,
     PlainValidator,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
+    model_serializer,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
@@ -29,6 +32,11 @@ TIME_COLUMN = "__time"
 """The primary timestamp of every row, in specs, transforms, segments and SQL."""
 
 
+def _read_names(name: str) -> str | AliasChoices:
+    camel = to_camel(name)
+    return name if camel == name else AliasChoices(camel, name)
+
+
 class SpecModel(BaseModel):
     """Base of every block: immutable, and a field it does not know is an error."""
 
@@ -37,12 +45,17 @@ class SpecModel(BaseModel):
         extra="forbid",
         populate_by_name=True,
         alias_generator=AliasGenerator(
-            validation_alias=lambda name: AliasChoices(to_camel(name), name),
+            validation_alias=_read_names,
             serialization_alias=to_camel,
         ),
-        use_attribute_docstrings=False,
-        val_json_bytes="utf8",
     )
+
+    @model_serializer(mode="wrap")
+    def _keep_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write `type` always: it tells the blocks of one kind apart, also when it is a default."""
+        block: dict[str, Any] = handler(self)
+        kind = getattr(self, "type", None)
+        return block if kind is None or "type" in block else {"type": kind, **block}
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the block as plain JSON values, without the fields that stand at their default."""
@@ -51,8 +64,7 @@ class SpecModel(BaseModel):
 
 def problem(message: str) -> PydanticCustomError:
     """Return the error that a validator raises: `message` says what is wrong and what to do."""
-    escaped = message.replace("{", "(").replace("}", ")")
-    return PydanticCustomError("spec", escaped)  # type: ignore[arg-type]
+    return PydanticCustomError("spec", "{message}", {"message": message})
 
 
 def _to_interval(value: object) -> Interval:

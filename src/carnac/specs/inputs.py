@@ -87,7 +87,7 @@ class JsonFormat(SpecModel):
         default=None,
         validation_alias=AliasChoices("flattenSpec", "flatten"),
         serialization_alias="flattenSpec",
-        description="How nested records become flat rows. Without it, nested values are kept whole.",
+        description="How nested records become flat rows. Without it, nested values stay whole.",
     )
 
 
@@ -234,7 +234,7 @@ class FilesInput(SpecModel):
         default=None,
         validation_alias=AliasChoices("inputFormat", "format"),
         serialization_alias="inputFormat",
-        description="How to read the files. Default: what the file name says (`.jsonl`, `.csv.gz`).",
+        description="How to read the files. Default: as their names say (`.jsonl`, `.csv.gz`).",
     )
 
 
@@ -262,7 +262,7 @@ class FrameInput(SpecModel):
 
     type: Literal["frame"] = Field(default="frame", description="`frame`; may be left out.")
     frame: Literal["dataframe", "arrow", "pandas", "polars"] = Field(
-        description="What is handed over: a Spark `dataframe`, an `arrow` table, `pandas`, `polars`."
+        description="What is handed over: a Spark `dataframe`, `arrow` table, `pandas`, `polars`."
     )
 
 
@@ -306,7 +306,7 @@ def infer_compression(name: str) -> Literal["gzip", "zstd"] | None:
 
 
 def infer_format(name: str) -> InputFormat | None:
-    """Return the format that the file name says, with that format's defaults; None if it says none."""
+    """Return the format that the file name says, with its defaults; None if it says none."""
     lower = name.lower()
     for suffix in COMPRESSION_BY_SUFFIX:
         lower = lower.removesuffix(suffix)

@@ -1,0 +1,1 @@
+"""Specs: what a job should do, as data; pure, without I/O."""
