@@ -92,7 +92,16 @@ class SegmentsVisible:
     expected: IntervalSet
 
 
-Requirement: TypeAlias = ChunksUnchanged | SegmentsVisible
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCovered:
+    """Requirement: no commit after `revision` covers any of these instants of the datasource."""
+
+    datasource: str
+    pieces: IntervalSet
+    revision: int
+
+
+Requirement: TypeAlias = ChunksUnchanged | SegmentsVisible | NotCovered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

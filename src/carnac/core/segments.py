@@ -62,7 +62,8 @@ class Column:
 
 class MetricKind(StrEnum):
     """How a metric of several rows becomes the metric of one. All are mergeable in any order but first and last,
-    which merge by time."""
+    which merge by time.
+    """
 
     COUNT = "count"
     SUM = "sum"

@@ -1,0 +1,285 @@
+"""From what a writer asks for to what the log keeps: `plan_commit`.
+
+It runs inside the publish transaction, over a view of the state that it may change, and decides four things that no
+writer has to know: whether the publication conflicts, into which chunks its segments go today, which version and
+partition id they get, and which entries are carried over. For each datasource:
+
+1. *Drops.* What was expected must be visible still. An entry loses the instants; if some remain it comes back clipped.
+2. *Take-over* (replacements): the added chunks become chunks under a new major version. Chunks in their way are
+   carved: what their entries still show outside of the added chunks stays there; what they show inside, because it
+   was appended after the writer read, comes along under the new version.
+3. *Adds and restores without take-over* join the chunk that holds their rows; where the layout has changed since the
+   segment was written it gets one entry for each chunk that it touches, clipped to it. In a chunk in which the same
+   commit drops entries they take the next minor version and name what they overshadow.
+
+Sources: "A Git Inspired, Minimal Lock Solution" for drops and carrying forward; the segment locking proposal for minor
+versions, overshadowed ids and update groups, which here are derived once, at publish, and belong to the entry.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from carnac.core import invariants
+from carnac.core.commits import (
+    Change,
+    ChunksUnchanged,
+    Commit,
+    CommitKind,
+    DatasourceCommit,
+    Drop,
+    NotCovered,
+    Publication,
+    Requirement,
+    SegmentsVisible,
+)
+from carnac.core.drafts import ChunkDrafts, Draft
+from carnac.core.entries import MAX_ADDS_PER_COMMIT, Chunk, Entry
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.errors import Conflict, Corrupt, Invalid
+
+EMPTY = IntervalSet()
+
+
+class PublishView(Protocol):
+    """What a publish may read of the newest revision; the answers hold until the transaction ends."""
+
+    def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
+        """Return the live chunks that overlap `interval`, in order of time."""
+        ...
+
+    def entries(self, datasource: str, interval: Interval) -> Sequence[Entry]:
+        """Return the live entries of the live chunks that overlap `interval`, in any order."""
+        ...
+
+    def entries_of(self, datasource: str, segment_ids: Sequence[str]) -> Sequence[Entry]:
+        """Return the live entries of these segments, in any order."""
+        ...
+
+    def highest_major_ms(self, datasource: str, interval: Interval) -> int | None:
+        """Return the highest major version on record, live or dropped, of chunks that overlap `interval`."""
+        ...
+
+    def dropped_by(self, datasource: str, segment_id: str, after_revision: int) -> int | None:
+        """Return the last commit after `after_revision` that dropped an entry of the segment."""
+        ...
+
+    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
+        """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""
+        ...
+
+    def covering_after(
+        self, datasource: str, interval: Interval, after_revision: int
+    ) -> int | None:
+        """Return the last commit after `after_revision` whose `covers` overlaps `interval`."""
+        ...
+
+
+def plan_commit(
+    view: PublishView, publication: Publication, *, revision: int, at_ms: int
+) -> Commit:
+    """Return the commit that the publication becomes as `revision`, at `at_ms`.
+
+    Raises:
+        Conflict: One of its inputs is not what it read any more, or a requirement does not hold.
+        Corrupt: A rewrite does not conserve its rows (CN-1).
+        Invalid: The publication contradicts itself.
+    """
+    _validate(publication)
+    for requirement in publication.requirements:
+        _check_requirement(view, requirement, publication.base_revision or 0)
+    changes = tuple(
+        _plan_change(view, change, publication, revision=revision, at_ms=at_ms)
+        for change in sorted(publication.changes, key=lambda change: change.datasource)
+    )
+    return Commit(
+        revision=revision,
+        kind=publication.kind,
+        at_ms=at_ms,
+        changes=changes,
+        writer=publication.writer,
+        batch=publication.batch,
+        base_revision=publication.base_revision,
+        offsets=publication.offsets,
+        lookups=publication.lookups,
+        message=publication.message,
+        proof=publication.proof,
+    )
+
+
+def visible_of(entries: Iterable[Entry]) -> IntervalSet:
+    """Return the instants that the entries of one segment show together."""
+    shown = EMPTY
+    for entry in entries:
+        shown = shown.union(entry.visible)
+    return shown
+
+
+def _plan_change(
+    view: PublishView, change: Change, publication: Publication, *, revision: int, at_ms: int
+) -> DatasourceCommit:
+    draft = Draft(ChunkDrafts(view, change, at_ms), revision)
+    if change.drops:
+        _apply_drops(view, change, draft, publication.base_revision or 0)
+    if change.takes_over:
+        _take_over(view, change, draft)
+    else:
+        _join_chunks(view, change, draft)
+    adds, drops = draft.finish()
+    return DatasourceCommit(
+        datasource=change.datasource,
+        segments=change.adds,
+        adds=adds,
+        drops=drops,
+        covers=change.covers,
+    )
+
+
+def _apply_drops(view: PublishView, change: Change, draft: Draft, base: int) -> None:
+    live: dict[str, list[Entry]] = defaultdict(list)
+    for entry in view.entries_of(change.datasource, [drop.segment_id for drop in change.drops]):
+        live[entry.segment_id].append(entry)
+    for drop in change.drops:
+        _require_visible(view, change.datasource, drop, live[drop.segment_id], base)
+        for entry in live[drop.segment_id]:
+            remaining = EMPTY if drop.within is None else entry.visible.minus(drop.within)
+            if remaining != entry.visible:
+                draft.drop(entry, remaining)
+
+
+def _take_over(view: PublishView, change: Change, draft: Draft) -> None:
+    targets = sorted({segment.chunk for segment in change.adds})
+    for chunk in targets:
+        draft.chunks.take_over(chunk)
+    for segment in change.adds:
+        draft.place(segment, segment.chunk, IntervalSet((segment.span,)))
+    carved: dict[int, Entry] = {}
+    for chunk in targets:
+        for entry in view.entries(change.datasource, chunk):
+            carved[entry.entry_id] = entry
+    for _, entry in sorted(carved.items()):
+        remaining = draft.remaining(entry)
+        draft.drop(entry, EMPTY)
+        for chunk in targets:
+            inside = remaining.intersect(IntervalSet((chunk,)))
+            if inside:
+                draft.place(entry, chunk, inside)
+                remaining = remaining.minus(inside)
+        for piece in IntervalSet((entry.chunk,)).minus(IntervalSet(tuple(targets))):
+            outside = remaining.intersect(IntervalSet((piece,)))
+            if outside:
+                draft.keep(entry, piece, outside)
+
+
+def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
+    for segment in change.adds:
+        for chunk, visible in draft.chunks.place(segment.chunk, IntervalSet((segment.span,))):
+            draft.place(segment, chunk, visible)
+    held: dict[tuple[str, Interval], Entry] = {}
+    if change.restores:
+        restored = [restore.segment.segment_id for restore in change.restores]
+        for entry in view.entries_of(change.datasource, restored):
+            held[entry.segment_id, entry.chunk] = entry
+    for restore in change.restores:
+        segment = restore.segment
+        for chunk, visible in draft.chunks.place(segment.chunk, restore.pieces):
+            partner = held.get((segment.segment_id, chunk))
+            if partner is None:
+                draft.place(segment, chunk, visible)
+            else:
+                draft.drop(partner, draft.remaining(partner).union(visible))
+
+
+def _require_visible(
+    view: PublishView,
+    datasource: str,
+    drop: Drop | SegmentsVisible,
+    live: Sequence[Entry],
+    base: int,
+) -> None:
+    current, expected = visible_of(live), drop.expected
+    if isinstance(drop, Drop) and drop.within is not None:
+        current, expected = current.intersect(drop.within), expected.intersect(drop.within)
+    if current == expected:
+        return
+    culprit = view.dropped_by(datasource, drop.segment_id, base)
+    by = f"commit {culprit}" if culprit is not None else "an earlier commit"
+    raise Conflict(
+        f"{by} changed segment {drop.segment_id} of {datasource} after this writer read it at revision {base}; "
+        f"nothing was published: read again and retry",
+        datasource=datasource,
+        segment_id=drop.segment_id,
+        commit=culprit,
+    )
+
+
+def _check_requirement(view: PublishView, requirement: Requirement, base: int) -> None:
+    datasource = requirement.datasource
+    if isinstance(requirement, SegmentsVisible):
+        live = view.entries_of(datasource, [requirement.segment_id])
+        _require_visible(view, datasource, requirement, live, base)
+    elif isinstance(requirement, ChunksUnchanged):
+        culprit = view.changed_after(datasource, requirement.interval, requirement.revision)
+        if culprit is not None:
+            raise Conflict(
+                f"commit {culprit} changed {datasource} within {requirement.interval} after revision "
+                f"{requirement.revision}; nothing was published: read again and retry",
+                datasource=datasource,
+                commit=culprit,
+            )
+    elif isinstance(requirement, NotCovered):
+        for piece in requirement.pieces:
+            culprit = view.covering_after(datasource, piece, requirement.revision)
+            if culprit is not None:
+                raise Conflict(
+                    f"commit {culprit} replaced or deleted {datasource} within {piece} after revision "
+                    f"{requirement.revision} and stands in the way; revert it first",
+                    datasource=datasource,
+                    commit=culprit,
+                )
+
+
+def _validate(publication: Publication) -> None:
+    names = [change.datasource for change in publication.changes]
+    if len(set(names)) != len(names):
+        raise Invalid("a publication names a datasource twice; put all its changes to it in one")
+    if (publication.writer is None) != (publication.batch is None):
+        raise Invalid("a publication names a writer or a batch but not both; give both or neither")
+    if publication.kind is CommitKind.APPEND and any(
+        change.drops for change in publication.changes
+    ):
+        raise Invalid("an append drops nothing; publish it as a replacement")
+    if publication.kind is CommitKind.REWRITE:
+        if publication.proof is None:
+            raise Invalid("a rewrite needs a conservation proof")
+        if not invariants.conserves(publication.proof):
+            raise Corrupt(
+                f"the rewrite does not hold the rows it read ({publication.proof.rows_in} rows in, "
+                f"{publication.proof.rows_out} out); nothing was published: report this as a bug"
+            )
+    for change in publication.changes:
+        _validate_change(change)
+
+
+def _validate_change(change: Change) -> None:
+    if len(change.adds) + len(change.restores) > MAX_ADDS_PER_COMMIT // 4:
+        raise Invalid(
+            f"one commit adds at most {MAX_ADDS_PER_COMMIT // 4} segments to {change.datasource}; "
+            f"use a larger target size or several commits"
+        )
+    if change.takes_over and change.restores:
+        raise Invalid("a change that takes chunks over cannot restore segments")
+    dropped = [drop.segment_id for drop in change.drops]
+    if len(set(dropped)) != len(dropped):
+        raise Invalid(f"a publication drops a segment of {change.datasource} twice")
+    for segment in change.adds:
+        if segment.datasource != change.datasource or not segment.chunk.contains(segment.span):
+            raise Invalid(
+                f"segment {segment.segment_id} has rows outside of its time chunk {segment.chunk} or belongs to "
+                f"datasource {segment.datasource}, not {change.datasource}",
+                segment_id=segment.segment_id,
+            )
+    if change.takes_over:
+        invariants.check_chunks(change.datasource, {segment.chunk for segment in change.adds})
