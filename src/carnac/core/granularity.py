@@ -25,10 +25,8 @@ Where we depart from Druid, whose buckets overlap or leave gaps there:
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from typing import Literal
 
 from carnac.core.intervals import (
@@ -39,24 +37,22 @@ from carnac.core.intervals import (
     format_ms,
     parse_instant,
 )
+from carnac.core.periods import HOUR_MS, MEAN_MONTH_MS, MINUTE_MS, Period, parse_period
 from carnac.core.zones import (
     DAY_MS,
     UTC_ZONE,
     canonical_zone,
     first_instant,
     fixed_offset_ms,
+    month_start,
     offset_change,
     offset_ms,
     recent_offsets_ms,
+    split_month,
 )
 from carnac.errors import Invalid
 
-SECOND_MS = 1_000
-MINUTE_MS = 60_000
-HOUR_MS = 3_600_000
 WEEK_MS = 7 * DAY_MS
-MEAN_MONTH_MS = 2_629_746_000
-"""A twelfth of 365.2425 days: the mean of the Gregorian calendar."""
 BUCKET_LIMIT = 100_000
 """How many buckets `Granularity.buckets` yields at most, unless told otherwise."""
 
@@ -64,10 +60,8 @@ Mode = Literal["all", "elapsed", "calendar", "clock"]
 Json = str | dict[str, str]
 
 _MONDAY_MS = 4 * DAY_MS
-_PERIOD = re.compile(
-    r"P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
-    r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?"
-)
+"""The first Monday after 1970-01-01, on the wall clock."""
+_ONE_WEEK = Period(weeks=1)
 _PERIODS = {
     "NONE": "PT0.001S",
     "SECOND": "PT1S",
@@ -120,7 +114,7 @@ class Granularity:
         name = _NAME_OF.get(self)
         if name is not None:
             return name
-        value = {"type": "period", "period": _period_text(self)}
+        value = {"type": "period", "period": str(_period_of(self))}
         if self.zone != UTC_ZONE:
             value["timeZone"] = self.zone
         if parse_granularity(value) != self:
@@ -215,9 +209,9 @@ def _parse_text(text: str) -> Granularity:
     if word == "ALL":
         return ALL
     if word in _PERIODS:
-        return _of_period(_PERIODS[word], zone=UTC_ZONE, origin_ms=None)
+        return _of_period(parse_period(_PERIODS[word]), zone=UTC_ZONE, origin_ms=None)
     if word.startswith("P"):
-        return _of_period(word, zone=UTC_ZONE, origin_ms=None)
+        return _of_period(parse_period(word), zone=UTC_ZONE, origin_ms=None)
     if word.startswith("{"):
         try:
             value = json.loads(text)
@@ -262,7 +256,7 @@ def _parse_mapping(value: Mapping[str, object]) -> Granularity:
         )
     if not isinstance(zone, str):
         raise Invalid(f"a time zone is a name such as America/New_York, not {zone!r}")
-    return _of_period(period.strip().upper(), zone=canonical_zone(zone), origin_ms=origin_ms)
+    return _of_period(parse_period(period), zone=canonical_zone(zone), origin_ms=origin_ms)
 
 
 def _parse_origin(value: object) -> int | None:
@@ -287,29 +281,16 @@ def _parse_duration(value: object) -> int:
     return number
 
 
-def _of_period(text: str, *, zone: str, origin_ms: int | None) -> Granularity:
-    match = _PERIOD.fullmatch(text)
-    if match is None:
-        raise Invalid(f"'{text}' is not an ISO 8601 period; write one such as P1D, P3M or PT6H")
-    years, months, weeks, days, hours, minutes, seconds = (int(match[i] or 0) for i in range(1, 8))
-    months += 12 * years
-    days += 7 * weeks
-    clock_ms = hours * HOUR_MS + minutes * MINUTE_MS + seconds * SECOND_MS
-    clock_ms += int((match[8] or "").ljust(3, "0"))
-    length_ms = days * DAY_MS + clock_ms
-    if not 0 < months * MEAN_MONTH_MS + length_ms <= ETERNITY.duration_ms:
-        raise Invalid(f"period '{text}' must be longer than nothing and shorter than 9999 years")
-    fixed = fixed_offset_ms(zone)
-    monday = weeks == 1 and not months and length_ms == WEEK_MS
-    if not months and (not days or fixed is not None):
-        if fixed is None and origin_ms is None and length_ms in (HOUR_MS, MINUTE_MS):
+def _of_period(period: Period, *, zone: str, origin_ms: int | None) -> Granularity:
+    months, length_ms = period.months, period.length_ms
+    default_ms = _MONDAY_MS if period == _ONE_WEEK else 0
+    fixed = fixed_offset_ms(zone) is not None
+    if not months and (fixed or length_ms == period.clock_ms):
+        if not fixed and origin_ms is None and length_ms in (HOUR_MS, MINUTE_MS):
             return Granularity("clock", 0, length_ms, zone, 0)
-        if origin_ms is None:
-            origin_ms = first_instant(zone, _MONDAY_MS if monday else 0)
-        return _elapsed(length_ms, zone=zone, origin_ms=origin_ms)
-    wall_ms = _MONDAY_MS if monday else 0
-    if origin_ms is not None:
-        wall_ms = origin_ms + offset_ms(zone, origin_ms)
+        start_ms = first_instant(zone, default_ms) if origin_ms is None else origin_ms
+        return _elapsed(length_ms, zone=zone, origin_ms=start_ms)
+    wall_ms = default_ms if origin_ms is None else origin_ms + offset_ms(zone, origin_ms)
     return Granularity("calendar", months, length_ms, zone, _reduce(months, length_ms, wall_ms))
 
 
@@ -324,38 +305,21 @@ def _reduce(months: int, length_ms: int, wall_ms: int) -> int:
     """
     if not months:
         return wall_ms % length_ms
-    month, rest_ms = _split_month(wall_ms)
+    month, rest_ms = split_month(wall_ms)
     if length_ms or rest_ms >= 28 * DAY_MS:
         return wall_ms
-    return _month_start(month % months) + rest_ms
-
-
-def _month_start(month: int) -> int:
-    """Return the wall clock at the start of the month; month 0 is January 1970."""
-    years, index = divmod(month, 12)
-    cycles, year = divmod(years + 1970 - 1, 400)
-    ordinal = date(year + 1, index + 1, 1).toordinal() + cycles * 146_097
-    return (ordinal - 719_163) * DAY_MS
-
-
-def _split_month(wall_ms: int) -> tuple[int, int]:
-    """Return the month (0 is January 1970) and the milliseconds since its start."""
-    day = wall_ms // DAY_MS
-    cycles, ordinal = divmod(day + 719_163 - 1, 146_097)
-    moment = date.fromordinal(ordinal + 1)
-    month = (moment.year + cycles * 400 - 1970) * 12 + moment.month - 1
-    return month, (moment.day - 1) * DAY_MS + wall_ms % DAY_MS
+    return month_start(month % months) + rest_ms
 
 
 def _wall_start(granularity: Granularity, index: int) -> int:
     """Return what the wall clock reads when bucket `index` of a calendar granularity starts."""
     if not granularity.months:
         return granularity.anchor_ms + index * granularity.length_ms
-    month, rest_ms = _split_month(granularity.anchor_ms)
+    month, rest_ms = split_month(granularity.anchor_ms)
     month += index * granularity.months
-    start_ms = _month_start(month)
+    start_ms = month_start(month)
     if rest_ms >= 28 * DAY_MS:
-        last_ms = _month_start(month + 1) - DAY_MS + rest_ms % DAY_MS
+        last_ms = month_start(month + 1) - DAY_MS + rest_ms % DAY_MS
         return min(start_ms + rest_ms, last_ms) + index * granularity.length_ms
     return start_ms + rest_ms + index * granularity.length_ms
 
@@ -387,38 +351,19 @@ def _clock_bounds(granularity: Granularity, at_ms: int) -> tuple[int, int]:
     return start_ms, end_ms
 
 
-def _period_text(granularity: Granularity) -> str:
-    months, length_ms = granularity.months, granularity.length_ms
-    dates = ""
-    if months:
-        dates = f"{months}M" if months % 12 else f"{months // 12}Y"
-    in_days = granularity.mode == "calendar" or (
-        fixed_offset_ms(granularity.zone) is not None and length_ms % DAY_MS == 0
+def _period_of(granularity: Granularity) -> Period:
+    """Return the period in normal form: days only where they count, one week only where it starts on Monday."""
+    months, length_ms, zone = granularity.months, granularity.length_ms, granularity.zone
+    fixed = fixed_offset_ms(zone) is not None
+    if granularity.mode != "calendar" and (not fixed or length_ms % DAY_MS):
+        return Period(clock_ms=length_ms)
+    monday_ms = (
+        _MONDAY_MS if granularity.mode == "calendar" else first_instant(zone, _MONDAY_MS) % WEEK_MS
     )
-    if length_ms and in_days and not (months and length_ms < DAY_MS):
-        days, length_ms = divmod(length_ms, DAY_MS)
-        if (
-            granularity.anchor_ms == _week_anchor(granularity)
-            and days == 7
-            and not months
-            and not length_ms
-        ):
-            dates += "1W"
-        else:
-            dates += f"{days}D"
-    hours, rest_ms = divmod(length_ms, HOUR_MS)
-    minutes, rest_ms = divmod(rest_ms, MINUTE_MS)
-    seconds, millis = divmod(rest_ms, SECOND_MS)
-    clock = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
-    if seconds or millis:
-        clock += f"{seconds}.{millis:03d}S" if millis else f"{seconds}S"
-    return f"P{dates}" + (f"T{clock}" if clock else "")
-
-
-def _week_anchor(granularity: Granularity) -> int:
-    if granularity.mode == "calendar":
-        return _MONDAY_MS
-    return first_instant(granularity.zone, _MONDAY_MS) % WEEK_MS
+    if not months and length_ms == WEEK_MS and granularity.anchor_ms == monday_ms:
+        return _ONE_WEEK
+    days, clock_ms = divmod(length_ms, DAY_MS)
+    return Period(months=months, days=days, clock_ms=clock_ms)
 
 
 def _origin_of(granularity: Granularity) -> int:
@@ -468,18 +413,28 @@ def finer_standards(granularity: Granularity) -> tuple[Granularity, ...]:
     They keep the zone and the origin of the given one, as in Druid. WEEK is left out because weeks do not nest in
     months; so it is a chunk only where somebody asked for it.
     """
-    shorter = (
+    shorter = [
         standard
         for standard in STANDARD
         if standard.nominal_ms < granularity.nominal_ms and standard != WEEK
-    )
-    if granularity.mode == "all" or granularity.zone == UTC_ZONE and granularity.anchor_ms == 0:
+    ]
+    if granularity.mode == "all":
         return tuple(shorter)
-    origin_ms = _origin_of(granularity) if granularity.anchor_ms else None
-    return tuple(
-        _of_period(_PERIODS[_NAME_OF[standard]], zone=granularity.zone, origin_ms=origin_ms)
-        for standard in shorter
+    return tuple(_standard_like(standard, granularity) for standard in shorter)
+
+
+def _standard_like(standard: Granularity, granularity: Granularity) -> Granularity:
+    """Return the standard granularity with the zone and the origin of the other one.
+
+    An origin at local midnight says nothing to hours and minutes: those follow the clock of the zone.
+    """
+    by_clock = (
+        standard.nominal_ms < DAY_MS
+        and granularity.mode == "calendar"
+        and not granularity.anchor_ms % DAY_MS
     )
+    origin_ms = None if by_clock or granularity.mode == "clock" else _origin_of(granularity)
+    return _of_period(_period_of(standard), zone=granularity.zone, origin_ms=origin_ms)
 
 
 def is_finer_or_equal(fine: Granularity, coarse: Granularity) -> bool:
@@ -487,7 +442,7 @@ def is_finer_or_equal(fine: Granularity, coarse: Granularity) -> bool:
 
     False also means "cannot tell". Zones are judged by their offsets since 1970; local mean times before are ignored.
     """
-    if fine == coarse or coarse.mode == "all" or fine == NONE:
+    if fine in (coarse, NONE) or coarse.mode == "all":
         return True
     if fine.mode == "all":
         return False
@@ -525,7 +480,7 @@ def _calendar_nests(fine: Granularity, coarse: Granularity) -> bool:
         return False
     if fine.anchor_ms == coarse.anchor_ms:
         return True
-    fine_month, fine_rest = _split_month(fine.anchor_ms)
-    month, rest = _split_month(coarse.anchor_ms)
+    fine_month, fine_rest = split_month(fine.anchor_ms)
+    month, rest = split_month(coarse.anchor_ms)
     simple = not fine.length_ms and rest == fine_rest < 28 * DAY_MS
     return simple and (month - fine_month) % fine.months == 0

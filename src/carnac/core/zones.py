@@ -8,7 +8,7 @@ the IANA data that `zoneinfo` finds; they repeat as the data says beyond its tab
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -24,6 +24,10 @@ PROBE_END_MS = 2_240_611_200_000
 
 _LOWEST_MS = MIN_MS + 2 * DAY_MS
 _HIGHEST_MS = MAX_MS - 2 * DAY_MS
+_UNIX_ORDINAL = 719_163
+"""date(1970, 1, 1).toordinal()"""
+_CYCLE_DAYS = 146_097
+"""After 400 years the calendar repeats."""
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
 _FIXED = re.compile(r"([+-])(\d{2})(?::?(\d{2}))?")
 _FIXED_NAMES = {
@@ -51,16 +55,11 @@ def canonical_zone(text: str) -> str:
     offset_ms = _named_offset_ms(name)
     if offset_ms is not None:
         return _offset_name(offset_ms)
-    try:
-        if _UNUSABLE.fullmatch(name):
-            raise ValueError(name)
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    if _UNUSABLE.fullmatch(name) or not _is_known(name):
         raise Invalid(
-            f"'{text}' is not a time zone; write UTC, an offset such as +05:30,"
-            " or an IANA name such as America/New_York",
+            f"'{text}' is not a time zone; write UTC, an offset such as +05:30, or a name such as America/New_York",
             time_zone=text,
-        ) from None
+        )
     return name
 
 
@@ -129,12 +128,38 @@ def recent_offsets_ms(zone: str) -> frozenset[int]:
     return frozenset(offset_ms(zone, at_ms) for at_ms in range(0, PROBE_END_MS, PROBE_STEP_MS))
 
 
+def month_start(month: int) -> int:
+    """Return the wall clock at the start of the month; month 0 is January 1970."""
+    years, index = divmod(month, 12)
+    cycles, year = divmod(years + 1970 - 1, 400)
+    ordinal = date(year + 1, index + 1, 1).toordinal() + cycles * _CYCLE_DAYS
+    return (ordinal - _UNIX_ORDINAL) * DAY_MS
+
+
+def split_month(wall_ms: int) -> tuple[int, int]:
+    """Return the month (0 is January 1970) and the milliseconds since its start."""
+    day = wall_ms // DAY_MS
+    cycles, ordinal = divmod(day + _UNIX_ORDINAL - 1, _CYCLE_DAYS)
+    moment = date.fromordinal(ordinal + 1)
+    month = (moment.year + cycles * 400 - 1970) * 12 + moment.month - 1
+    return month, (moment.day - 1) * DAY_MS + wall_ms % DAY_MS
+
+
+def _is_known(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
 def _rules(zone: str) -> ZoneInfo:
     return ZoneInfo(zone)
 
 
 def _to_ms(offset: timedelta | None) -> int:
-    assert offset is not None, "zoneinfo gives an offset for every moment"
+    if offset is None:  # what the type allows and zoneinfo never returns
+        return 0
     return offset.days * DAY_MS + offset.seconds * 1000
 
 
@@ -147,12 +172,9 @@ def _named_offset_ms(name: str) -> int | None:
         if hours > 23 or minutes > 59:
             return None
         return (1 if match[1] == "+" else -1) * (hours * 60 + minutes) * 60_000
-    if not name.startswith("Etc/"):
+    if not name.startswith("Etc/") or not _is_known(name):
         return None
-    try:
-        return _to_ms(ZoneInfo(name).utcoffset(_NAIVE_EPOCH))
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
+    return _to_ms(ZoneInfo(name).utcoffset(_NAIVE_EPOCH))
 
 
 def _offset_name(offset: int) -> str:
