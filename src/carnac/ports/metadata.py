@@ -10,7 +10,7 @@ from typing import Protocol
 from carnac.core.commits import Commit, CommitSummary, Publication
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.segments import ColumnType, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,7 @@ class Lease:
     Attributes:
         revision: Reader: every revision from this one on stays readable. Writer: the base revision.
         holder: Who, for people: host, process, command.
+        acquired_at_ms: Files that are younger than the oldest live writer lease are nobody's orphans.
         expires_at_ms: After this instant the lease counts as gone.
     """
 
@@ -67,6 +68,7 @@ class Lease:
     kind: LeaseKind
     revision: int
     holder: str
+    acquired_at_ms: int
     expires_at_ms: int
 
 
@@ -158,6 +160,19 @@ class MetadataStore(Protocol):
         """
         ...
 
+    def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
+        """Return the united schema of the segments visible at the revision, without `__time`.
+
+        A column that differs between segments has the widest of its types (`core.schemas.unite_types`). In order of
+        first appearance. Cheap: through the distinct schemas of the datasource, not through its segments. Empty if
+        nothing is visible.
+        """
+        ...
+
+    def count_visible(self, datasource: str, *, revision: int | None = None) -> int:
+        """Return the number of entries visible at the revision. Cheap for the newest one (from the chunks)."""
+        ...
+
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after revision `after`, oldest first, whole.
 
@@ -209,7 +224,11 @@ class MetadataStore(Protocol):
     def acquire_lease(
         self, kind: LeaseKind, *, holder: str, ttl_ms: int, revision: int | None = None
     ) -> Lease:
-        """Return a new lease on `revision` (None: the newest) and later ones."""
+        """Return a new lease on `revision` (None: the newest) and later ones.
+
+        Raises:
+            NotFound: The revision is not retained.
+        """
         ...
 
     def renew_lease(self, lease_id: str, *, ttl_ms: int, revision: int | None = None) -> Lease:
