@@ -1,1 +1,8 @@
 """Specs: what a job should do, as data; pure, without I/O."""
+
+from __future__ import annotations
+
+from carnac.specs.ingest import IngestSpec
+from carnac.specs.load import load_spec
+
+__all__ = ["IngestSpec", "load_spec"]

@@ -213,7 +213,7 @@ class DimensionsSpec(SpecModel):
     @property
     def discovers(self) -> bool:
         """Whether fields that are not listed become dimensions too."""
-        return not self.dimensions or self.include_all_dimensions
+        return not self.dimensions or self.include_all_dimensions or self.use_schema_discovery
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,0 +1,191 @@
+"""Which of Druid's fields have no effect here, and what to use instead of what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from carnac.specs.problems import Findings, suggest
+
+_SPARK = "Spark decides how the work is divided"
+_MEMORY = "Spark manages memory"
+_FILES = "segments are Parquet files"
+_WAIT = "a commit is visible at once"
+
+IGNORED_IN_TASK: dict[str, str] = {
+    "id": "jobs get their own ids",
+    "groupId": "jobs get their own ids",
+    "resource": "Spark gives out resources",
+    "dataSource": "dataSchema.dataSource says it",
+    "subtaskType": _SPARK,
+}
+
+IGNORED_IN_TUNING: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "maxNumConcurrentSubTasks",
+            "maxNumSubTasks",
+            "maxRetry",
+            "totalNumMergeTasks",
+            "maxNumSegmentsToMerge",
+            "splitHintSpec",
+            "taskStatusCheckPeriodMs",
+            "chatHandlerTimeout",
+            "chatHandlerNumRetries",
+            "numPersistThreads",
+            "maxColumnsToMerge",
+            "maxAllowedLockCount",
+            "forceExtendableShardSpecs",
+            "numBackgroundPersistThreads",
+        ),
+        _SPARK,
+    ),
+    **dict.fromkeys(
+        (
+            "maxRowsInMemory",
+            "maxBytesInMemory",
+            "maxBytesPerSegment",
+            "skipBytesInMemoryOverheadCheck",
+            "maxPendingPersists",
+            "appendableIndexSpec",
+            "basePersistDirectory",
+            "segmentWriteOutMediumFactory",
+        ),
+        _MEMORY,
+    ),
+    **dict.fromkeys(("indexSpec", "indexSpecForIntermediatePersists"), _FILES),
+    **dict.fromkeys(
+        ("pushTimeout", "publishTimeout", "awaitSegmentAvailabilityTimeoutMillis"), _WAIT
+    ),
+    "buildV9Directly": _FILES,
+}
+
+IGNORED_IN_DIMENSION: dict[str, str] = dict.fromkeys(
+    ("createBitmapIndex", "formatSpec", "columnFormatSpec", "hasMultipleValues"), _FILES
+)
+
+IGNORED_IN_METRIC: dict[str, str] = {
+    "shouldFinalize": "queries finalize sketches",
+    "round": "queries round estimates",
+    "maxStreamLength": "sketches grow as they need",
+    "stringEncoding": "sketches hash UTF-8",
+    "errorBoundsStdDev": "queries ask for error bounds",
+}
+
+_FORMAT = "it does not change what JSON lines mean"
+
+IGNORED_IN_JSON: dict[str, str] = dict.fromkeys(
+    ("keepNullColumns", "assumeNewlineDelimited", "useJsonNodeReader", "newlines"), _FORMAT
+)
+
+OTHER_TASKS: dict[str, str] = {
+    "compact": "ask for a compaction instead",
+    "kill": "run garbage collection instead",
+    "index_hadoop": "use index_parallel",
+    "index_kafka": "use streaming ingestion instead",
+    "kafka": "use streaming ingestion instead",
+    "kinesis": "use streaming ingestion instead",
+    "query_controller": "use index_parallel",
+}
+
+_USE_HLL = "use HLLSketchBuild"
+_USE_QUANTILES = "use quantilesDoublesSketch"
+
+METRIC_HINTS: dict[str, str] = {
+    "hyperUnique": _USE_HLL,
+    "cardinality": _USE_HLL,
+    "approxHistogram": _USE_QUANTILES,
+    "approxHistogramFold": _USE_QUANTILES,
+    "fixedBucketsHistogram": _USE_QUANTILES,
+    "tDigestSketch": _USE_QUANTILES,
+    "momentSketch": _USE_QUANTILES,
+    "momentSketchMerge": _USE_QUANTILES,
+    "KllDoublesSketch": _USE_QUANTILES,
+    "KllFloatsSketch": _USE_QUANTILES,
+    "arrayOfDoublesSketch": "use thetaSketch and sums",
+    "variance": "keep the count, the sum and the sum of squares",
+    "varianceFold": "keep the count, the sum and the sum of squares",
+    "filtered": "compute a column with if() in transformSpec and aggregate that",
+    "javascript": "compute a column in transformSpec and aggregate that",
+    "longAny": "use longFirst",
+    "doubleAny": "use doubleFirst",
+    "floatAny": "use floatFirst",
+    "stringAny": "use stringFirst",
+    "bloom": "use thetaSketch",
+    "timeMin": "use longMin of a column computed from __time",
+    "timeMax": "use longMax of a column computed from __time",
+}
+
+EMPTY: Mapping[str, Any] = {}
+
+
+class Block:
+    """One object of a Druid spec, read field by field; what nobody reads is a typo.
+
+    Args:
+        value: The object; anything else is a problem, and reads as empty.
+        path: Where it stands; empty for the task itself.
+        findings: Where problems and fields without effect go.
+    """
+
+    def __init__(self, value: object, path: str, findings: Findings) -> None:
+        self.path = path
+        self.findings = findings
+        self._fields: dict[str, Any] = {}
+        self._known: set[str] = set()
+        if isinstance(value, Mapping):
+            self._fields = {str(key): item for key, item in value.items()}
+        elif value is not None:
+            findings.problem(path, f"must be an object, not {value!r}")
+
+    def at(self, name: str) -> str:
+        """Return where a field of this block stands."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not read yet."""
+        return name in self._fields
+
+    def peek(self, name: str) -> Any:
+        """Return the field without reading it; None if it is not there."""
+        return self._fields.get(name)
+
+    def take(self, name: str) -> Any:
+        """Read a field; None if it is not there."""
+        self._known.add(name)
+        return self._fields.pop(name, None)
+
+    def put(self, name: str, value: object) -> None:
+        """Set a field, as if it had been written."""
+        self._fields[name] = value
+
+    def block(self, name: str) -> Block:
+        """Read a field that is an object; an empty one if it is not there."""
+        return Block(self.take(name), self.at(name), self.findings)
+
+    def ignore(self, reasons: Mapping[str, str]) -> None:
+        """Read the fields that have no effect, and note those that are there."""
+        for name, reason in reasons.items():
+            if self.has(name):
+                self.note(name, reason)
+            self.take(name)
+
+    def note(self, name: str, reason: str) -> None:
+        """Note that a field has no effect."""
+        self.findings.ignore(self.at(name), reason)
+
+    def problem(self, name: str, message: str) -> None:
+        """Note that a field is wrong."""
+        self.findings.problem(self.at(name), message)
+
+    def rest(self) -> dict[str, Any]:
+        """Read all fields that nobody has read, to be judged elsewhere."""
+        rest, self._fields = self._fields, {}
+        return rest
+
+    def finish(self) -> None:
+        """Note what nobody has read: Druid has no such field."""
+        for name in self._fields:
+            near = suggest(name, self._known)
+            self.problem(name, f"unknown field{near or '; remove it'}")
+        self._fields = {}

@@ -1,0 +1,95 @@
+"""Read a spec from JSON, YAML or Python objects; Druid's own batch specs are read as they are.
+
+    load_spec('{"dataSource": "w", "input": "edits/*.json.gz"}')
+    load_spec({"type": "index_parallel", "spec": {...}})
+
+Nothing is read from disk here: give the text of a file, not its name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from carnac.errors import Invalid
+from carnac.specs.druid import convert, is_druid_spec
+from carnac.specs.ingest import IngestSpec
+from carnac.specs.problems import Problem, explain, raise_problems
+
+
+def load_spec(source: str | Mapping[str, Any] | IngestSpec) -> IngestSpec:
+    """Return the spec that a text (JSON or YAML) or a mapping holds.
+
+    Takes the native form (`carnac.specs.ingest`), and Druid's tasks `index_parallel` and `index`
+    with or without their envelope.
+
+    Raises:
+        Invalid: The text is neither JSON nor YAML, or the spec is wrong; one sentence that names
+            every problem with its place.
+    """
+    if isinstance(source, IngestSpec):
+        return source
+    value = parse_text(source) if isinstance(source, str) else source
+    if not isinstance(value, Mapping):
+        raise Invalid(f"a spec is an object with fields, not {_kind_of(value)}")
+    if is_druid_spec(value):
+        return _from_druid(value)
+    spec, problems = _validate(value)
+    raise_problems(problems)
+    assert spec is not None  # noqa: S101 - raise_problems returns only if there is none
+    return spec
+
+
+def parse_text(text: str) -> object:
+    """Return what a JSON or YAML text says, as Python objects.
+
+    Raises:
+        Invalid: It is neither; the message has the line.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise Invalid(
+                f"the spec is not valid JSON: line {error.lineno}, column {error.colno}: "
+                f"{error.msg[0].lower()}{error.msg[1:]}"
+            ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise Invalid(f"the spec is not valid YAML: {where}{error.problem}") from None
+    except yaml.YAMLError:
+        raise Invalid(
+            "the spec is not valid YAML: it holds a character that YAML forbids"
+        ) from None
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "an empty text"
+    if isinstance(value, str):
+        return f"the text '{value[:60]}'; to read a file, give its content"
+    return "a list" if isinstance(value, list) else f"{value!r}"
+
+
+def _validate(value: Mapping[str, Any]) -> tuple[IngestSpec | None, list[Problem]]:
+    try:
+        spec = IngestSpec.model_validate(dict(value))
+    except ValidationError as error:
+        return None, [explain(details, IngestSpec) for details in error.errors()]
+    return spec, []
+
+
+def _from_druid(value: Mapping[str, Any]) -> IngestSpec:
+    native, findings, place = convert(value)
+    spec, problems = _validate(native)
+    found = [*findings.problems, *(Problem(place(p.path), p.message) for p in problems)]
+    raise_problems(found)
+    assert spec is not None  # noqa: S101 - raise_problems returns only if there is none
+    return spec
