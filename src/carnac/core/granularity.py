@@ -37,18 +37,25 @@ from carnac.core.intervals import (
     format_ms,
     parse_instant,
 )
-from carnac.core.periods import HOUR_MS, MEAN_MONTH_MS, MINUTE_MS, Period, parse_period
-from carnac.core.zones import (
+from carnac.core.periods import (
     DAY_MS,
+    HOUR_MS,
+    MEAN_MONTH_MS,
+    MINUTE_MS,
+    Period,
+    add_period,
+    month_start,
+    parse_period,
+    split_month,
+)
+from carnac.core.zones import (
     UTC_ZONE,
     canonical_zone,
     first_instant,
     fixed_offset_ms,
-    month_start,
     offset_change,
     offset_ms,
     recent_offsets_ms,
-    split_month,
 )
 from carnac.errors import Invalid
 
@@ -315,13 +322,8 @@ def _wall_start(granularity: Granularity, index: int) -> int:
     """Return what the wall clock reads when bucket `index` of a calendar granularity starts."""
     if not granularity.months:
         return granularity.anchor_ms + index * granularity.length_ms
-    month, rest_ms = split_month(granularity.anchor_ms)
-    month += index * granularity.months
-    start_ms = month_start(month)
-    if rest_ms >= 28 * DAY_MS:
-        last_ms = month_start(month + 1) - DAY_MS + rest_ms % DAY_MS
-        return min(start_ms + rest_ms, last_ms) + index * granularity.length_ms
-    return start_ms + rest_ms + index * granularity.length_ms
+    period = Period(months=granularity.months, clock_ms=granularity.length_ms)
+    return add_period(granularity.anchor_ms, period, index)
 
 
 def _calendar_bounds(granularity: Granularity, at_ms: int) -> tuple[int, int]:

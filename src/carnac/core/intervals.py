@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from carnac.core.periods import add_period, parse_period
 from carnac.errors import Invalid
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -19,6 +20,8 @@ MIN_MS = -62_135_596_800_000
 """0001-01-01T00:00:00.000Z, the earliest instant that the store keeps."""
 MAX_MS = 253_402_300_800_000
 """10000-01-01T00:00:00.000Z, the end of time: exclusive."""
+
+_END_OF_TIME = re.compile(r"10000(-01(-01(T00(:00(:00(\.0+)?)?)?(Z|\+00:00)?)?)?)?")
 
 
 def format_ms(ms: int) -> str:
@@ -38,7 +41,7 @@ def parse_instant(text: str) -> int:
         Invalid: `text` is not such a date, or lies outside years 1..9999.
     """
     stripped = text.strip()
-    if stripped.startswith("10000-01-01"):
+    if _END_OF_TIME.fullmatch(stripped):
         return MAX_MS
     if re.fullmatch(r"\d{4}", stripped):
         stripped += "-01-01"
@@ -53,7 +56,10 @@ def parse_instant(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    at_ms = (moment - EPOCH) // timedelta(milliseconds=1)
+    if not MIN_MS <= at_ms < MAX_MS:
+        raise Invalid(f"'{text}' lies outside years 1 to 9999 UTC", text=text)
+    return at_ms
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -111,19 +117,30 @@ ETERNITY = Interval(MIN_MS, MAX_MS)
 
 
 def parse_interval(text: str) -> Interval:
-    """Return the interval written `start/end`, ends as `parse_instant` takes them.
+    """Return the interval written `start/end`, `start/period` or `period/end`, as ISO 8601 has it.
+
+    Ends are as `parse_instant` takes them. A period is counted in UTC: `2013-02-01/P1M` is February.
 
     Raises:
-        Invalid: `text` is not of that form, or the end is not after the start.
+        Invalid: `text` is not of that form, the end is not after the start, or an end lies outside years 1..9999.
     """
-    parts = text.split("/")
-    if len(parts) != 2 or not all(part.strip() for part in parts):
+    parts = [part.strip() for part in text.split("/")]
+    periods = [part[:1] in {"P", "p"} for part in parts]
+    if len(parts) != 2 or not all(parts) or all(periods):
         raise Invalid(
-            f"'{text}' is not an interval; write it like 2013-01-01/2013-02-01", text=text
+            f"'{text}' is not an interval; write it like 2013-01-01/2013-02-01 or 2013-01-01/P1M",
+            text=text,
         )
-    start, end = parse_instant(parts[0]), parse_instant(parts[1])
+    if periods[0]:
+        end = parse_instant(parts[1])
+        start = add_period(end, parse_period(parts[0]), -1)
+    else:
+        start = parse_instant(parts[0])
+        end = add_period(start, parse_period(parts[1])) if periods[1] else parse_instant(parts[1])
     if start >= end:
         raise Invalid(f"interval '{text}' must end after it starts; its end is excluded", text=text)
+    if start < MIN_MS or end > MAX_MS:
+        raise Invalid(f"interval '{text}' must lie within years 1 to 9999", text=text)
     return Interval(start, end)
 
 

@@ -1,20 +1,29 @@
-"""ISO 8601 periods (`P1M`, `PT6H`): their text and their parts."""
+"""ISO 8601 periods (`P1M`, `PT6H`): their text, their parts, and counting with them on the calendar.
+
+The calendar is the proleptic Gregorian one, without time zones: `wall_ms` is what a clock on the wall reads, as if it
+were UTC. It has no first and no last year here, so that callers may step over the edge of time and clip afterwards.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 
-from carnac.core.zones import DAY_MS
 from carnac.errors import Invalid
 
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
+DAY_MS = 86_400_000
 MEAN_MONTH_MS = 2_629_746_000
 """A twelfth of 365.2425 days: the mean of the Gregorian calendar."""
 LONGEST_MS = 12 * 9999 * MEAN_MONTH_MS
 
+_UNIX_ORDINAL = 719_163
+"""date(1970, 1, 1).toordinal()"""
+_CYCLE_DAYS = 146_097
+"""After 400 years the calendar repeats."""
 _PERIOD = re.compile(
     r"P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
     r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,3}))?S)?)?",
@@ -75,3 +84,35 @@ def parse_period(text: str) -> Period:
             f"period '{text}' must be longer than nothing and at most 9999 years", period=text
         )
     return period
+
+
+def add_period(wall_ms: int, period: Period, times: int = 1) -> int:
+    """Return the time that is `times` periods later (earlier if negative).
+
+    All months are added at once, then the rest. A day that the month does not have becomes its last day.
+    """
+    if not period.months:
+        return wall_ms + times * period.length_ms
+    month, rest_ms = split_month(wall_ms)
+    start_ms = month_start(month + times * period.months)
+    if rest_ms >= 28 * DAY_MS:
+        last_day_ms = month_start(month + times * period.months + 1) - DAY_MS - start_ms
+        rest_ms = min(rest_ms - rest_ms % DAY_MS, last_day_ms) + rest_ms % DAY_MS
+    return start_ms + rest_ms + times * period.length_ms
+
+
+def month_start(month: int) -> int:
+    """Return the wall clock at the start of the month; month 0 is January 1970."""
+    years, index = divmod(month, 12)
+    cycles, year = divmod(years + 1970 - 1, 400)
+    ordinal = date(year + 1, index + 1, 1).toordinal() + cycles * _CYCLE_DAYS
+    return (ordinal - _UNIX_ORDINAL) * DAY_MS
+
+
+def split_month(wall_ms: int) -> tuple[int, int]:
+    """Return the month (0 is January 1970) and the milliseconds since its start."""
+    day = wall_ms // DAY_MS
+    cycles, ordinal = divmod(day + _UNIX_ORDINAL - 1, _CYCLE_DAYS)
+    moment = date.fromordinal(ordinal + 1)
+    month = (moment.year + cycles * 400 - 1970) * 12 + moment.month - 1
+    return month, (moment.day - 1) * DAY_MS + wall_ms % DAY_MS

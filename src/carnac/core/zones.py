@@ -8,14 +8,14 @@ the IANA data that `zoneinfo` finds; they repeat as the data says beyond its tab
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from carnac.core.intervals import EPOCH, MAX_MS, MIN_MS
+from carnac.core.periods import DAY_MS
 from carnac.errors import Invalid
 
-DAY_MS = 86_400_000
 UTC_ZONE = "UTC"
 PROBE_STEP_MS = 7 * DAY_MS
 """How densely `recent_offsets_ms` looks: shorter than any stretch of summer time."""
@@ -24,10 +24,6 @@ PROBE_END_MS = 2_240_611_200_000
 
 _LOWEST_MS = MIN_MS + 2 * DAY_MS
 _HIGHEST_MS = MAX_MS - 2 * DAY_MS
-_UNIX_ORDINAL = 719_163
-"""date(1970, 1, 1).toordinal()"""
-_CYCLE_DAYS = 146_097
-"""After 400 years the calendar repeats."""
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
 _FIXED = re.compile(r"([+-])(\d{2})(?::?(\d{2}))?")
 _FIXED_NAMES = {
@@ -126,23 +122,6 @@ def recent_offsets_ms(zone: str) -> frozenset[int]:
     if fixed is not None:
         return frozenset((fixed,))
     return frozenset(offset_ms(zone, at_ms) for at_ms in range(0, PROBE_END_MS, PROBE_STEP_MS))
-
-
-def month_start(month: int) -> int:
-    """Return the wall clock at the start of the month; month 0 is January 1970."""
-    years, index = divmod(month, 12)
-    cycles, year = divmod(years + 1970 - 1, 400)
-    ordinal = date(year + 1, index + 1, 1).toordinal() + cycles * _CYCLE_DAYS
-    return (ordinal - _UNIX_ORDINAL) * DAY_MS
-
-
-def split_month(wall_ms: int) -> tuple[int, int]:
-    """Return the month (0 is January 1970) and the milliseconds since its start."""
-    day = wall_ms // DAY_MS
-    cycles, ordinal = divmod(day + _UNIX_ORDINAL - 1, _CYCLE_DAYS)
-    moment = date.fromordinal(ordinal + 1)
-    month = (moment.year + cycles * 400 - 1970) * 12 + moment.month - 1
-    return month, (moment.day - 1) * DAY_MS + wall_ms % DAY_MS
 
 
 def _is_known(name: str) -> bool:
