@@ -1,0 +1,235 @@
+"""Sketches as bytes: build, merge and estimate, with Apache DataSketches underneath.
+
+Three kinds of state, stored as bytes in columns of the types `hll`, `theta` and `quantiles`:
+
+- `hll`: HLL sketch, 8 bits per register, as Spark's `hll_sketch_agg` makes and its `hll_sketch_estimate` reads.
+- `theta`: compact theta sketch, ordered: Spark's `theta_sketch_agg`, Druid's `thetaSketch`.
+- `quantiles`: KLL sketch of doubles: Spark's `kll_sketch_agg_double`. Not Druid's classic quantiles sketch, which
+  Spark cannot read; its bytes are refused by name.
+
+Strings are hashed as UTF-8, integers as 64 bits, floats as doubles, in all three libraries alike; so a sketch that one
+of them built merges with a sketch of the same values that another one built.
+
+All functions skip None among their inputs (distinct counts also skip the empty string, as the libraries do), and give
+an empty sketch when nothing is left: its estimate is 0.
+KLL flips coins when it compacts: equal inputs give equal answers within the error, not equal bytes.
+
+Importing this module loads numpy; import it where a sketch is in hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import datasketches as ds
+import numpy as np
+
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DEFAULT_LG_K = 12
+"""Both HLL and theta: standard error 1.6 % (Spark's, and Druid's, default)."""
+DEFAULT_QUANTILES_K = 200
+"""Rank error 1.65 % at 99 % confidence (the default of DataSketches and Spark)."""
+
+HLL_LG_K_RANGE = (4, 21)
+THETA_LG_K_RANGE = (5, 26)
+QUANTILES_K_RANGE = (8, 65_535)
+
+Item: TypeAlias = str | int | float | None
+State: TypeAlias = bytes | None
+
+_FAMILY_BYTE = 2
+_FAMILIES = {3: "theta", 7: "hll", 8: "classic quantiles", 15: "quantiles"}
+
+
+# ------------------------------------------------------------------------------------------ hll
+
+
+def build_hll(values: Iterable[Item], lg_k: int = DEFAULT_LG_K) -> bytes:
+    """Return the sketch of the distinct values."""
+    sketch = ds.hll_sketch(_within(lg_k, HLL_LG_K_RANGE, "lg_k of an hll sketch"), ds.HLL_8)
+    _update(sketch, values)
+    return bytes(sketch.serialize_compact())
+
+
+def merge_hll(states: Iterable[State], lg_k: int = DEFAULT_LG_K) -> bytes:
+    """Return the sketch of the union; `lg_k` is the largest that the result may have."""
+    union = ds.hll_union(_within(lg_k, HLL_LG_K_RANGE, "lg_k of an hll sketch"))
+    for state in states:
+        if state is not None:
+            union.update(_read("hll", ds.hll_sketch.deserialize, state))
+    return bytes(union.get_result(ds.HLL_8).serialize_compact())
+
+
+def estimate_hll(state: bytes) -> float:
+    """Return the estimated number of distinct values."""
+    return float(_read("hll", ds.hll_sketch.deserialize, state).get_estimate())
+
+
+# ---------------------------------------------------------------------------------------- theta
+
+
+def build_theta(values: Iterable[Item], lg_k: int = DEFAULT_LG_K) -> bytes:
+    """Return the sketch of the distinct values."""
+    sketch = ds.update_theta_sketch(_within(lg_k, THETA_LG_K_RANGE, "lg_k of a theta sketch"))
+    _update(sketch, values)
+    return bytes(sketch.compact().serialize())
+
+
+def merge_theta(states: Iterable[State], lg_k: int = DEFAULT_LG_K) -> bytes:
+    """Return the sketch of the union; `lg_k` is the largest that the result may have."""
+    union = ds.theta_union(_within(lg_k, THETA_LG_K_RANGE, "lg_k of a theta sketch"))
+    for state in states:
+        if state is not None:
+            union.update(_read("theta", ds.compact_theta_sketch.deserialize, state))
+    return bytes(union.get_result().serialize())
+
+
+def intersect_theta(states: Iterable[State]) -> bytes:
+    """Return the sketch of the values that are in all of them; of none, an empty sketch."""
+    intersection = ds.theta_intersection()
+    is_empty = True
+    for state in states:
+        if state is not None:
+            intersection.update(_read("theta", ds.compact_theta_sketch.deserialize, state))
+            is_empty = False
+    return build_theta(()) if is_empty else bytes(intersection.get_result().serialize())
+
+
+def subtract_theta(state: bytes, others: Iterable[State]) -> bytes:
+    """Return the sketch of the values of `state` that are in none of the others."""
+    rest = _read("theta", ds.compact_theta_sketch.deserialize, state)
+    for other in others:
+        if other is not None:
+            taken = _read("theta", ds.compact_theta_sketch.deserialize, other)
+            rest = ds.theta_a_not_b().compute(rest, taken)
+    return bytes(rest.serialize())
+
+
+def estimate_theta(state: bytes) -> float:
+    """Return the estimated number of distinct values."""
+    return float(_read("theta", ds.compact_theta_sketch.deserialize, state).get_estimate())
+
+
+# ------------------------------------------------------------------------------------ quantiles
+
+
+def build_quantiles(
+    values: Iterable[float | None] | NDArray[np.float64], k: int = DEFAULT_QUANTILES_K
+) -> bytes:
+    """Return the sketch of the values; NaN is skipped."""
+    sketch = ds.kll_doubles_sketch(_within(k, QUANTILES_K_RANGE, "k of a quantiles sketch"))
+    if not isinstance(values, np.ndarray):
+        values = np.array([value for value in values if value is not None], dtype=np.float64)
+    if len(values):
+        sketch.update(values.astype(np.float64, copy=False))
+    return bytes(sketch.serialize())
+
+
+def merge_quantiles(states: Iterable[State], k: int = DEFAULT_QUANTILES_K) -> bytes:
+    """Return the sketch of all values of all of them."""
+    merged = ds.kll_doubles_sketch(_within(k, QUANTILES_K_RANGE, "k of a quantiles sketch"))
+    for state in states:
+        if state is not None:
+            merged.merge(_read("quantiles", ds.kll_doubles_sketch.deserialize, state))
+    return bytes(merged.serialize())
+
+
+def count_quantiles(state: bytes) -> int:
+    """Return how many values the sketch has seen."""
+    return int(_read("quantiles", ds.kll_doubles_sketch.deserialize, state).n)
+
+
+def quantile(state: bytes, fraction: float) -> float | None:
+    """Return the value below or at which `fraction` of the values lie; None if the sketch is empty.
+
+    Raises:
+        Invalid: `fraction` is not within 0..1.
+    """
+    if math.isnan(fraction) or not 0 <= fraction <= 1:
+        raise Invalid(f"a quantile's fraction must lie within 0 and 1, not {fraction}")
+    sketch = _read("quantiles", ds.kll_doubles_sketch.deserialize, state)
+    return None if sketch.is_empty() else float(sketch.get_quantile(fraction, inclusive=True))
+
+
+def rank(state: bytes, value: float) -> float | None:
+    """Return the fraction of the values that are at or below `value`; None if the sketch is empty."""
+    sketch = _read("quantiles", ds.kll_doubles_sketch.deserialize, state)
+    return None if sketch.is_empty() else float(sketch.get_rank(value, inclusive=True))
+
+
+# ---------------------------------------------------------------------------------- by the kind
+
+
+def build(kind: str, values: Iterable[Item], params: Mapping[str, int]) -> bytes:
+    """Return the sketch of the values; `kind` is `hll`, `theta` or `quantiles`, `params` a metric's."""
+    if kind == "quantiles":
+        return build_quantiles(_as_floats(values), params.get("k", DEFAULT_QUANTILES_K))
+    builder: Callable[..., bytes] = {"hll": build_hll, "theta": build_theta}[kind]
+    return builder(values, params.get("lg_k", DEFAULT_LG_K))
+
+
+def merge(kind: str, states: Iterable[State], params: Mapping[str, int]) -> bytes:
+    """Return the union of the sketches, which are all of that kind."""
+    if kind == "quantiles":
+        return merge_quantiles(states, params.get("k", DEFAULT_QUANTILES_K))
+    merger: Callable[..., bytes] = {"hll": merge_hll, "theta": merge_theta}[kind]
+    return merger(states, params.get("lg_k", DEFAULT_LG_K))
+
+
+def empty(kind: str, params: Mapping[str, int]) -> bytes:
+    """Return the sketch of no values."""
+    return build(kind, (), params)
+
+
+def find_problem(kind: str, state: bytes) -> str | None:
+    """Return what is wrong with bytes that should be a sketch of that kind; None if they are one."""
+    readers = {
+        "hll": ds.hll_sketch.deserialize,
+        "theta": ds.compact_theta_sketch.deserialize,
+        "quantiles": ds.kll_doubles_sketch.deserialize,
+    }
+    try:
+        _read(kind, readers[kind], state)
+    except Invalid as error:
+        return error.message
+    return None
+
+
+def _update(sketch: Any, values: Iterable[Item]) -> None:
+    update = sketch.update
+    for value in values:
+        if value is None:
+            continue
+        update(int(value) if isinstance(value, bool) else value)
+
+
+def _as_floats(values: Iterable[Item]) -> Iterable[float | None]:
+    return [None if value is None else float(value) for value in values]
+
+
+def _read(kind: str, deserialize: Callable[[bytes], Any], state: bytes) -> Any:
+    family = _FAMILIES.get(state[_FAMILY_BYTE]) if len(state) > _FAMILY_BYTE else None
+    if family != kind:
+        found = f"they are a {family} sketch" if family else "they are no sketch"
+        raise Invalid(
+            f"these {len(state)} bytes cannot be read as a sketch of type {kind}: {found}"
+        )
+    try:
+        return deserialize(state)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise Invalid(
+            f"these {len(state)} bytes cannot be read as a sketch of type {kind}: {error}"
+        ) from None
+
+
+def _within(value: int, allowed: tuple[int, int], what: str) -> int:
+    low, high = allowed
+    if not low <= value <= high:
+        raise Invalid(f"{what} must lie within {low} and {high}, not {value}")
+    return value

@@ -1,0 +1,71 @@
+"""Sketches: errors stay within what the documentation promises, and foreign bytes are refused by name."""
+
+from __future__ import annotations
+
+import datasketches
+import pytest
+
+from carnac import sketches
+from carnac.errors import Invalid
+
+
+@pytest.mark.parametrize("lg_k", [8, 12, 14])
+def test_distinct_counts_stay_within_four_standard_errors(lg_k: int) -> None:
+    states = [range(start, start + 40_000) for start in range(0, 200_000, 20_000)]
+    error = 4 * 1.04 / 2 ** (lg_k / 2)
+    hll = sketches.merge_hll([sketches.build_hll(part, lg_k) for part in states], lg_k)
+    theta = sketches.merge_theta([sketches.build_theta(part, lg_k) for part in states], lg_k)
+    assert sketches.estimate_hll(hll) == pytest.approx(220_000, rel=error)
+    assert sketches.estimate_theta(theta) == pytest.approx(220_000, rel=error)
+
+
+def test_quantiles_stay_within_the_rank_error() -> None:
+    merged = sketches.merge_quantiles(
+        [sketches.build_quantiles(range(start, 100_000, 10)) for start in range(10)]
+    )
+    for fraction in (0.0, 0.01, 0.25, 0.5, 0.95, 1.0):
+        found = sketches.quantile(merged, fraction)
+        assert found is not None
+        assert abs(found / 100_000 - fraction) < 0.03
+        found_rank = sketches.rank(merged, fraction * 100_000)
+        assert found_rank == pytest.approx(fraction, abs=0.03)
+
+
+def test_nothing_makes_an_empty_sketch() -> None:
+    assert sketches.estimate_hll(sketches.merge_hll([None])) == 0
+    assert sketches.estimate_theta(sketches.merge_theta([])) == 0
+    assert sketches.estimate_theta(sketches.intersect_theta([None])) == 0
+    assert sketches.quantile(sketches.merge_quantiles([]), 0.5) is None
+    assert sketches.rank(sketches.build_quantiles([None]), 0.5) is None
+    for kind in ("hll", "theta", "quantiles"):
+        assert sketches.find_problem(kind, sketches.empty(kind, {})) is None
+
+
+def test_bytes_of_another_family_are_named() -> None:
+    classic = datasketches.quantiles_doubles_sketch()
+    classic.update(1.0)
+    assert "classic quantiles" in str(sketches.find_problem("quantiles", classic.serialize()))
+    assert "they are a theta sketch" in str(sketches.find_problem("hll", sketches.build_theta([1])))
+    assert "no sketch" in str(sketches.find_problem("theta", b""))
+    with pytest.raises(Invalid, match="cannot be read"):
+        sketches.estimate_hll(sketches.build_hll(range(1000))[:40])
+
+
+def test_sizes_and_fractions_out_of_bounds_are_refused() -> None:
+    with pytest.raises(Invalid, match="within 4 and 21"):
+        sketches.build_hll([], 22)
+    with pytest.raises(Invalid, match="within 5 and 26"):
+        sketches.merge_theta([], 4)
+    with pytest.raises(Invalid, match="within 8 and 65535"):
+        sketches.build_quantiles([], 7)
+    with pytest.raises(Invalid, match="within 0 and 1"):
+        sketches.quantile(sketches.build_quantiles([1.0]), 1.5)
+
+
+def test_the_kind_and_its_parameters_choose_the_functions() -> None:
+    for kind, params in (("hll", {"lg_k": 8}), ("theta", {"lg_k": 8}), ("quantiles", {"k": 20})):
+        small = sketches.build(kind, range(10_000), params)
+        merged = sketches.merge(kind, [small, None, small], params)
+        assert sketches.find_problem(kind, merged) is None
+        assert len(small) < len(sketches.build(kind, range(10_000), {}))
+    assert sketches.count_quantiles(merged) == 20_000
