@@ -147,6 +147,12 @@ def test_hours_in_a_zone_with_a_half_hour_shift_are_cut() -> None:
     ]
 
 
+def test_the_hour_ends_where_local_mean_time_gives_way() -> None:
+    hour = in_zone("PT1H", "America/New_York")
+    assert bucket(hour, "1883-11-18T16:58") == "1883-11-18T16:56:02.000Z/1883-11-18T17:00"
+    assert bucket(hour, "1883-11-18T17:00") == "1883-11-18T17:00/1883-11-18T18:00"
+
+
 def test_an_hour_shown_twice_is_two_buckets_and_a_skipped_one_none() -> None:
     hour = in_zone("PT1H", "America/New_York")
     for day in ("2012-11-04T04:00/2012-11-05T05:00", "2012-03-11T05:00/2012-03-12T04:00"):
@@ -253,6 +259,9 @@ def test_origins_and_compound_periods(granularity: Granularity, at: str, expecte
             "DAY",
         ),
         ({"type": "period", "period": "P1D", "timeZone": None, "origin": 0}, "DAY"),
+        ({"type": "period", "period": "P1M", "origin": "2012-02-01"}, "MONTH"),
+        ({"type": "period", "period": "P3M", "origin": "2012-04-01"}, "QUARTER"),
+        ({"type": "period", "period": "P1W", "origin": "2012-01-02"}, "WEEK"),
         ('{"type": "period", "period": "P1M"}', "MONTH"),
         (
             {"type": "period", "period": "P1D", "timeZone": "Etc/GMT+5"},
