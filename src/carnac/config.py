@@ -1,0 +1,130 @@
+"""Settings: data only, validated once, read from `carnac.toml` and `CARNAC_*`.
+
+An environment variable wins over the file, a caller's own value over both. The file is the one named by
+`CARNAC_CONFIG`, else `carnac.toml` in the working directory, if there is one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from carnac.errors import Invalid
+
+DAY_MS = 86_400_000
+PREFIX = "CARNAC_"
+
+
+class Settings(BaseModel):
+    """Everything that can be set. Each field is `CARNAC_<NAME>` in the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: str = Field(
+        default="carnac-store",
+        description="The store: a directory, or the URL of its metadata (`postgresql://…`, `sqlite:///…`).",
+    )
+    deep_storage: str | None = Field(
+        default=None,
+        description="Where segment files go when a store is made: a directory or URL (`s3://…`). Default: in the "
+        "store's directory. Remembered by the store.",
+    )
+    spark_master: str = Field(default="local[*]", description="Spark master for data jobs.")
+    spark_remote: str | None = Field(
+        default=None, description="Spark Connect URL (`sc://host:port`); wins over the master."
+    )
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict,
+        description="More Spark settings, by name (a table in the file, JSON in the environment).",
+    )
+    query_threads: int | None = Field(
+        default=None, ge=1, description="Threads of the embedded query engine. Default: all cores."
+    )
+    query_memory_limit_bytes: int | None = Field(
+        default=None,
+        ge=1 << 26,
+        description="Memory limit of the embedded query engine. Default: 80 % of the machine.",
+    )
+    lease_ttl_ms: int = Field(
+        default=60_000,
+        ge=1_000,
+        description="How long a lease outlives a reader or writer that died without releasing it.",
+    )
+    retention_age_ms: int = Field(
+        default=7 * DAY_MS, ge=0, description="Revisions younger than this are kept."
+    )
+    retention_count: int = Field(
+        default=100, ge=1, description="At least so many of the newest revisions are kept."
+    )
+    retention_daily: int = Field(
+        default=30, ge=0, description="The last revision of each of so many days (UTC) is kept."
+    )
+    trash_period_ms: int = Field(
+        default=DAY_MS,
+        ge=0,
+        description="How long a file that nothing names stays in the trash before it is deleted.",
+    )
+    safety_period_ms: int = Field(
+        default=DAY_MS,
+        ge=0,
+        description="Files that no record names are garbage only when they are older than this.",
+    )
+
+
+def load_settings(
+    env: Mapping[str, str], *, directory: Path, overrides: Mapping[str, object] | None = None
+) -> Settings:
+    """Return the settings from file, environment and `overrides`, the later the stronger.
+
+    Raises:
+        Invalid: A setting is unknown or has a wrong value, or the file named does not exist or is not TOML.
+    """
+    values = {**_read_file(env, directory), **_read_env(env), **(overrides or {})}
+    try:
+        return Settings.model_validate(
+            {key: value for key, value in values.items() if value is not None}
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(Settings.model_fields))
+            raise Invalid(
+                f"there is no setting '{name}'; there are {known}", setting=name
+            ) from None
+        message = first["msg"][0].lower() + first["msg"][1:]
+        raise Invalid(f"setting '{name}' is wrong: {message}", setting=name) from None
+
+
+def _read_file(env: Mapping[str, str], directory: Path) -> dict[str, object]:
+    named = env.get(PREFIX + "CONFIG")
+    path = Path(named) if named else directory / "carnac.toml"
+    if not named and not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Invalid(f"settings file {path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"settings file {path} is not TOML: {error}") from None
+
+
+def _read_env(env: Mapping[str, str]) -> dict[str, object]:
+    import json
+
+    values: dict[str, object] = {}
+    for name in Settings.model_fields:
+        text = env.get(PREFIX + name.upper())
+        if text is None or text == "":
+            continue
+        if name == "spark_conf":
+            try:
+                values[name] = json.loads(text)
+            except json.JSONDecodeError:
+                raise Invalid(f"{PREFIX}SPARK_CONF must be a JSON object of texts") from None
+        else:
+            values[name] = text
+    return values

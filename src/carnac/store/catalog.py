@@ -1,0 +1,38 @@
+"""What a query may see: one revision, read from the metadata store as far as it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import IntervalSet
+from carnac.core.segments import ColumnType
+from carnac.ports import MetadataStore
+
+
+class RevisionCatalog:
+    """The `Catalog` port over a metadata store, at one revision."""
+
+    def __init__(self, metadata: MetadataStore, revision: int) -> None:
+        self.revision = revision
+        self._metadata = metadata
+
+    def datasource_names(self) -> Sequence[str]:
+        """Return the datasources of the revision, by name."""
+        return [info.name for info in self._metadata.datasources(self.revision)]
+
+    def visible(self, datasource: str, intervals: IntervalSet | None) -> Sequence[VisibleSegment]:
+        """Return the entries whose visible instants overlap `intervals` (None: all)."""
+        return self._metadata.visible(datasource, revision=self.revision, intervals=intervals)
+
+    def columns(self, datasource: str) -> Mapping[str, ColumnType]:
+        """Return the united schema at the revision, without `__time`."""
+        return self._metadata.columns(datasource, revision=self.revision)
+
+    def count_segments(self, datasource: str) -> int:
+        """Return the number of visible entries."""
+        return self._metadata.count_visible(datasource, revision=self.revision)
+
+    def lookups(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the lookups of the revision."""
+        return self._metadata.lookups(self.revision)

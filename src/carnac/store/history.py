@@ -1,0 +1,157 @@
+"""Looking at the log, and undoing: show, diff, tags, reverts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from carnac.core.commits import Commit, CommitKind, LookupChange, Publication
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.reverting import plan_revert, restored_segments
+from carnac.core.segments import Segment
+from carnac.errors import Conflict, Corrupt, NotFound
+from carnac.ports import Head, MetadataStore, Published
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasourceDiff:
+    """How a datasource differs between two revisions.
+
+    Attributes:
+        added: Segments of which more is visible at the second revision, by id.
+        removed: Segments of which less is visible at the second revision, by id.
+        rows_added: Rows of the segments that are only visible at the second.
+        rows_removed: Rows of the segments that are only visible at the first.
+        intervals: The smallest interval that holds all of the differences; None if there are none.
+    """
+
+    datasource: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    rows_added: int
+    rows_removed: int
+    interval: Interval | None
+
+
+class History:
+    """The log of a store, for people."""
+
+    def __init__(self, metadata: MetadataStore, segment_granularity: Callable[[str], str]) -> None:
+        self._metadata = metadata
+        self._segment_granularity = segment_granularity
+
+    def revert(self, at: int | str) -> Published:
+        """Undo one commit and keep all later appends.
+
+        Raises:
+            Conflict: A later commit stands in the way; names it.
+            Invalid: The commit changed no row.
+            NotFound: There is no such commit.
+        """
+        commit = self._metadata.commit(self._metadata.resolve(at).revision)
+        publication = plan_revert(
+            commit,
+            self._segments(restored_segments(commit)),
+            self._lookups_before(commit),
+            segment_granularity={
+                change.datasource: self._segment_granularity(change.datasource)
+                for change in commit.changes
+            },
+        )
+        self._check_lookups(commit)
+        return self._metadata.publish(publication)
+
+    def diff(
+        self, first: int | str, second: int | str | None
+    ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
+        """Compare two revisions, datasource by datasource; those that do not differ are left out."""
+        before, after = self._metadata.resolve(first), self._metadata.resolve(second)
+        names = {
+            info.name
+            for head in (before, after)
+            for info in self._metadata.datasources(head.revision)
+        }
+        diffs = []
+        for name in sorted(names):
+            found = _diff(
+                name,
+                self._metadata.visible(name, revision=before.revision),
+                self._metadata.visible(name, revision=after.revision),
+            )
+            if found is not None:
+                diffs.append(found)
+        return before, after, tuple(diffs)
+
+    def set_lookup(self, change: LookupChange, *, message: str = "") -> Published:
+        """Publish a lookup, or its removal."""
+        if change.mapping is None and change.name not in self._metadata.lookups():
+            raise NotFound(f"there is no lookup '{change.name}'", lookup=change.name)
+        return self._metadata.publish(
+            Publication(kind=CommitKind.LOOKUP, lookups=(change,), message=message)
+        )
+
+    def _segments(self, segment_ids: frozenset[str]) -> dict[str, Segment]:
+        found = {}
+        for segment_id in segment_ids:
+            segment = self._metadata.find_segment(segment_id)
+            if segment is None:
+                raise Corrupt(
+                    f"segment {segment_id} is named by the log but has no record; run `carnac verify`",
+                    segment_id=segment_id,
+                )
+            found[segment_id] = segment
+        return found
+
+    def _lookups_before(self, commit: Commit) -> dict[str, dict[str, str]]:
+        if not commit.lookups:
+            return {}
+        before = self._metadata.lookups(commit.revision - 1) if commit.revision > 1 else {}
+        return {name: dict(mapping) for name, mapping in before.items()}
+
+    def _check_lookups(self, commit: Commit) -> None:
+        now = self._metadata.lookups() if commit.lookups else {}
+        for change in commit.lookups:
+            if now.get(change.name) != change.mapping:
+                raise Conflict(
+                    f"lookup '{change.name}' was changed again after commit {commit.revision}; set it instead",
+                    lookup=change.name,
+                )
+
+
+def _diff(
+    name: str, before: Sequence[VisibleSegment], after: Sequence[VisibleSegment]
+) -> DatasourceDiff | None:
+    shown_before, shown_after = _shown(before), _shown(after)
+    added = {
+        key: pieces.minus(shown_before.get(key, IntervalSet()))
+        for key, pieces in shown_after.items()
+    }
+    removed = {
+        key: pieces.minus(shown_after.get(key, IntervalSet()))
+        for key, pieces in shown_before.items()
+    }
+    added = {key: pieces for key, pieces in added.items() if pieces}
+    removed = {key: pieces for key, pieces in removed.items() if pieces}
+    if not added and not removed:
+        return None
+    rows = {item.segment.segment_id: item.segment.rows for item in (*before, *after)}
+    union = IntervalSet()
+    for pieces in (*added.values(), *removed.values()):
+        union = union.union(pieces)
+    return DatasourceDiff(
+        datasource=name,
+        added=tuple(sorted(added)),
+        removed=tuple(sorted(removed)),
+        rows_added=sum(rows[key] for key in added if key not in shown_before),
+        rows_removed=sum(rows[key] for key in removed if key not in shown_after),
+        interval=union.span(),
+    )
+
+
+def _shown(visible: Sequence[VisibleSegment]) -> dict[str, IntervalSet]:
+    shown: dict[str, IntervalSet] = {}
+    for item in visible:
+        key = item.segment.segment_id
+        shown[key] = shown.get(key, IntervalSet()).union(item.entry.visible)
+    return shown

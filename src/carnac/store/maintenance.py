@@ -1,0 +1,218 @@
+"""Keeping a store clean and honest: garbage collection and verification."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from carnac.core.intervals import format_ms
+from carnac.core.retention import RetentionRules, plan_retention
+from carnac.core.segments import Segment
+from carnac.errors import CarnacError
+from carnac.ports import Clock, DeepStorage, Head, LeaseKind, MetadataStore, StoredFile
+
+SEGMENTS_PREFIX = "segments"
+STAGING_PREFIX = "staging"
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcAction:
+    """What garbage collection does, or would do, with one file, and why.
+
+    Attributes:
+        action: `trash`, `delete` or `keep`.
+    """
+
+    path: str
+    size_bytes: int
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcReport:
+    """Outcome of a garbage collection; with `is_dry_run` what it would have been."""
+
+    is_dry_run: bool
+    revisions_kept: int
+    revisions_trimmed: int
+    actions: tuple[GcAction, ...]
+
+    @property
+    def deleted_bytes(self) -> int:
+        """Bytes freed."""
+        return sum(action.size_bytes for action in self.actions if action.action == "delete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that verification found wrong.
+
+    Attributes:
+        kind: `missing`, `size`, `checksum`, `rows`, `unreadable`, `orphan`.
+    """
+
+    kind: str
+    path: str
+    detail: str
+
+
+class Maintenance:
+    """Garbage collection and verification of a store."""
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        deep_storage: DeepStorage,
+        clock: Clock,
+        *,
+        rules: RetentionRules,
+        trash_period_ms: int,
+        safety_period_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._deep_storage = deep_storage
+        self._clock = clock
+        self._rules = rules
+        self._trash_period_ms = trash_period_ms
+        self._safety_period_ms = safety_period_ms
+
+    def collect_garbage(self, *, dry_run: bool) -> GcReport:
+        """Trim history by the retention rules, and delete files that nothing names.
+
+        A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
+        deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
+        than every live writer's lease.
+        """
+        now_ms = self._clock.now_ms()
+        report = self._metadata.trim(keep=lambda heads: self._keep(heads, now_ms), dry_run=dry_run)
+        actions = [
+            GcAction(path=path, size_bytes=0, action="keep", reason=reason)
+            for path, reason in sorted(report.reasons.items())
+        ]
+        actions += [
+            _action(segment, "trash", "no retained revision, tag or lease names it")
+            for segment in report.trashed
+        ]
+        actions += self._empty_trash(now_ms, dry_run=dry_run)
+        for file in self._orphans(now_ms):
+            reason = f"no record names it since {format_ms(file.modified_at_ms)}"
+            actions.append(
+                GcAction(path=file.path, size_bytes=file.size_bytes, action="delete", reason=reason)
+            )
+            if not dry_run:
+                self._deep_storage.delete(file.path)
+        return GcReport(
+            is_dry_run=dry_run,
+            revisions_kept=report.revisions_kept,
+            revisions_trimmed=report.revisions_trimmed,
+            actions=tuple(actions),
+        )
+
+    def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
+        """Check every segment that a retained revision names, and look for orphans.
+
+        Every file must be there, with the recorded size, checksum and number of rows, and no file without a record
+        may be older than the safety period.
+        """
+        paths: dict[str, Segment] = {}
+        for info in self._metadata.datasources():
+            for item in self._metadata.visible(info.name):
+                paths[item.segment.path] = item.segment
+        for number, (_, segment) in enumerate(sorted(paths.items()), start=1):
+            finding = self._verify_segment(segment)
+            if finding is not None:
+                yield finding
+            if on_progress is not None:
+                on_progress(number, len(paths))
+        for path in sorted(self._metadata.known_paths() - paths.keys()):
+            if self._deep_storage.find_file(path) is None:
+                yield Finding(kind="missing", path=path, detail="named by history or trash")
+        for file in self._orphans(self._clock.now_ms()):
+            yield Finding(
+                kind="orphan", path=file.path, detail="no record names it; `carnac gc` removes it"
+            )
+
+    def _keep(self, heads: Sequence[Head], now_ms: int) -> set[int]:
+        revisions = [(head.revision, head.at_ms) for head in heads]
+        return set(plan_retention(revisions, self._rules, now_ms=now_ms))
+
+    def _empty_trash(self, now_ms: int, *, dry_run: bool) -> list[GcAction]:
+        actions, gone = [], []
+        for trashed in self._metadata.trashed():
+            since = format_ms(trashed.trashed_at_ms)
+            if trashed.trashed_at_ms > now_ms - self._trash_period_ms:
+                actions.append(_action(trashed.segment, "keep", f"in the trash since {since}"))
+                continue
+            actions.append(
+                _action(
+                    trashed.segment, "delete", f"in the trash since {since}, which is long enough"
+                )
+            )
+            if not dry_run:
+                self._deep_storage.delete(trashed.segment.path)
+                gone.append(trashed.segment.segment_id)
+        if gone:
+            self._metadata.forget_segments(gone)
+        return actions
+
+    def _orphans(self, now_ms: int) -> Iterator[StoredFile]:
+        writers = [
+            lease.acquired_at_ms
+            for lease in self._metadata.leases()
+            if lease.kind is LeaseKind.WRITER
+        ]
+        horizon_ms = min([now_ms - self._safety_period_ms, *writers])
+        # Files first, records second: a file that is published in between has a record.
+        old = [
+            file
+            for prefix in (SEGMENTS_PREFIX, STAGING_PREFIX)
+            for file in self._deep_storage.list_files(prefix)
+            if file.modified_at_ms < horizon_ms
+        ]
+        known = self._metadata.known_paths() if old else frozenset()
+        yield from (file for file in old if file.path not in known)
+
+    def _verify_segment(self, segment: Segment) -> Finding | None:
+        file = self._deep_storage.find_file(segment.path)
+        if file is None:
+            return Finding(
+                kind="missing",
+                path=segment.path,
+                detail=f"segment {segment.segment_id} has no file",
+            )
+        if file.size_bytes != segment.size_bytes:
+            detail = f"has {file.size_bytes} bytes, recorded are {segment.size_bytes}"
+            return Finding(kind="size", path=segment.path, detail=detail)
+        algorithm, _, expected = segment.checksum.partition(":")
+        digest = hashlib.new(algorithm)
+        try:
+            with self._deep_storage.open_read(segment.path) as stream:
+                while block := stream.read(READ_BYTES):
+                    digest.update(block)
+            if digest.hexdigest() != expected:
+                detail = "its bytes are not those that were written"
+                return Finding(kind="checksum", path=segment.path, detail=detail)
+            rows = self._count_rows(segment)
+        except (CarnacError, OSError) as error:
+            return Finding(kind="unreadable", path=segment.path, detail=str(error))
+        if rows != segment.rows:
+            detail = f"has {rows} rows, recorded are {segment.rows}"
+            return Finding(kind="rows", path=segment.path, detail=detail)
+        return None
+
+    def _count_rows(self, segment: Segment) -> int:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with self._deep_storage.open_read(segment.path) as stream:
+            try:
+                return int(pq.ParquetFile(stream).metadata.num_rows)
+            except pa.ArrowException as error:
+                raise OSError(f"is not a Parquet file: {error}") from None
+
+
+def _action(segment: Segment, action: str, reason: str) -> GcAction:
+    return GcAction(path=segment.path, size_bytes=segment.size_bytes, action=action, reason=reason)

@@ -1,0 +1,274 @@
+"""The public face of a store: what `carnac.open` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from carnac.config import Settings
+from carnac.core.commits import Commit, CommitSummary, LookupChange
+from carnac.core.entries import Chunk, VisibleSegment
+from carnac.core.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.retention import RetentionRules
+from carnac.ports import (
+    Clock,
+    DataPipeline,
+    DatasourceInfo,
+    DeepStorage,
+    Head,
+    MetadataStore,
+    Published,
+    QueryEngine,
+    SegmentInput,
+    Tag,
+)
+from carnac.specs.ingest import IngestSpec
+from carnac.store.catalog import RevisionCatalog
+from carnac.store.history import DatasourceDiff, History
+from carnac.store.leases import LeaseKeeper
+from carnac.store.maintenance import Finding, GcReport, Maintenance
+from carnac.store.results import Result
+from carnac.store.writing import ProgressListener, WriteOutcome, Writer
+
+
+class Store:
+    """An event store. Open it with `carnac.open`; use it in a `with` block or call `close`.
+
+    A revision (`at=`) is None for the newest, a number, a time such as `2013-05-01T12:00`, or the name of a tag.
+    Reading never starts Spark; `ingest`, `delete(where=…)` and `read_spark` do, once, when they first need it.
+    Safe to use from many threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataStore,
+        deep_storage: DeepStorage,
+        pipeline: Callable[[], DataPipeline],
+        engine: Callable[[], QueryEngine],
+        clock: Clock,
+        settings: Settings,
+        holder: str,
+    ) -> None:
+        self._metadata = metadata
+        self._deep_storage = deep_storage
+        self._pipeline = pipeline
+        self._engine = engine
+        self._leases = LeaseKeeper(metadata, holder=holder, ttl_ms=settings.lease_ttl_ms)
+        self._writer = Writer(metadata, deep_storage, pipeline, self._leases)
+        self._history = History(metadata, self._writer.segment_granularity)
+        self._maintenance = Maintenance(
+            metadata,
+            deep_storage,
+            clock,
+            rules=RetentionRules(
+                age_ms=settings.retention_age_ms,
+                count=settings.retention_count,
+                daily=settings.retention_daily,
+            ),
+            trash_period_ms=settings.trash_period_ms,
+            safety_period_ms=settings.safety_period_ms,
+        )
+        self.settings = settings
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release leases and connections, and stop Spark if this store started it. Idempotent."""
+        self._leases.close()
+        self._metadata.close()
+
+    # writing
+
+    def ingest(
+        self,
+        spec: IngestSpec | Mapping[str, object] | str,
+        rows: object | None = None,
+        *,
+        message: str = "",
+        on_progress: ProgressListener | None = None,
+    ) -> WriteOutcome:
+        """Run a batch ingestion and publish it in one commit.
+
+        Args:
+            spec: An `IngestSpec`, a mapping, or JSON or YAML text; Carnac's own form or Druid's `index_parallel`.
+            rows: A Spark or pandas DataFrame, or an Arrow table, in place of the spec's input.
+            message: For people who read the log.
+            on_progress: Called from a thread of its own while the job runs.
+
+        Raises:
+            Invalid: The spec is wrong or does not fit the data; nothing was published.
+            NotFound: An input does not exist.
+            Conflict: A replacement's inputs were changed meanwhile: retry.
+        """
+        from carnac.specs import load_spec
+
+        loaded = spec if isinstance(spec, IngestSpec) else load_spec(spec)
+        return self._writer.run_ingest(loaded, rows=rows, message=message, on_progress=on_progress)
+
+    def delete(
+        self,
+        datasource: str,
+        *,
+        interval: Interval | str | None = None,
+        where: str | None = None,
+        message: str = "",
+        on_progress: ProgressListener | None = None,
+    ) -> WriteOutcome:
+        """Delete rows: by interval (metadata only, at once), by SQL predicate (rewrites on Spark), or both.
+
+        Raises:
+            Invalid: Neither is given, or they do not fit the datasource.
+            NotFound: There is no such datasource.
+        """
+        from carnac.errors import Invalid
+
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        if where is not None:
+            return self._writer.delete_where(
+                datasource, where, interval=parsed, message=message, on_progress=on_progress
+            )
+        if parsed is None:
+            raise Invalid("say what to delete: an interval, a predicate, or both")
+        return self._writer.delete_interval(datasource, parsed, message=message)
+
+    def revert(self, at: int | str) -> Published:
+        """Undo one commit and keep all later appends.
+
+        Raises:
+            Conflict: A later commit stands in the way; it is named.
+        """
+        return self._history.revert(at)
+
+    def set_lookup(
+        self, name: str, mapping: Mapping[str, str] | None, *, message: str = ""
+    ) -> Published:
+        """Set a lookup, or remove it (None); a commit like any other."""
+        return self._history.set_lookup(LookupChange(name=name, mapping=mapping), message=message)
+
+    # reading
+
+    def sql(
+        self, text: str, *, at: int | str | None = None, parameters: Sequence[object] = ()
+    ) -> Result:
+        """Run one SELECT statement over one revision; `?` takes `parameters` in order.
+
+        Raises:
+            Invalid: The statement is wrong, or reaches for something else than the store's data.
+            NotFound: A datasource, column or revision does not exist.
+        """
+        revision = self._metadata.resolve(at).revision
+        with self._leases.reading(revision):
+            catalog = RevisionCatalog(self._metadata, revision)
+            return Result(self._engine().run_query(text, catalog, parameters=parameters))
+
+    def read_spark(
+        self,
+        datasource: str,
+        *,
+        at: int | str | None = None,
+        interval: Interval | str | None = None,
+    ) -> object:
+        """Return a Spark DataFrame over one revision. Its files are kept until the store is closed."""
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        revision = self._metadata.resolve(at).revision
+        self._leases.pin(revision)
+        found = self._metadata.visible(
+            datasource,
+            revision=revision,
+            intervals=None if parsed is None else IntervalSet((parsed,)),
+        )
+        clip = None if parsed is None else IntervalSet((parsed,))
+        inputs = [
+            SegmentInput(
+                segment=item.segment,
+                visible=item.entry.visible if clip is None else item.entry.visible.intersect(clip),
+            )
+            for item in found
+        ]
+        return self._pipeline().read_spark(inputs)
+
+    def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
+        """Return the datasources that have rows, by name."""
+        return self._metadata.datasources(self._metadata.resolve(at).revision)
+
+    def segments(
+        self,
+        datasource: str,
+        *,
+        at: int | str | None = None,
+        interval: Interval | str | None = None,
+    ) -> Sequence[VisibleSegment]:
+        """Return the visible segments with their entries, in order of time chunk and partition id."""
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        return self._metadata.visible(
+            datasource,
+            revision=self._metadata.resolve(at).revision,
+            intervals=None if parsed is None else IntervalSet((parsed,)),
+        )
+
+    def chunks(self, datasource: str) -> tuple[Chunk, ...]:
+        """Return the live time chunks, in order of time."""
+        return self._metadata.chunks(datasource)
+
+    def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
+        """Return the lookups by name."""
+        return self._metadata.lookups(self._metadata.resolve(at).revision)
+
+    # history
+
+    def head(self) -> Head:
+        """Return the newest revision."""
+        return self._metadata.head()
+
+    def log(
+        self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
+    ) -> tuple[CommitSummary, ...]:
+        """Return the newest commits, newest first."""
+        return self._metadata.log(datasource=datasource, before=before, limit=limit)
+
+    def show(self, at: int | str | None = None) -> Commit:
+        """Return one commit, whole."""
+        return self._metadata.commit(self._metadata.resolve(at).revision)
+
+    def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
+        """Return the commits after a revision, oldest first: what a reader needs to follow the store."""
+        return self._metadata.changes(after=after, limit=limit)
+
+    def diff(
+        self, first: int | str, second: int | str | None = None
+    ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
+        """Compare two revisions; the second is the newest by default."""
+        return self._history.diff(first, second)
+
+    def tag(self, name: str, *, at: int | str | None = None) -> Tag:
+        """Name a revision; it stays readable while the tag is there."""
+        return self._metadata.put_tag(name, self._metadata.resolve(at).revision)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag."""
+        self._metadata.remove_tag(name)
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Return all tags by name."""
+        return self._metadata.tags()
+
+    # maintenance
+
+    def gc(self, *, dry_run: bool = False) -> GcReport:
+        """Trim history by the retention rules and delete files that nothing names."""
+        return self._maintenance.collect_garbage(dry_run=dry_run)
+
+    def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
+        """Yield what is wrong: missing or damaged files, wrong records, orphans."""
+        return self._maintenance.verify(on_progress=on_progress)
