@@ -66,9 +66,9 @@ def parse_pattern(pattern: str) -> tuple[Token, ...]:
         if piece == "'":
             raise Invalid(f"pattern '{pattern}' has a quote that is not closed", pattern=pattern)
         if match.group(1) is not None:
-            tokens.append(Token("text", 0, match.group(1).replace("''", "'") or "'"))
+            _add_text(tokens, match.group(1).replace("''", "'") or "'")
         elif match.group(2) is None:
-            tokens.append(Token("text", 0, piece))
+            _add_text(tokens, piece)
         elif piece[0] not in _FIELD_BY_LETTER:
             raise Invalid(
                 f"pattern '{pattern}' has the letter '{piece[0]}', which stands for nothing that "
@@ -80,3 +80,120 @@ def parse_pattern(pattern: str) -> tuple[Token, ...]:
     if not any(token.field != "text" for token in tokens):
         raise Invalid(f"pattern '{pattern}' has no letters that stand for a time", pattern=pattern)
     return tuple(tokens)
+
+
+def _add_text(tokens: list[Token], text: str) -> None:
+    if tokens and tokens[-1].field == "text":
+        text = tokens.pop().text + text
+    tokens.append(Token("text", 0, text))
+
+
+_SPARK_LETTER = {
+    "year": "y",
+    "month": "M",
+    "day": "d",
+    "day_of_year": "D",
+    "day_name": "E",
+    "hour": "H",
+    "clock_hour": "k",
+    "half_day_hour": "h",
+    "half_day_hour_0": "K",
+    "minute": "m",
+    "second": "s",
+    "fraction": "S",
+    "half_day": "a",
+}
+_NUMERIC_DIRECTIVE = {
+    "day": "%d",
+    "day_of_year": "%j",
+    "hour": "%H",
+    "half_day_hour": "%I",
+    "minute": "%M",
+    "second": "%S",
+    "half_day": "%p",
+    "offset": "%z",
+}
+
+
+def has_offset(pattern: str) -> bool:
+    """Whether times of this pattern name their own zone or offset.
+
+    Raises:
+        Invalid: It is not a pattern.
+    """
+    return any(token.field == "offset" for token in parse_pattern(pattern))
+
+
+def to_spark_pattern(pattern: str, *, printing: bool = False) -> str:
+    """Return the pattern with the letters of Spark's `to_timestamp` and `date_format`.
+
+    Args:
+        pattern: Joda's letters.
+        printing: For `date_format`, where an offset of zero is printed as Joda prints it (`+0000`);
+            else for reading, where `Z` is understood too.
+
+    Raises:
+        Invalid: It is not a pattern, or has a part that Spark cannot read (weeks of a year).
+    """
+    pieces: list[str] = []
+    for token in parse_pattern(pattern):
+        if token.field == "text":
+            pieces.append(_spark_text(token.text))
+        elif token.field == "offset":
+            pieces.append(_spark_offset(token.width, printing=printing))
+        elif token.field == "year":
+            pieces.append("yy" if token.width == 2 else "y" * max(token.width, 4))
+        elif token.field in _SPARK_LETTER:
+            pieces.append(_SPARK_LETTER[token.field] * token.width)
+        else:
+            raise Invalid(
+                f"pattern '{pattern}' counts weeks of a year, which Spark cannot do",
+                pattern=pattern,
+            )
+    return "".join(pieces)
+
+
+def _spark_text(text: str) -> str:
+    """Quote text where a letter or a sign of Spark's patterns stands in it."""
+    if not any(character.isalpha() or character in "[]{}#'" for character in text):
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _spark_offset(width: int, *, printing: bool) -> str:
+    if width >= 3:
+        return "VV"
+    colon = width == 2
+    if printing:
+        return "xxx" if colon else "xx"
+    return "XXX" if colon else "XX"
+
+
+def to_strptime(pattern: str) -> str:
+    """Return the pattern as strptime directives, as DuckDB reads them (`%g` is milliseconds).
+
+    Raises:
+        Invalid: It is not a pattern, or has a part that strptime cannot read.
+    """
+    pieces: list[str] = []
+    for token in parse_pattern(pattern):
+        if token.field == "text":
+            pieces.append(token.text.replace("%", "%%"))
+        elif token.field == "year":
+            pieces.append("%y" if token.width == 2 else "%Y")
+        elif token.field == "month":
+            pieces.append({3: "%b"}.get(token.width, "%m" if token.width < 3 else "%B"))
+        elif token.field == "day_name":
+            pieces.append("%a" if token.width <= 3 else "%A")
+        elif token.field == "fraction":
+            pieces.append({3: "%g", 9: "%n"}.get(token.width, "%f"))
+        elif token.field == "offset" and token.width >= 3:
+            pieces.append("%Z")
+        elif token.field in _NUMERIC_DIRECTIVE:
+            pieces.append(_NUMERIC_DIRECTIVE[token.field])
+        else:
+            raise Invalid(
+                f"pattern '{pattern}' has a part that cannot be read: {token.field}",
+                pattern=pattern,
+            )
+    return "".join(pieces)

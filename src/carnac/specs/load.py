@@ -19,6 +19,7 @@ from carnac.errors import Invalid
 from carnac.specs.druid import convert, is_druid_spec
 from carnac.specs.ingest import IngestSpec
 from carnac.specs.problems import Problem, explain, raise_problems
+from carnac.specs.transforms import check_transforms
 
 
 def load_spec(source: str | Mapping[str, Any] | IngestSpec) -> IngestSpec:
@@ -83,7 +84,7 @@ def _validate(value: Mapping[str, Any]) -> tuple[IngestSpec | None, list[Problem
         spec = IngestSpec.model_validate(dict(value))
     except ValidationError as error:
         return None, [explain(details, IngestSpec) for details in error.errors()]
-    return spec, []
+    return spec, check_transforms(spec)
 
 
 def _from_druid(value: Mapping[str, Any]) -> IngestSpec:
