@@ -1,0 +1,245 @@
+"""Row hash, version 1: one 64-bit number for a set of rows, whatever their order, files and row groups.
+
+The hash of a set is the sum of its rows' hashes modulo 2**64; so the hash of a union is the sum of the hashes. It
+proves that a rewrite kept the rows; it is no defence against somebody who makes up rows to fool it.
+
+    row    = mix(sum over non-null columns of mix(code(value) ^ seed(column name)))
+    code   = of booleans, integers and floats: the 64 bits of the integer if the value is one (within ±2**53 for
+             floats), else the bits of the double; of text and bytes: see `_text_codes`; of a list: that of its only
+             element if it has one, else a sum of mixed elements and places
+    mix    = the finalizer of splitmix64
+
+Only values count, not how they are kept: a column that is absent is a column of nulls, a long that was widened to
+double (or an element to a list of it) keeps its code, and columns go by name, not by place. A null differs from an
+empty text. Everything is wrapping integer arithmetic in numpy, so no version of an engine changes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from carnac.core.segments import TIME_COLUMN
+from carnac.errors import InvariantError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.uint64]
+
+MASK = (1 << 64) - 1
+LONG_TEXT_BYTES = 64
+"""Longer texts and bytes are hashed one by one (BLAKE2b), shorter ones all at once."""
+EXACT_LIMIT = float(1 << 53)
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
+_NULL_ELEMENT = np.uint64(0xA5A5F00DDEADBEEF)
+_LIST = np.uint64(0x6C62272E07BB0142)
+
+
+def hash_rows(rows: pa.RecordBatch | pa.Table, *, seeds: tuple[str, ...] | None = None) -> int:
+    """Return the hash of the rows.
+
+    Args:
+        seeds: Names under which the columns count, if not their own.
+    """
+    if rows.num_rows == 0:
+        return 0
+    names = seeds or tuple(rows.schema.names)
+    total = np.zeros(rows.num_rows, np.uint64)
+    for name, column in zip(names, rows.columns, strict=True):
+        if pa.types.is_string(column.type):  # most texts repeat, so hash the distinct ones
+            total += column_hash(name, _one_array(column).dictionary_encode())
+        else:
+            total += column_hash(name, column)
+    return int(_mix(total).sum(dtype=np.uint64))
+
+
+def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
+    """Return what each value of a column adds to the hash of its row; 0 where it is null."""
+    column = _one_array(column)
+    if pa.types.is_dictionary(column.type):
+        distinct = column_hash(name, column.dictionary)
+        indices = column.indices
+        codes = distinct[_numbers(pc.fill_null(indices, 0))] if len(distinct) else None
+        if codes is None:
+            return np.zeros(len(column), np.uint64)
+        return _without_nulls(codes, indices)
+    codes = _mix(_codes(column) ^ _seed(name))
+    return _without_nulls(codes, column)
+
+
+def add_hashes(*hashes: int) -> int:
+    """Return the hash of the union of sets of rows, which may share rows."""
+    return sum(hashes) & MASK
+
+
+@cache
+def _seed(name: str) -> np.uint64:
+    digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"carnac-column").digest()
+    return np.uint64(int.from_bytes(digest, "little"))
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _numbers(array: pa.Array) -> NDArray[Any]:
+    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
+    if array.null_count == 0:
+        return codes
+    return np.where(_numbers(array.is_valid()), codes, np.uint64(0))
+
+
+def _mix(values: Codes) -> Codes:
+    """Return splitmix64's finalizer of each value; makes one new array and works in it."""
+    mixed: Codes = values + _GOLDEN
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= _MULTIPLY_1
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _MULTIPLY_2
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def _codes(array: pa.Array) -> Codes:
+    """Return the code of each value; anything where it is null."""
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        return _numbers(array.cast(pa.uint8()).fill_null(0)).astype(np.uint64)
+    if pa.types.is_timestamp(kind):
+        micros = array.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
+        return _numbers(micros.fill_null(0)).view(np.uint64)
+    if pa.types.is_integer(kind):
+        return _numbers(array.cast(pa.int64()).fill_null(0)).view(np.uint64)
+    if pa.types.is_floating(kind):
+        return _float_codes(_numbers(array.cast(pa.float64()).fill_null(0.0)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _list_codes(array)
+    if pa.types.is_null(kind):
+        return np.zeros(len(array), np.uint64)
+    try:
+        return _text_codes(array.cast(pa.large_binary()))
+    except pa.ArrowNotImplementedError:
+        raise InvariantError(f"rows with a column of type {kind} cannot be hashed") from None
+
+
+def _float_codes(values: NDArray[np.float64]) -> Codes:
+    is_exact = (np.abs(values) <= EXACT_LIMIT) & (np.floor(values) == values)
+    bits = np.where(np.isnan(values), np.nan, values).view(np.uint64)
+    codes: Codes = np.where(is_exact, values, 0.0).astype(np.int64).view(np.uint64)
+    return np.where(is_exact, codes, bits)
+
+
+def _places(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of each element in its own list: 0, 1, … for each list, one after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(before, lengths)
+
+
+def _sums(values: Codes, lengths: NDArray[np.int64]) -> Codes:
+    """Return the wrapping sum of each run of `lengths` values."""
+    running = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, out=running[1:])
+    ends = np.cumsum(lengths)
+    return running[ends] - running[ends - lengths]
+
+
+def _weights(places: Codes) -> Codes:
+    """Return a fixed odd number for each place."""
+    weights: Codes = _mix(places) | np.uint64(1)
+    return weights
+
+
+_TEXT_WEIGHTS = _weights(np.arange(LONG_TEXT_BYTES, dtype=np.uint64))
+
+
+def _text_codes(array: pa.LargeBinaryArray) -> Codes:
+    """Return, for texts up to `LONG_TEXT_BYTES`, mix(length + sum of (byte + 1) · weight(place)); else BLAKE2b."""
+    count = len(array)
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + count + 1]
+    lengths = np.diff(offsets)
+    data = array.buffers()[2]
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    is_long = lengths > LONG_TEXT_BYTES
+    short = np.where(is_long, 0, lengths)
+    places = _places(short)
+    letters = raw[np.repeat(offsets[:-1], short) + places].astype(np.uint64) + np.uint64(1)
+    codes = _sums(letters * _TEXT_WEIGHTS[places], short)
+    codes = _mix(codes + lengths.astype(np.uint64))
+    for index in np.flatnonzero(is_long):
+        text = raw[offsets[index] : offsets[index + 1]]
+        digest = hashlib.blake2b(text.data, digest_size=8).digest()
+        codes[index] = int.from_bytes(digest, "little")
+    return codes
+
+
+def _list_codes(array: pa.Array) -> Codes:
+    flat = array.flatten()
+    lengths = _numbers(pc.list_value_length(array).fill_null(0)).astype(np.int64)
+    elements = _codes(flat) if len(flat) else np.empty(0, np.uint64)
+    if flat.null_count:
+        elements = np.where(_numbers(flat.is_valid()), elements, _NULL_ELEMENT)
+    places = _places(lengths)
+    weights = _weights(places.astype(np.uint64))
+    codes = _mix(_sums(_mix(elements) * weights, lengths) + lengths.astype(np.uint64) + _LIST)
+    is_single = lengths == 1
+    if is_single.any():
+        first = np.minimum(np.cumsum(lengths) - lengths, max(len(elements) - 1, 0))
+        codes = np.where(is_single, elements[first], codes)
+    return codes
+
+
+class RowMeter:
+    """Counts rows and sums their hashes, batch by batch."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.row_hash = 0
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Count a batch."""
+        self.rows += batch.num_rows
+        self.row_hash = add_hashes(self.row_hash, hash_rows(batch))
+
+
+def measure_rows(
+    con: Any, source_sql: str, columns: tuple[str, ...] | None = None
+) -> tuple[int, int]:
+    """Return the number of rows and their hash; streams, so any number of rows fits.
+
+    Args:
+        con: A DuckDB connection.
+        source_sql: A table name or a parenthesised query.
+        columns: Names that count, `__time` included; None: all but the store's own.
+    """
+    from carnac.pipeline.shape import ROWS_COLUMN, quote
+
+    meter = RowMeter()
+    names = "*" if columns is None else ", ".join(quote(name) for name in columns)
+    reader = con.sql(f"SELECT {names} FROM {source_sql}").to_arrow_reader(100_000)
+    for batch in reader:
+        rows = batch
+        if ROWS_COLUMN in batch.schema.names:
+            rows = batch.drop_columns([ROWS_COLUMN])
+        meter.add(rows)
+    return meter.rows, meter.row_hash
+
+
+__all__ = ["TIME_COLUMN", "RowMeter", "add_hashes", "column_hash", "hash_rows", "measure_rows"]
