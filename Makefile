@@ -1,0 +1,63 @@
+# Every target works alone on a fresh clone: it sets up what it needs first. `make` lists them.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint types layers fmt bench docs clean lock
+
+python := .venv/bin/python
+setup := PYTHON="$(PYTHON)" sh scripts/python.sh scripts/setup_env.py
+ARGS ?=
+
+help:  ## show this list
+	@echo "Carnac: an event store for teams who run Spark"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## create .venv with everything that development needs (done by the other targets)
+	@$(setup) dev
+
+demo:  ## set up and run the main job on real data: 336,776 flights
+	@$(setup) demo
+	@$(python) -m carnac demo $(ARGS)
+
+test:  ## set up and run every test (ARGS="-k name" chooses)
+	@$(setup) dev
+	@$(python) scripts/run_tests.py $(ARGS)
+
+check:  ## lint, format, types, layers and the fast tests, in under two minutes
+	@$(setup) dev
+	@$(python) scripts/check.py
+
+lint:  ## ruff: lint rules and format, without changing anything
+	@$(setup) dev
+	@$(python) scripts/check.py lint format
+
+types:  ## mypy --strict
+	@$(setup) dev
+	@$(python) scripts/check.py types
+
+layers:  ## import-linter: imports point down, pyspark stays in the pipeline
+	@$(setup) dev
+	@$(python) scripts/check.py layers
+
+fmt:  ## format the code and mend what ruff can mend
+	@$(setup) dev
+	@.venv/bin/ruff check --fix-only .
+	@.venv/bin/ruff format .
+
+bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="name" chooses)
+	@$(setup) dev
+	@$(python) -m benchmarks $(ARGS)
+
+docs:  ## regenerate the reference pages from the code
+	@$(setup) dev
+	@$(python) -m docs.generate
+
+clean:  ## remove what tools and the demo leave behind; .venv stays
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts \
+	  .coverage .coverage.* htmlcov build dist demo-output spark-warehouse
+	@find src tests scripts benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || :
+	@echo "clean; 'rm -rf .venv' removes the environment as well"
+
+lock:  ## resolve requirements/*.txt anew (UPGRADE=1 takes the newest versions)
+	@$(setup) dev
+	@UPGRADE=$(UPGRADE) sh scripts/lock.sh

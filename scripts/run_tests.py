@@ -1,0 +1,48 @@
+"""Run the tests and end with one line: how many passed, how many were skipped, how long it took.
+
+Arguments are passed on to pytest: `make test ARGS="tests/unit -k interval"`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORT = ROOT / "artifacts" / "tests.xml"
+
+
+def summarise(report: Path, elapsed_s: float) -> str:
+    """Return the closing line for a JUnit report that pytest has written."""
+    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314 - pytest wrote it
+        for name in counts:
+            counts[name] += int(suite.get(name, 0))
+    bad = counts["failures"] + counts["errors"]
+    passed = counts["tests"] - bad - counts["skipped"]
+    verdict = f"{bad} failed, " if bad else ""
+    minutes, seconds = divmod(round(elapsed_s), 60)
+    return (
+        f"tests: {verdict}{passed} passed, {counts['skipped']} skipped, {minutes} min {seconds} s"
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run pytest; return its exit code."""
+    started = time.monotonic()
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}"]
+    code = subprocess.run([*command, *arguments], cwd=ROOT, check=False).returncode
+    if REPORT.is_file():
+        print(summarise(REPORT, time.monotonic() - started), flush=True)
+    else:
+        print(f"tests: pytest ended with code {code} and wrote no report", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
