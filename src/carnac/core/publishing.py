@@ -33,6 +33,7 @@ from carnac.core.commits import (
     NotCovered,
     Publication,
     Requirement,
+    Restore,
     SegmentsVisible,
 )
 from carnac.core.drafts import ChunkDrafts, Draft
@@ -177,19 +178,21 @@ def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
     for segment in change.adds:
         for chunk, visible in draft.chunks.place(segment.chunk, IntervalSet((segment.span,))):
             draft.place(segment, chunk, visible)
-    held: dict[tuple[str, Interval], Entry] = {}
+    held: dict[str, dict[Interval, Entry]] = defaultdict(dict)
     if change.restores:
         restored = [restore.segment.segment_id for restore in change.restores]
         for entry in view.entries_of(change.datasource, restored):
-            held[entry.segment_id, entry.chunk] = entry
+            held[entry.segment_id][entry.chunk] = entry
     for restore in change.restores:
         segment = restore.segment
+        partners = held[segment.segment_id]
+        _require_hidden(change.datasource, restore, partners.values(), draft)
         for chunk, visible in draft.chunks.place(segment.chunk, restore.pieces):
-            partner = held.get((segment.segment_id, chunk))
-            if partner is None:
-                draft.place(segment, chunk, visible)
-            else:
+            if chunk in partners:
+                partner = partners[chunk]
                 draft.drop(partner, draft.remaining(partner).union(visible))
+            else:
+                draft.place(segment, chunk, visible)
 
 
 def _require_visible(
@@ -213,6 +216,20 @@ def _require_visible(
         segment_id=drop.segment_id,
         commit=culprit,
     )
+
+
+def _require_hidden(
+    datasource: str, restore: Restore, partners: Iterable[Entry], draft: Draft
+) -> None:
+    for entry in partners:
+        if draft.remaining(entry).intersect(restore.pieces):
+            raise Conflict(
+                f"commit {entry.added_revision} has already brought segment {entry.segment_id} of "
+                f"{datasource} back; there is nothing to restore",
+                datasource=datasource,
+                segment_id=entry.segment_id,
+                commit=entry.added_revision,
+            )
 
 
 def _check_requirement(view: PublishView, requirement: Requirement, base: int) -> None:

@@ -1,0 +1,430 @@
+"""Random histories against a plain list of rows.
+
+The oracle knows rows (an id and a time) and, for every revision, which of them are visible. It knows nothing of
+segments, chunks, entries or versions. Writers work on stale bases, as real ones do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from carnac.core import invariants
+from carnac.core.commits import Change, CommitKind, ConservationProof, Drop, Publication
+from carnac.core.entries import Entry
+from carnac.core.granularity import parse_granularity
+from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.layout import plan_chunks
+from carnac.core.reverting import plan_revert, restored_segments
+from carnac.core.revisions import KeyFrame, State, apply_commit, invert_commit, materialise
+from carnac.core.segments import Segment
+from carnac.errors import Conflict
+from carnac.metadata import open_metadata
+from carnac.ports import MetadataStore
+from carnac.testing.clock import FakeClock, SequentialIds
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+START_MS = 15_000 * DAY_MS
+DATASOURCE = "events"
+SPAN_HOURS = 24 * 40
+
+hours = st.integers(0, SPAN_HOURS - 1)
+row_hours = st.lists(hours, min_size=1, max_size=6)
+granularities = st.sampled_from(["hour", "six_hour", "day", "week", "month"])
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> Interval:
+    """Intervals on hours, from one hour to all of the time that rows lie in."""
+    first = draw(hours)
+    length = draw(st.sampled_from([1, 3, 24, 72, 24 * 31]))
+    return Interval(START_MS + first * HOUR_MS, START_MS + (first + length) * HOUR_MS)
+
+
+@dataclass
+class Pending:
+    """A writer between reading and publishing."""
+
+    base: int
+    kind: CommitKind
+    covers: IntervalSet
+    inputs: dict[str, IntervalSet]
+    rows: Counter[int]
+    layout: tuple[Interval, ...]
+    granularity: str
+
+
+@dataclass
+class Rows:
+    """The naive oracle: visible row ids at every revision, as a bag."""
+
+    times: dict[int, int] = field(default_factory=dict)
+    at: dict[int, Counter[int]] = field(default_factory=lambda: {0: Counter()})
+
+    def new_row(self, at_ms: int) -> int:
+        self.times[len(self.times)] = at_ms
+        return len(self.times) - 1
+
+    def within(self, rows: Counter[int], covers: IntervalSet) -> Counter[int]:
+        return Counter({row: n for row, n in rows.items() if covers.holds(self.times[row])})
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Publishes at random and compares what is visible, at every revision, with the oracle."""
+
+    url = "memory://"
+
+    @initialize()
+    def open_store(self) -> None:
+        self.clock = FakeClock(START_MS)
+        self.store: MetadataStore = open_metadata(self.url, clock=self.clock, ids=SequentialIds())
+        self.oracle = Rows()
+        self.contents: dict[str, list[int]] = {}
+        self.pending: list[Pending] = []
+        self.stale_layouts: list[tuple[Interval, ...]] = [()]
+        self.states = [State()]
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+
+    # ---------------------------------------------------------------------------------------------- rules
+
+    @rule(at_hours=row_hours, granularity=granularities, stale=st.integers(0, 20))
+    def append(self, at_hours: list[int], granularity: str, stale: int) -> None:
+        rows = [self.oracle.new_row(START_MS + hour * HOUR_MS + 1) for hour in at_hours]
+        layout = self.stale_layouts[-1 - stale % len(self.stale_layouts)]
+        segments = self._segments(rows, granularity, layout, within=None)
+        change = Change(datasource=DATASOURCE, adds=segments, segment_granularity=granularity)
+        before = self._now()
+        self._publish(
+            Publication(kind=CommitKind.APPEND, changes=(change,)), before + Counter(rows)
+        )
+
+    @rule(covers=spans(), granularity=granularities)
+    def begin_replacement(self, covers: Interval, granularity: str) -> None:
+        self._begin(CommitKind.REPLACE, IntervalSet((covers,)), granularity)
+
+    @rule(covers=spans(), granularity=granularities)
+    def begin_rewrite(self, covers: Interval, granularity: str) -> None:
+        """A major compaction: everything that the segments in `covers` show, in chunks of another granularity."""
+        self._begin(CommitKind.REWRITE, IntervalSet((covers,)), granularity)
+
+    @precondition(lambda self: self.pending)
+    @rule(which=st.integers(0, 10), at_hours=row_hours)
+    def finish(self, which: int, at_hours: list[int]) -> None:
+        job = self.pending.pop(which % len(self.pending))
+        if job.kind is CommitKind.REPLACE:
+            self._finish_replacement(job, at_hours)
+        else:
+            self._finish_rewrite(job)
+
+    @rule(which=st.integers(0, 1000))
+    def minor_rewrite(self, which: int) -> None:
+        """Fold all that two segments show into one, under the next minor version."""
+        shown = self._shown(self.store.head().revision)
+        if len(shown) < 2:
+            return
+        names = sorted(shown)
+        chosen = {names[which % len(names)], names[(which * 7 + 1) % len(names)]}
+        inputs = {name: shown[name] for name in chosen}
+        rows = self._rows_of(inputs)
+        segments = self._segments(list(rows.elements()), "month", self._layout(), within=None)
+        self._publish_rewrite(inputs, segments, rows, takes_over=False, covers=IntervalSet())
+
+    @rule(covers=spans())
+    def delete(self, covers: Interval) -> None:
+        inside = IntervalSet((covers,))
+        inputs = self._inputs(inside)
+        if not inputs:
+            return
+        before = self._now()
+        change = Change(datasource=DATASOURCE, drops=_drops(inputs, inside), covers=inside)
+        self._publish(
+            Publication(
+                kind=CommitKind.DELETE, changes=(change,), base_revision=self.store.head().revision
+            ),
+            before - self.oracle.within(before, inside),
+        )
+
+    @rule(which=st.integers(0, 1000))
+    def revert(self, which: int) -> None:
+        head = self.store.head().revision
+        if head == 0:
+            return
+        target = head - which % min(head, 6)
+        commit = self.store.commit(target)
+        if commit.kind is CommitKind.REWRITE:
+            return
+        segments = {}
+        for segment_id in restored_segments(commit):
+            segment = self.store.find_segment(segment_id)
+            assert segment is not None
+            segments[segment_id] = segment
+        publication = plan_revert(commit, segments, {}, segment_granularity={DATASOURCE: "day"})
+        added = self.oracle.at[target] - self.oracle.at[target - 1]
+        removed = self.oracle.at[target - 1] - self.oracle.at[target]
+        try:
+            self._publish(publication, self._now() - added + removed)
+        except Conflict as conflict:
+            assert target != head, "the newest commit can always be reverted"
+            culprit = conflict.ids["commit"]
+            assert isinstance(culprit, int)
+            assert target < culprit <= head, "a conflict names a later commit"
+            assert self.store.head().revision == head
+
+    # ----------------------------------------------------------------------------------------- invariants
+
+    @invariant()
+    def every_revision_shows_its_rows(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        head = self.store.head().revision
+        for revision in {head, max(0, head - 1), head // 2}:
+            assert self._rows_of(self._shown(revision)) == self.oracle.at[revision], (
+                f"revision {revision}"
+            )
+
+    @invariant()
+    def laws_hold(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        live = [item.entry for item in self.store.visible(DATASOURCE)]
+        invariants.check_entries(DATASOURCE, live)
+        by_id = {entry.entry_id: entry for entry in live}
+        assert by_id == dict(self.states[-1].entries.get(DATASOURCE, {}))
+        summaries = {chunk.interval: chunk for chunk in self.store.chunks(DATASOURCE)}
+        assert set(summaries) == {entry.chunk for entry in live}
+        for interval, summary in summaries.items():
+            members = [entry for entry in live if entry.chunk == interval]
+            assert summary.entries == len(members)
+            assert summary.version == max(entry.version for entry in members)
+            assert summary.next_partition_id > max(entry.partition_id for entry in members)
+
+    # -------------------------------------------------------------------------------------------- helpers
+
+    def _begin(self, kind: CommitKind, covers: IntervalSet, granularity: str) -> None:
+        head = self.store.head().revision
+        inputs = self._inputs(covers)
+        rows = self.oracle.within(self.oracle.at[head], covers)
+        if kind is CommitKind.REWRITE and not inputs:
+            return
+        layout = self._layout() if kind is CommitKind.REWRITE else ()
+        self.pending.append(Pending(head, kind, covers, inputs, rows, layout, granularity))
+
+    def _finish_replacement(self, job: Pending, at_hours: list[int]) -> None:
+        times = [START_MS + hour * HOUR_MS + 1 for hour in at_hours]
+        rows = [self.oracle.new_row(at_ms) for at_ms in times if job.covers.holds(at_ms)]
+        segments = self._segments(rows, job.granularity, (), within=job.covers)
+        if not segments and not job.inputs:
+            return
+        change = Change(
+            datasource=DATASOURCE,
+            adds=segments,
+            drops=_drops(job.inputs, job.covers),
+            takes_over=bool(segments),
+            covers=job.covers,
+            segment_granularity=job.granularity,
+        )
+        publication = Publication(
+            kind=CommitKind.REPLACE, changes=(change,), base_revision=job.base
+        )
+        self._publish_stale(job, publication, self._now() - job.rows + Counter(rows))
+
+    def _finish_rewrite(self, job: Pending) -> None:
+        segments = self._segments(list(job.rows.elements()), job.granularity, (), within=job.covers)
+        change = Change(
+            datasource=DATASOURCE,
+            adds=segments,
+            drops=_drops(job.inputs, job.covers),
+            takes_over=bool(segments),
+            covers=IntervalSet(),
+            segment_granularity=job.granularity,
+        )
+        publication = Publication(
+            kind=CommitKind.REWRITE,
+            changes=(change,),
+            base_revision=job.base,
+            proof=_proof(job.rows.total()),
+        )
+        self._publish_stale(job, publication, self._now())
+
+    def _publish_stale(self, job: Pending, publication: Publication, rows: Counter[int]) -> None:
+        """Publish; a conflict is right exactly if one of the job's inputs shows something else now."""
+        now = self._shown(self.store.head().revision)
+        touched = any(
+            now.get(name, IntervalSet()).intersect(job.covers) != pieces.intersect(job.covers)
+            for name, pieces in job.inputs.items()
+        )
+        head = self.store.head().revision
+        if not touched:
+            self._publish(publication, rows)
+            return
+        with pytest.raises(Conflict) as caught:
+            self.store.publish(publication)
+        culprit = caught.value.ids["commit"]
+        assert isinstance(culprit, int)
+        assert job.base < culprit <= head
+        assert self.store.head().revision == head
+
+    def _publish_rewrite(
+        self,
+        inputs: dict[str, IntervalSet],
+        segments: tuple[Segment, ...],
+        rows: Counter[int],
+        *,
+        takes_over: bool,
+        covers: IntervalSet,
+    ) -> None:
+        change = Change(
+            datasource=DATASOURCE,
+            adds=segments,
+            drops=tuple(Drop(segment_id=name, expected=pieces) for name, pieces in inputs.items()),
+            takes_over=takes_over,
+            covers=covers,
+            segment_granularity="day",
+        )
+        publication = Publication(
+            kind=CommitKind.REWRITE,
+            changes=(change,),
+            base_revision=self.store.head().revision,
+            proof=_proof(rows.total()),
+        )
+        self._publish(publication, self._now())
+
+    def _publish(self, publication: Publication, rows: Counter[int]) -> None:
+        self.clock.advance_ms(1)
+        published = self.store.publish(publication)
+        assert not published.is_replay
+        commit = published.commit
+        assert commit is not None
+        assert commit == self.store.commit(published.revision)
+        before = self.states[-1]
+        after = apply_commit(before, commit)
+        self.states.append(after)
+        undone = apply_commit(after, invert_commit(commit, before))
+        assert dict(undone.entries) == dict(before.entries)
+        self.oracle.at[published.revision] = rows
+        self.stale_layouts.append(self._layout())
+
+    def _segments(
+        self,
+        rows: list[int],
+        granularity: str,
+        layout: tuple[Interval, ...],
+        within: IntervalSet | None,
+    ) -> tuple[Segment, ...]:
+        if not rows:
+            return ()
+        times = [self.oracle.times[row] for row in rows]
+        data = Interval(min(times), max(times) + 1)
+        chunks = plan_chunks(parse_granularity(granularity), layout, within, data)
+        by_chunk: dict[Interval, list[int]] = defaultdict(list)
+        for row in rows:
+            home = [chunk for chunk in chunks if chunk.holds(self.oracle.times[row])]
+            assert len(home) == 1, "every row has one chunk"
+            by_chunk[home[0]].append(row)
+        return tuple(self._segment(chunk, members) for chunk, members in sorted(by_chunk.items()))
+
+    def _segment(self, chunk: Interval, rows: list[int]) -> Segment:
+        segment_id = f"s{len(self.contents)}"
+        self.contents[segment_id] = rows
+        times = [self.oracle.times[row] for row in rows]
+        return Segment(
+            segment_id=segment_id,
+            datasource=DATASOURCE,
+            chunk=chunk,
+            path=f"segments/{segment_id}.parquet",
+            size_bytes=100 * len(rows),
+            rows=len(rows),
+            input_rows=len(rows),
+            min_time_ms=min(times),
+            max_time_ms=max(times),
+            columns=(),
+        )
+
+    def _layout(self) -> tuple[Interval, ...]:
+        return tuple(chunk.interval for chunk in self.store.chunks(DATASOURCE))
+
+    def _now(self) -> Counter[int]:
+        return self.oracle.at[self.store.head().revision]
+
+    def _shown(self, revision: int) -> dict[str, IntervalSet]:
+        shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
+        for item in self.store.visible(DATASOURCE, revision=revision):
+            shown[item.segment.segment_id] = shown[item.segment.segment_id].union(
+                item.entry.visible
+            )
+        return shown
+
+    def _inputs(self, covers: IntervalSet) -> dict[str, IntervalSet]:
+        shown = self._shown(self.store.head().revision)
+        return {name: pieces for name, pieces in shown.items() if pieces.intersect(covers)}
+
+    def _rows_of(self, shown: dict[str, IntervalSet]) -> Counter[int]:
+        return Counter(
+            row
+            for name, pieces in shown.items()
+            for row in self.contents[name]
+            if pieces.holds(self.oracle.times[row])
+        )
+
+
+def _drops(inputs: dict[str, IntervalSet], covers: IntervalSet) -> tuple[Drop, ...]:
+    return tuple(
+        Drop(segment_id=name, expected=pieces, within=covers)
+        for name, pieces in sorted(inputs.items())
+    )
+
+
+def _proof(rows: int) -> ConservationProof:
+    return ConservationProof(rows_in=rows, rows_out=rows, row_hash_in=rows, row_hash_out=rows)
+
+
+class SqliteLogMachine(LogMachine):
+    """The same, on a database."""
+
+    url = "sqlite://"
+
+
+TestLogInMemory = LogMachine.TestCase
+TestLogInSqlite = SqliteLogMachine.TestCase
+
+
+def test_materialising_from_any_key_frame_gives_the_same_state() -> None:
+    clock = FakeClock(START_MS)
+    store = open_metadata("memory://", clock=clock, ids=SequentialIds())
+    states = [State()]
+    for number in range(8):
+        entry_times = Interval(START_MS + number * DAY_MS, START_MS + number * DAY_MS + 1)
+        segment = Segment(
+            segment_id=f"s{number}",
+            datasource=DATASOURCE,
+            chunk=parse_granularity("day").bucket(entry_times.start_ms),
+            path=f"segments/{number}",
+            size_bytes=1,
+            rows=1,
+            input_rows=1,
+            min_time_ms=entry_times.start_ms,
+            max_time_ms=entry_times.start_ms,
+            columns=(),
+        )
+        change = Change(datasource=DATASOURCE, adds=(segment,))
+        store.publish(Publication(kind=CommitKind.APPEND, changes=(change,)))
+        states.append(apply_commit(states[-1], store.commit(number + 1)))
+    commits = store.changes(after=0)
+    for start in range(len(states)):
+        for revision in range(start, len(states)):
+            assert (
+                materialise([KeyFrame(state=states[start])], commits, revision) == states[revision]
+            )
+    assert len(interval_set(entry.chunk for entry in _entries(states[-1]))) == 1
+
+
+def _entries(state: State) -> list[Entry]:
+    return list(state.entries[DATASOURCE].values())
