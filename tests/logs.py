@@ -1,0 +1,134 @@
+"""Small logs for tests: segments without files, written as a person would say them."""
+
+from __future__ import annotations
+
+from carnac.core.commits import Change, CommitKind, ConservationProof, Drop, Publication
+from carnac.core.entries import Entry
+from carnac.core.granularity import parse_granularity
+from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_interval
+from carnac.core.segments import Segment
+from carnac.ports import MetadataStore, Published
+
+DATASOURCE = "events"
+
+
+def days(*texts: str) -> IntervalSet:
+    """`days("2013-01-01/2013-01-03")`: the set of these intervals."""
+    return interval_set(parse_interval(text) for text in texts)
+
+
+def segment(
+    segment_id: str,
+    span: str,
+    *,
+    chunk: str | None = None,
+    datasource: str = DATASOURCE,
+    rows: int = 10,
+) -> Segment:
+    """A segment whose rows fill `span`, written for `chunk` (default: the day that holds its start)."""
+    times = parse_interval(span)
+    home = (
+        parse_granularity("day").bucket(times.start_ms) if chunk is None else parse_interval(chunk)
+    )
+    return Segment(
+        segment_id=segment_id,
+        datasource=datasource,
+        chunk=home,
+        path=f"segments/{datasource}/{segment_id}.parquet",
+        size_bytes=rows * 10,
+        rows=rows,
+        input_rows=rows,
+        min_time_ms=times.start_ms,
+        max_time_ms=times.end_ms - 1,
+        columns=(),
+    )
+
+
+def append(store: MetadataStore, *segments: Segment, granularity: str = "day") -> Published:
+    """Publish an append."""
+    return store.publish(append_of(*segments, granularity=granularity))
+
+
+def append_of(
+    *segments: Segment, granularity: str = "day", datasource: str = DATASOURCE
+) -> Publication:
+    """An append that is not published yet."""
+    change = Change(datasource=datasource, adds=segments, segment_granularity=granularity)
+    return Publication(kind=CommitKind.APPEND, changes=(change,))
+
+
+def replacement(
+    store: MetadataStore,
+    covers: str,
+    *segments: Segment,
+    kind: CommitKind = CommitKind.REPLACE,
+    datasource: str = DATASOURCE,
+) -> Publication:
+    """What a writer that reads now would publish later to replace (or rewrite, or delete) `covers`."""
+    inside = days(covers)
+    shown = shown_now(store, datasource)
+    rows = sum(found.rows for found in segments)
+    proof = ConservationProof(rows_in=rows, rows_out=rows, row_hash_in=1, row_hash_out=1)
+    change = Change(
+        datasource=datasource,
+        adds=segments,
+        drops=tuple(
+            Drop(segment_id=name, expected=pieces, within=inside)
+            for name, pieces in sorted(shown.items())
+            if pieces.intersect(inside)
+        ),
+        takes_over=bool(segments),
+        covers=IntervalSet() if kind is CommitKind.REWRITE else inside,
+    )
+    return Publication(
+        kind=kind,
+        changes=(change,),
+        base_revision=store.head().revision,
+        proof=proof if kind is CommitKind.REWRITE else None,
+    )
+
+
+def folding(store: MetadataStore, inputs: tuple[str, ...], *outputs: Segment) -> Publication:
+    """What a minor compaction that reads now would publish later: these segments become those."""
+    shown = shown_now(store)
+    rows = sum(found.rows for found in outputs)
+    change = Change(
+        datasource=DATASOURCE,
+        adds=outputs,
+        drops=tuple(Drop(segment_id=name, expected=shown[name]) for name in inputs),
+    )
+    return Publication(
+        kind=CommitKind.REWRITE,
+        changes=(change,),
+        base_revision=store.head().revision,
+        proof=ConservationProof(rows_in=rows, rows_out=rows, row_hash_in=1, row_hash_out=1),
+    )
+
+
+def entries(store: MetadataStore, revision: int | None = None) -> list[Entry]:
+    """The visible entries, in order of chunk and partition id."""
+    return [item.entry for item in store.visible(DATASOURCE, revision=revision)]
+
+
+def names(store: MetadataStore, revision: int | None = None) -> list[str]:
+    """The ids of the visible segments, each once, sorted."""
+    return sorted({entry.segment_id for entry in entries(store, revision)})
+
+
+def shown_now(store: MetadataStore, datasource: str = DATASOURCE) -> dict[str, IntervalSet]:
+    """What is visible of each segment."""
+    shown: dict[str, IntervalSet] = {}
+    for item in store.visible(datasource):
+        key = item.segment.segment_id
+        shown[key] = shown.get(key, IntervalSet()).union(item.entry.visible)
+    return shown
+
+
+def day(number: int) -> str:
+    """`day(3)`: 2013-01-03 as an interval."""
+    return f"2013-01-{number:02d}/2013-01-{number + 1:02d}"
+
+
+def interval(text: str) -> Interval:
+    """The interval that the text says."""
+    return parse_interval(text)
