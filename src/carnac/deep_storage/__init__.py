@@ -1,0 +1,43 @@
+"""Deep storage: a local directory, an object store by URL, or memory. `open_deep_storage` chooses by the URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from carnac.errors import Invalid
+from carnac.ports import DeepStorage
+
+__all__ = ["open_deep_storage"]
+
+
+def open_deep_storage(url: str, options: Mapping[str, object] | None = None) -> DeepStorage:
+    """Return the deep storage at `url`, which need not exist yet.
+
+    Args:
+        url: A path, `file:///…`, `memory://…` (empty at first, gone with the process), or what fsspec opens: `s3://…`.
+        options: Handed to fsspec for object stores (`endpoint_url`, `key`, `secret` of S3 and the like).
+
+    Raises:
+        Invalid: The URL names no kind of storage that is installed.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "file", url
+    if (not rest.strip("/") and scheme not in {"memory", "file"}) or not url:
+        raise Invalid(
+            f"deep storage url '{url}' names no bucket or folder; write it like s3://bucket/folder",
+            url=url,
+        )
+    if scheme == "file":
+        from carnac.deep_storage.local import LocalDeepStorage
+
+        return LocalDeepStorage(Path(unquote(urlsplit(url).path) if separator else rest))
+    if scheme == "memory":
+        from carnac.deep_storage.memory import MemoryDeepStorage
+
+        return MemoryDeepStorage(url)
+    from carnac.deep_storage.objects import ObjectDeepStorage
+
+    return ObjectDeepStorage(url, options or {})

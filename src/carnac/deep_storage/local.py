@@ -1,0 +1,149 @@
+"""Deep storage in a local directory (or a mounted one that all machines share)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from carnac.deep_storage.paths import checked_path, checked_prefix
+from carnac.errors import CarnacError, NotFound, Unavailable
+from carnac.ports import StoredFile
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class LocalDeepStorage:
+    """Files below a directory (port `DeepStorage`).
+
+    A write goes to a hidden file beside its place (`.<name>.<random>.tmp`), is flushed to the disk, renamed, and the
+    folder flushed: after a crash the file is there wholly or not at all. What a crash leaves half-written is listed
+    under its hidden name, so that garbage collection finds and removes it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(os.path.abspath(root))  # noqa: PTH100 - absolute, without following links
+
+    @property
+    def url(self) -> str:
+        """The directory as `file:///…`."""
+        return self._root.as_uri()
+
+    def list_files(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield the files below a folder, in order of path."""
+        folder = checked_prefix(prefix)
+        found: list[StoredFile] = []
+        with _clear_errors(f"list folder '{folder or '.'}'", self._root):
+            for directory, _, names in os.walk(self._root / folder):
+                for name in names:
+                    path = Path(directory, name)
+                    with suppress(FileNotFoundError):  # deleted or renamed since it was listed
+                        found.append(
+                            self._stored(path.relative_to(self._root).as_posix(), path.stat())
+                        )
+        yield from sorted(found, key=lambda file: file.path)
+
+    def find_file(self, path: str) -> StoredFile | None:
+        """Return a file's size and time; None if there is none."""
+        place = self._place(path)
+        with _clear_errors(f"look up '{path}'", self._root):
+            try:
+                status = place.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return self._stored(path, status) if place.is_file() else None
+
+    def open_read(self, path: str) -> BinaryIO:
+        """Open for reading."""
+        with _clear_errors(f"read '{path}'", self._root):
+            return self._place(path).open("rb")
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a whole file, durably."""
+        place = self._place(path)
+        with _clear_errors(f"write '{path}' ({len(data):,} bytes)", self._root):
+            _make_folders(place.parent)
+            handle, temporary = tempfile.mkstemp(
+                prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent
+            )
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fchmod(file.fileno(), 0o644)
+                    os.fsync(file.fileno())
+                Path(temporary).replace(place)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+            _flush_folder(place.parent)
+
+    def delete(self, path: str) -> None:
+        """Delete a file. Idempotent."""
+        with _clear_errors(f"delete '{path}'", self._root), suppress(NotADirectoryError):
+            self._place(path).unlink(missing_ok=True)
+
+    def local_path(self, path: str) -> Path | None:
+        """Return where the file is, whether or not it exists."""
+        return self._place(path)
+
+    def free_bytes(self) -> int | None:
+        """Return the free space of the disk that holds the directory."""
+        place = self._root
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        with _clear_errors("measure the free space", self._root):
+            return shutil.disk_usage(place).free
+
+    def _place(self, path: str) -> Path:
+        return self._root / checked_path(path)
+
+    @staticmethod
+    def _stored(path: str, status: os.stat_result) -> StoredFile:
+        return StoredFile(
+            path=path, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000
+        )
+
+
+def _make_folders(folder: Path) -> None:
+    """Create the folder and its parents, and flush those that got a new entry."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for new in reversed(missing):
+        new.mkdir(exist_ok=True)
+        _flush_folder(new.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _clear_errors(action: str, root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, action, str(root)) from error
+
+
+def storage_error(error: OSError, action: str, root: str) -> CarnacError:
+    """Return the error that tells the caller of deep storage at `root` what to do about `error`."""
+    if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        return NotFound(f"cannot {action}: there is no such file in deep storage {root}", root=root)
+    if error.errno in _FULL:
+        return Unavailable(
+            f"cannot {action}: the disk of deep storage {root} is full; free some space and retry"
+        )
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    return Unavailable(f"cannot {action}: deep storage {root} answers: {reason}", root=root)

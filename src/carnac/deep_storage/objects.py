@@ -1,0 +1,132 @@
+"""Deep storage in an object store, through fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, BinaryIO, cast
+
+from carnac.deep_storage.local import storage_error
+from carnac.deep_storage.paths import checked_path, checked_prefix
+from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.ports import StoredFile
+
+
+class ObjectDeepStorage:
+    """Objects below a prefix of a bucket (port `DeepStorage`).
+
+    A write is one upload: object stores show it wholly or not at all, and keep it before they answer. Listings are
+    not cached, so what another process wrote is seen at once.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, object]) -> None:
+        import fsspec
+
+        self._url = url.rstrip("/")
+        settings: dict[str, Any] = {
+            "use_listings_cache": False,
+            "skip_instance_cache": True,
+            **options,
+        }
+        try:
+            self._fs, root = fsspec.core.url_to_fs(self._url, **settings)
+        except (ValueError, ImportError) as error:
+            raise Invalid(
+                f"cannot open deep storage {url}: {str(error).rstrip('.')}", url=url
+            ) from error
+        self._root = str(root).rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """The URL it was opened with."""
+        return self._url
+
+    def list_files(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield the files below a folder, in order of path."""
+        folder = checked_prefix(prefix)
+        place = f"{self._root}/{folder}" if folder else self._root
+        with self._clear_errors(f"list folder '{folder or '.'}'"):
+            try:
+                found = self._fs.find(place, detail=True)
+            except FileNotFoundError:
+                return
+        below = f"{self._root}/"
+        for path in sorted(found):
+            if path.startswith(f"{place}/"):
+                yield _stored(path.removeprefix(below), found[path])
+
+    def find_file(self, path: str) -> StoredFile | None:
+        """Return a file's size and time; None if there is none."""
+        with self._clear_errors(f"look up '{path}'"):
+            try:
+                info = self._fs.info(self._place(path))
+            except FileNotFoundError:
+                return None
+        return _stored(path, info) if info["type"] == "file" else None
+
+    def open_read(self, path: str) -> BinaryIO:
+        """Open for reading; blocks are fetched as they are asked for."""
+        if self.find_file(path) is None:
+            raise NotFound(
+                f"cannot read '{path}': there is no such file in deep storage {self._url}",
+                path=path,
+            )
+        with self._clear_errors(f"read '{path}'"):
+            return cast("BinaryIO", self._fs.open(self._place(path), "rb"))
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a whole file, durably."""
+        with self._clear_errors(f"write '{path}' ({len(data):,} bytes)"):
+            self._fs.pipe_file(self._place(path), data)
+
+    def delete(self, path: str) -> None:
+        """Delete a file. Idempotent."""
+        with self._clear_errors(f"delete '{path}'"):
+            try:
+                self._fs.rm_file(self._place(path))
+            except FileNotFoundError:
+                return
+
+    def local_path(self, path: str) -> None:
+        """Return None: an object is on no disk of this machine."""
+        checked_path(path)
+
+    def free_bytes(self) -> None:
+        """Return None: an object store has no such limit."""
+
+    def _place(self, path: str) -> str:
+        return f"{self._root}/{checked_path(path)}"
+
+    @contextmanager
+    def _clear_errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise storage_error(error, action, self._url) from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in {
+                "aiobotocore",
+                "botocore",
+                "aiohttp",
+                "gcsfs",
+                "azure",
+            }:
+                raise
+            raise Unavailable(
+                f"cannot {action}: deep storage {self._url} answers: {error}", url=self._url
+            ) from error
+
+
+def _stored(path: str, info: Mapping[str, Any]) -> StoredFile:
+    modified = (
+        info.get("LastModified")
+        or info.get("mtime")
+        or info.get("last_modified")
+        or info.get("updated")
+    )
+    if isinstance(modified, datetime):
+        modified_at_ms = int(modified.timestamp() * 1000)
+    else:
+        modified_at_ms = int(float(modified or 0) * 1000)
+    return StoredFile(path=path, size_bytes=int(info["size"]), modified_at_ms=modified_at_ms)
