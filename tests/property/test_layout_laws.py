@@ -1,0 +1,63 @@
+"""Chunks tile the rows' time and respect what is there, for any layout."""
+
+from __future__ import annotations
+
+import itertools
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from carnac.core import invariants
+from carnac.core.granularity import parse_granularity
+from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.layout import plan_chunks
+
+HOUR_MS = 3_600_000
+moments = st.one_of(
+    st.integers(0, 24 * 60).map(lambda hour: hour * HOUR_MS), st.integers(0, 24 * 60 * HOUR_MS)
+)
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> list[Interval]:
+    """Disjoint chunks, aligned or not."""
+    cuts = sorted(set(draw(st.lists(moments, max_size=12))))
+    pairs = [Interval(left, right) for left, right in itertools.pairwise(cuts)]
+    return [pair for pair in pairs if draw(st.booleans())]
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Interval:
+    """The range of some rows."""
+    start = draw(moments)
+    return Interval(start, start + draw(st.sampled_from([1, 1000, HOUR_MS, 50 * HOUR_MS])))
+
+
+names = st.sampled_from(["hour", "six_hour", "day", "week", "month", "all"])
+
+
+@given(layouts(), ranges(), names)
+def test_rows_get_one_chunk_and_existing_ones_win(
+    existing: list[Interval], data: Interval, name: str
+) -> None:
+    planned = plan_chunks(parse_granularity(name), existing, None, data)
+    invariants.check_chunks("events", planned)
+    assert not IntervalSet((data,)).minus(interval_set(planned)), "every row has a chunk"
+    for chunk in planned:
+        assert chunk in existing or not any(chunk.overlaps(other) for other in existing)
+        assert chunk.overlaps(data)
+    assert set(planned) >= {chunk for chunk in existing if chunk.overlaps(data)}
+
+
+@given(layouts(), ranges(), names)
+def test_a_replacement_stays_within_its_intervals(
+    covers: list[Interval], data: Interval, name: str
+) -> None:
+    within = interval_set(covers)
+    granularity = parse_granularity(name)
+    planned = plan_chunks(granularity, (), within, data)
+    invariants.check_chunks("events", planned)
+    assert not interval_set(planned).minus(within)
+    assert not within.intersect(IntervalSet((data,))).minus(interval_set(planned))
+    for chunk in planned:
+        assert granularity.bucket(chunk.start_ms).contains(chunk)
