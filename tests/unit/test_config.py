@@ -1,0 +1,67 @@
+"""Settings: file, environment, overrides, and what a mistake says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from carnac.config import Settings, load_settings
+from carnac.errors import Invalid
+
+
+def test_defaults_need_nothing(tmp_path: Path) -> None:
+    assert load_settings({}, directory=tmp_path) == Settings()
+
+
+def test_environment_beats_the_file_and_overrides_beat_both(tmp_path: Path) -> None:
+    (tmp_path / "carnac.toml").write_text(
+        'store = "a"\nspark_master = "local[1]"\nlease_ttl_ms = 2000\n'
+    )
+    env = {"CARNAC_STORE": "b", "CARNAC_LEASE_TTL_MS": "3000", "UNRELATED": "x"}
+    settings = load_settings(
+        env, directory=tmp_path, overrides={"store": "c", "spark_master": None}
+    )
+    assert (settings.store, settings.spark_master, settings.lease_ttl_ms) == ("c", "local[1]", 3000)
+
+
+def test_the_file_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text('[spark_conf]\n"spark.executor.memory" = "2g"\n')
+    env = {"CARNAC_CONFIG": str(tmp_path / "other.toml")}
+    assert load_settings(env, directory=Path("/nowhere")).spark_conf == {
+        "spark.executor.memory": "2g"
+    }
+
+
+def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
+    env = {"CARNAC_SPARK_CONF": '{"spark.ui.enabled": "true"}'}
+    assert load_settings(env, directory=tmp_path).spark_conf == {"spark.ui.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("toml", "env", "message"),
+    [
+        ("stor = 1\n", {}, "there is no setting 'stor'; there are deep_storage, "),
+        ("", {"CARNAC_LEASE_TTL_MS": "soon"}, "setting 'lease_ttl_ms' is wrong: input should be"),
+        (
+            "",
+            {"CARNAC_LEASE_TTL_MS": "5"},
+            "setting 'lease_ttl_ms' is wrong: input should be greater",
+        ),
+        ("", {"CARNAC_SPARK_CONF": "x=y"}, "CARNAC_SPARK_CONF must be a JSON object"),
+        ("store = \n", {}, "is not TOML"),
+        ("", {"CARNAC_CONFIG": "/nowhere/carnac.toml"}, "cannot be read: No such file"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, toml: str, env: dict[str, str], message: str
+) -> None:
+    (tmp_path / "carnac.toml").write_text(toml)
+    with pytest.raises(Invalid) as caught:
+        load_settings(env, directory=tmp_path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
