@@ -77,16 +77,15 @@ class Settings(BaseModel):
 def load_settings(
     env: Mapping[str, str], *, directory: Path, overrides: Mapping[str, object] | None = None
 ) -> Settings:
-    """Return the settings from file, environment and `overrides`, the later the stronger.
+    """Return the settings from file, environment and `overrides` (None: not set), the later the stronger.
 
     Raises:
         Invalid: A setting is unknown or has a wrong value, or the file named does not exist or is not TOML.
     """
-    values = {**_read_file(env, directory), **_read_env(env), **(overrides or {})}
+    own = {key: value for key, value in (overrides or {}).items() if value is not None}
+    values = {**_read_file(env, directory), **_read_env(env), **own}
     try:
-        return Settings.model_validate(
-            {key: value for key, value in values.items() if value is not None}
-        )
+        return Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
