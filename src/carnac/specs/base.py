@@ -98,7 +98,11 @@ IntervalField = Annotated[
 ]
 """An interval, written `start/end` in ISO 8601; kept as `carnac.core.intervals.Interval`."""
 
-InstantText = Annotated[str, PlainValidator(lambda value: _check_instant(str(value)))]
+InstantText = Annotated[
+    str,
+    PlainValidator(lambda value: _check_instant(str(value))),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 """An ISO 8601 date or time, kept as it was written."""
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_one_or_many)]

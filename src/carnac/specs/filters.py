@@ -401,3 +401,6 @@ _LEAVES: Mapping[str, _Leaf] = {
     ),
     "expression": (_expression, ("expression",)),
 }
+
+FILTER_TYPES = ("and", "or", *_NESTED, *_LEAVES)
+"""Every filter type that is read."""

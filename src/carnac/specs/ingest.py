@@ -166,7 +166,7 @@ class IngestSpec(SpecModel):
         description=(
             "What mode `replace` replaces: all of `granularitySpec.intervals`, also where no row "
             "comes (an empty input deletes them), or only the time chunks that rows come for. "
-            "Default: `intervals` if there are any, else `chunks`. Druid: `dropExisting`."
+            "Default: `intervals` if there are any, else `chunks`."
         ),
     )
     input: InputSource = Field(

@@ -238,8 +238,7 @@ class TuningSpec(SpecModel):
     sort_by: Texts = Field(
         default=(),
         description=(
-            "Columns that order the rows in a segment. Default: `__time`, then the dimensions. "
-            "Druid: `forceSegmentSortByTime`."
+            "Columns that order the rows in a segment. Default: `__time`, then the dimensions."
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from carnac.specs.expressions.operators import divide_doubles
-from carnac.specs.expressions.table import Function
+from carnac.specs.expressions.table import Function, constant_int
 from carnac.specs.expressions.values import Sql, to_double, to_long, to_value
 
 
@@ -52,11 +52,7 @@ def _abs(arguments: Sequence[Sql]) -> Sql:
 
 def _round(arguments: Sequence[Sql]) -> Sql:
     value = to_value(arguments[0])
-    digits = "0"
-    if len(arguments) > 1:
-        places = arguments[1]
-        digits = str(places.literal) if isinstance(places.literal, int) else ""
-        digits = digits or f"CAST({to_long(places).text} AS INT)"
+    digits = constant_int("round", "the decimal places", arguments[1]) if len(arguments) > 1 else 0
     if value.type == "long":
         return Sql(f"round({value.text}, {digits})", "long")
     x = to_double(value).text

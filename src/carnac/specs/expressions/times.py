@@ -183,7 +183,7 @@ def _extract(arguments: Sequence[Sql]) -> Sql:
 def _parse(name: str, arguments: Sequence[Sql]) -> str:
     """Return the SQL of the milliseconds of a text; null if it cannot be read."""
     text, zone = to_text(arguments[0]).text, _zone(name, arguments, 2)
-    if len(arguments) > 1 and arguments[1].literal is not None:
+    if len(arguments) > 1 and arguments[1].literal not in (None, ""):
         pattern = constant_text(name, "the pattern", arguments[1])
         spark = quote_text(to_spark_pattern(pattern))
         read = f"unix_millis(try_to_timestamp({text}, {spark}))"
@@ -206,7 +206,7 @@ def _parser(name: str, divisor: int) -> Callable[[Sequence[Sql]], Sql]:
 def _format(arguments: Sequence[Sql]) -> Sql:
     t, zone = to_long(arguments[0]).text, _zone("timestamp_format", arguments, 2)
     moment = f"timestamp_millis({to_wall(t, zone)})"
-    if len(arguments) < 2 or arguments[1].literal is None:
+    if len(arguments) < 2 or arguments[1].literal in (None, ""):
         body = f"date_format({moment}, 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSS')"
         return Sql(f"concat({body}, {_offset_text(t, zone)})", "string")
     pattern = constant_text("timestamp_format", "the pattern", arguments[1])
