@@ -163,9 +163,8 @@ def prepare_java(environ: MutableMapping[str, str] | None = None) -> JavaRuntime
         Unavailable: There is no Java 17 or newer.
     """
     variables = os.environ if environ is None else environ
-    if variables.get("JAVA_HOME") == str(LAUNCHER_HOME) and JDK_HOME_VARIABLE in variables:
-        del variables["JAVA_HOME"]  # our own launcher from an earlier call is not the machine's
     runtime = find_java(variables)
+    variables.pop(JDK_HOME_VARIABLE, None)
     variables.update(runtime.environment())
     return runtime
 

@@ -1,0 +1,89 @@
+"""What every test may ask for: Spark, PostgreSQL, an empty store directory, Hypothesis profiles.
+
+One Spark session and one PostgreSQL server serve the whole run; each starts when the first test
+asks for it, so a run without such tests starts neither. `HYPOTHESIS_PROFILE=nightly` looks longer
+for counterexamples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.testing.postgresql import PostgreSQLServer, run_postgresql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
+COMMON = {"deadline": None, "print_blob": True}
+settings.register_profile("dev", max_examples=50, stateful_step_count=25, **COMMON)
+settings.register_profile("ci", max_examples=150, stateful_step_count=40, **COMMON)
+settings.register_profile(
+    "nightly",
+    max_examples=3000,
+    stateful_step_count=120,
+    suppress_health_check=[HealthCheck.too_slow],
+    **COMMON,
+)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+)
+
+
+def pytest_configure() -> None:
+    """Keep what the machine has set for Carnac out of the tests."""
+    for name in [name for name in os.environ if name.startswith("CARNAC_")]:
+        del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def spark_holder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHolder]:
+    """The one Spark of the run, two cores and four shuffle partitions; started when first asked."""
+    folder = tmp_path_factory.mktemp("spark")
+    holder = SparkHolder(
+        SparkSettings(
+            master="local[2]",
+            config={
+                "spark.sql.shuffle.partitions": "4",
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.local.dir": str(folder / "local"),
+            },
+            log_path=folder / "spark.log",
+        )
+    )
+    yield holder
+    holder.close()
+
+
+@pytest.fixture(scope="session")
+def spark(spark_holder: SparkHolder) -> SparkSession:
+    """The session of the one Spark of the run."""
+    return spark_holder.session()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQLServer]:
+    """One real PostgreSQL server for the run."""
+    with run_postgresql() as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: PostgreSQLServer) -> str:
+    """The URL of an empty database of this test's own."""
+    return postgresql_server.create_database("test")
+
+
+@pytest.fixture
+def store_dir(tmp_path: Path) -> Path:
+    """An empty directory for a store of this test's own."""
+    path = tmp_path / "store"
+    path.mkdir()
+    return path

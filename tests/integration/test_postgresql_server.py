@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from carnac.errors import Unavailable
+from carnac.testing.postgresql import PostgreSQLServer
+
+pytestmark = pytest.mark.sql
+
+
+def query(url: str, statement: str) -> object:
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        return connection.execute(sa.text(statement)).scalar()
+
+
+def test_it_is_a_real_server_with_durable_defaults(postgresql_url: str) -> None:
+    assert "PostgreSQL" in str(query(postgresql_url, "select version()"))
+    assert query(postgresql_url, "select current_setting('fsync')") == "on"
+    assert query(postgresql_url, "select current_setting('synchronous_commit')") == "on"
+
+
+def test_it_listens_on_no_network_address(postgresql_url: str) -> None:
+    assert query(postgresql_url, "select current_setting('listen_addresses')") == ""
+
+
+def test_each_database_is_empty_and_apart(postgresql_server: PostgreSQLServer) -> None:
+    first, second = (postgresql_server.create_database() for _ in range(2))
+    count = "select count(*) from pg_namespace where nspname = 'mine'"
+    with sa.create_engine(first, poolclass=sa.NullPool).begin() as connection:
+        connection.execute(sa.text("create schema mine"))
+    assert [query(url, count) for url in (first, second)] == [1, 0]
+
+
+def test_a_program_that_fails_says_why(postgresql_server: PostgreSQLServer) -> None:
+    with pytest.raises(Unavailable, match=r"createdb failed.*already exists"):
+        postgresql_server.run(
+            "createdb", "-h", str(postgresql_server.directory), "-U", "postgres", "postgres"
+        )
