@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.core.intervals import Interval
-from carnac.core.segments import Segment
+from carnac.core.segments import (
+    HashedPartition,
+    Partition,
+    RangePartition,
+    Scalar,
+    Segment,
+)
+from carnac.errors import Corrupt
+from carnac.pipeline.cutting import Piece
 from carnac.pipeline.shape import RowShape
 
 if TYPE_CHECKING:
+    from carnac.pipeline.segment_writer import SegmentWriter, WrittenFile
     from carnac.specs.layout import PartitionsSpec
 
 DEFAULT_MEMORY_BYTES = 1 << 30
@@ -27,6 +38,7 @@ class MergeTask:
         path_prefix: Folder of the segment files below that root, without slashes at its ends.
         id_prefix: An id from the `IdSource`, of this task alone. Segment ids are derived from it and from the attempt,
             so that two attempts never write to one file.
+        target_bytes: Size that a file aims at (dynamic partitioning only); None: rows alone decide.
         is_perfect: Whether these parts hold all rows that the job has for the chunk.
         temp_dir: Local folder for what does not fit into memory; made if missing, left empty.
     """
@@ -71,4 +83,172 @@ def merge_parts(
         Unavailable: Deep storage or the temporary folder is full, or does not answer.
         Corrupt: A part file is not readable.
     """
-    raise NotImplementedError
+    from carnac.pipeline.duck import translated
+    from carnac.pipeline.sorting import open_rows
+
+    temp_dir = Path(task.temp_dir) / segment_id(task.id_prefix, attempt, 0)
+    sink = _Sink(task, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows)
+    try:
+        with (
+            contextlib.ExitStack() as resources,
+            translated(f"merging time chunk {task.chunk} of {task.datasource}"),
+        ):
+            rows = open_rows(task, resources, temp_dir=str(temp_dir))
+            return sink.write_all(rows.pieces, rows.sort_columns, rows.buckets)
+    except BaseException:
+        sink.remove_all()
+        raise
+    finally:
+        _remove_folder(temp_dir)
+
+
+def _remove_folder(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
+
+
+class _Sink:
+    """Writes pieces into files, and keeps their records."""
+
+    def __init__(
+        self,
+        task: MergeTask,
+        *,
+        attempt: int,
+        temp_dir: str,
+        on_rows: Callable[[int], None] | None,
+    ) -> None:
+        self._task, self._attempt, self._temp_dir = task, attempt, temp_dir
+        self._on_rows = on_rows
+        self._segments: list[Segment] = []
+        self._sort: tuple[str, ...] = ()
+        self._writer: SegmentWriter | None = None
+        self._input_rows = 0
+
+    def write_all(
+        self, pieces: Iterator[Piece], sort_columns: tuple[str, ...], buckets: int | None
+    ) -> tuple[Segment, ...]:
+        """Write all pieces and return the records of the segments."""
+        self._sort = sort_columns
+        partitions: list[tuple[int | None, tuple[Scalar, ...] | None]] = []
+        for piece in pieces:
+            if piece.is_new or self._is_full():
+                self._finish()
+                self._begin()
+                partitions.append((piece.bucket, piece.start))
+            self._write(piece)
+        self._finish()
+        return tuple(
+            replace(segment, partition=partition)
+            for segment, partition in zip(
+                self._segments, self._partitions(partitions, buckets), strict=True
+            )
+        )
+
+    def remove_all(self) -> None:
+        """Remove what was written."""
+        from carnac.pipeline.output import remove_file
+
+        if self._writer is not None:
+            self._writer.discard()
+        for segment in self._segments:
+            with contextlib.suppress(OSError):
+                remove_file(self._task.output_url, segment.path)
+
+    def _is_full(self) -> bool:
+        if self._writer is None or self._task.target_bytes is None:
+            return False
+        is_free = self._task.partitions.type == "dynamic"
+        return is_free and self._writer.size_bytes >= self._task.target_bytes
+
+    def _begin(self) -> None:
+        from carnac.pipeline.segment_writer import SegmentWriter
+
+        self._input_rows = 0
+        self._writer = SegmentWriter(
+            self._task.output_url,
+            self._path(),
+            self._task.shape.segment_columns,
+            temp_dir=self._temp_dir,
+            sort_columns=self._sort,
+        )
+
+    def _id(self) -> str:
+        return segment_id(self._task.id_prefix, self._attempt, len(self._segments))
+
+    def _path(self) -> str:
+        return f"{self._task.path_prefix}/{self._id()}.parquet"
+
+    def _write(self, piece: Piece) -> None:
+        import pyarrow.compute as pc
+
+        from carnac.pipeline.shape import ROWS_COLUMN
+        from carnac.pipeline.states import build_sketches
+
+        if self._writer is None:
+            raise Corrupt(f"rows of {self._task.datasource} came before the segment they belong to")
+        rows = piece.rows
+        if self._task.shape.is_rollup:
+            self._input_rows += pc.sum(rows.column(ROWS_COLUMN)).as_py()
+        else:
+            self._input_rows += rows.num_rows
+        self._writer.write(build_sketches(self._task.shape, rows))
+        if self._on_rows is not None:
+            self._on_rows(rows.num_rows)
+
+    def _finish(self) -> None:
+        if self._writer is None:
+            return
+        written = self._writer.finish()
+        self._segments.append(self._segment(written))
+        self._writer = None
+
+    def _segment(self, written: WrittenFile) -> Segment:
+        task = self._task
+        return Segment(
+            segment_id=self._id(),
+            datasource=task.datasource,
+            chunk=task.chunk,
+            path=self._path(),
+            size_bytes=written.size_bytes,
+            rows=written.rows,
+            input_rows=self._input_rows,
+            min_time_ms=written.min_time_ms,
+            max_time_ms=written.max_time_ms,
+            columns=written.columns,
+            sort_columns=self._sort,
+            query_granularity=task.shape.query_granularity,
+            rollup=task.shape.rollup_spec(is_perfect=task.is_perfect),
+            checksum=written.checksum,
+            row_hash=written.row_hash,
+            created_at_ms=task.created_at_ms,
+        )
+
+    def _partitions(
+        self,
+        starts: list[tuple[int | None, tuple[Scalar, ...] | None]],
+        buckets: int | None,
+    ) -> Iterator[Partition | None]:
+        from carnac.pipeline.bucketing import BUCKET_FUNCTION
+
+        spec = self._task.partitions
+        for index, (bucket, start) in enumerate(starts):
+            if spec.type == "hashed" and bucket is not None and buckets is not None:
+                yield HashedPartition(
+                    dimensions=spec.dimensions or self._task.shape.dimension_names,
+                    bucket=bucket,
+                    buckets=buckets,
+                    function=BUCKET_FUNCTION,
+                )
+            elif spec.type == "range":
+                following = starts[index + 1][1] if index + 1 < len(starts) else None
+                yield RangePartition(
+                    dimensions=spec.dimensions,
+                    start=start if index else None,
+                    end=following,
+                )
+            else:
+                yield None

@@ -158,7 +158,8 @@ def _sums(values: Codes, lengths: NDArray[np.int64]) -> Codes:
     running = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, out=running[1:])
     ends = np.cumsum(lengths)
-    return running[ends] - running[ends - lengths]
+    sums: Codes = running[ends] - running[ends - lengths]
+    return sums
 
 
 def _weights(places: Codes) -> Codes:

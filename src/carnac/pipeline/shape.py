@@ -169,6 +169,20 @@ class RowShape:
         )
 
 
+def part_columns(shape: RowShape) -> tuple[tuple[str, str], ...]:
+    """Return name and DuckDB type of all columns of part rows, `__time` first."""
+    columns = [(TIME_COLUMN, "TIMESTAMP WITH TIME ZONE")]
+    columns += [(dimension.name, SQL_TYPE[dimension.type]) for dimension in shape.dimensions]
+    for metric in shape.metrics:
+        kind = SQL_TYPE[_input_type(metric)]
+        columns.append((metric.name, f"{kind}[]" if metric.type.is_sketch else kind))
+        if shape.is_rollup and metric.kind in {MetricKind.FIRST, MetricKind.LAST}:
+            columns.append((ORDER_PREFIX + metric.name, "BIGINT"))
+    if shape.is_rollup:
+        columns.append((ROWS_COLUMN, "BIGINT"))
+    return tuple(columns)
+
+
 def _input_type(metric: Metric) -> ColumnType:
     if metric.type.is_sketch and not metric.is_state:
         return ColumnType.DOUBLE if metric.type is ColumnType.QUANTILES else ColumnType.STRING
@@ -251,7 +265,7 @@ def _metric(spec: MetricSpec) -> Metric:
     params: dict[str, int] = {}
     match spec.kind:
         case "hll":
-            params = {"lg_k": spec.lg_k, "hll_bits": int(spec.tgt_hll_type.removeprefix("HLL_"))}
+            params = {"lg_k": spec.lg_k}
         case "theta":
             params = {"lg_k": spec.size.bit_length() - 1}
         case "quantiles":

@@ -1,0 +1,30 @@
+"""The hash of hashed partitioning, as SQL."""
+
+from __future__ import annotations
+
+from carnac.core.segments import ColumnType
+from carnac.pipeline.shape import RowShape, quote
+
+BUCKET_FUNCTION = "md5-60/1"
+"""Name and version. The first 60 bits of the MD5 of the key, modulo the number of buckets.
+
+The key is the values of the dimensions, one after the other: `~` for null, else the value as text, its length in
+bytes and `:` before it. Longs are decimal; floats as DuckDB writes them; arrays as JSON."""
+
+_JSON = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
+
+
+def bucket_sql(shape: RowShape, dimensions: tuple[str, ...], buckets: int) -> str:
+    """Return the SQL of the bucket of a row, a BIGINT from 0 to `buckets` - 1."""
+    types = {dimension.name: dimension.type for dimension in shape.dimensions}
+    names = dimensions or shape.dimension_names
+    if not names:
+        return "CAST(0 AS BIGINT)"
+    keys = " || ".join(_key(name, types[name]) for name in names)
+    return f"CAST(('0x' || left(md5({keys}), 15)) AS BIGINT) % {buckets}"
+
+
+def _key(name: str, kind: ColumnType) -> str:
+    column = quote(name)
+    text = f"CAST(to_json({column}) AS VARCHAR)" if kind in _JSON else f"CAST({column} AS VARCHAR)"
+    return f"(CASE WHEN {column} IS NULL THEN '~' ELSE strlen({text}) || ':' || {text} END)"
