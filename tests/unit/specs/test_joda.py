@@ -1,0 +1,64 @@
+"""Joda's patterns, in Spark's letters and as strptime directives."""
+
+from __future__ import annotations
+
+import pytest
+
+from carnac.errors import Invalid
+from carnac.specs.joda import Token, has_offset, parse_pattern, to_spark_pattern, to_strptime
+
+PATTERNS = [
+    ("yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),
+    ("YYYY-MM-dd'T'HH:mm:ss.SSS", "yyyy-MM-dd'T'HH:mm:ss.SSS", "%Y-%m-%dT%H:%M:%S.%g"),
+    ("dd/MMM/yyyy:HH:mm:ss Z", "dd/MMM/yyyy:HH:mm:ss XX", "%d/%b/%Y:%H:%M:%S %z"),
+    ("EEE, d MMM yy hh:mm a", "EEE, d MMM yy hh:mm a", "%a, %d %b %y %I:%M %p"),
+    ("yyyy-MM-dd'T'HH:mm:ssZZ", "yyyy-MM-dd'T'HH:mm:ssXXX", "%Y-%m-%dT%H:%M:%S%z"),
+    ("EEEE MMMM d yyyy", "EEEE MMMM d yyyy", "%A %B %d %Y"),
+    ("yyyyMMdd", "yyyyMMdd", "%Y%m%d"),
+    ("yyyy-DDD HH'h'", "yyyy-DDD HH'h'", "%Y-%j %Hh"),
+    ("HH 'o''clock' yyyy", "HH' o''clock 'yyyy", "%H o'clock %Y"),
+    ("yyyy[MM]", "yyyy'['MM']'", "%Y[%m]"),
+]
+
+
+@pytest.mark.parametrize(("joda", "spark", "strptime"), PATTERNS, ids=[p[0] for p in PATTERNS])
+def test_patterns_carry_over(joda: str, spark: str, strptime: str) -> None:
+    assert to_spark_pattern(joda) == spark
+    assert to_strptime(joda) == strptime
+
+
+def test_an_offset_is_printed_as_joda_prints_it() -> None:
+    assert to_spark_pattern("HH Z", printing=True) == "HH xx"
+    assert to_spark_pattern("HH ZZ", printing=True) == "HH xxx"
+    assert has_offset("HH Z")
+    assert not has_offset("HH 'Z'")
+
+
+def test_tokens() -> None:
+    assert parse_pattern("yy''M") == (Token("year", 2), Token("text", 0, "'"), Token("month", 1))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("yyyy 'T", "pattern 'yyyy 'T' has a quote that is not closed"),
+        (
+            "yyyy-QQ",
+            "pattern 'yyyy-QQ' has the letter 'Q', which stands for nothing that can be read; "
+            "put text into single quotes",
+        ),
+        ("'text'", "pattern ''text'' has no letters that stand for a time"),
+        ("", "pattern '' has no letters that stand for a time"),
+    ],
+)
+def test_what_is_no_pattern(pattern: str, message: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_pattern(pattern)
+    assert caught.value.message == message
+
+
+def test_weeks_cannot_be_read() -> None:
+    with pytest.raises(Invalid, match="counts weeks of a year, which Spark cannot do"):
+        to_spark_pattern("xxxx-'W'ww")
+    with pytest.raises(Invalid, match="has a part that cannot be read: weekyear"):
+        to_strptime("xxxx-'W'ww")
