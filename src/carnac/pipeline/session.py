@@ -1,0 +1,240 @@
+"""The one Spark session: started lazily, quiet, with the Java that was found.
+
+The JVM's standard output and error go to a log file, so that nothing of it reaches the terminal.
+A session that the caller's program has already made (a notebook) is used as it is and is not
+stopped here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from carnac.errors import Unavailable
+from carnac.pipeline.java import prepare_java
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+LOCAL_TASK_FAILURES = 3
+"""How often a task is tried in local mode, where Spark's own default is once."""
+
+_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
+_DEFAULTS = {
+    "spark.app.name": "carnac",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Which Spark to use.
+
+    Attributes:
+        master: As Spark takes it: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
+        remote: A Spark Connect URL (`sc://…`); goes before `master`.
+        config: Spark's own settings; they go before ours.
+        log_path: File that the JVM's output is appended to; None: one in the temporary directory.
+    """
+
+    master: str = "local[*]"
+    remote: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    log_path: Path | None = None
+
+
+def local_master(master: str) -> str | None:
+    """Return a local master with retries switched on (`local[2]` → `local[2,3]`); None if not local."""
+    match = _LOCAL_MASTER.fullmatch(master)
+    if match is None:
+        return None
+    return f"local[{match[1] or 1},{match[2] or LOCAL_TASK_FAILURES}]"
+
+
+class SparkHolder:
+    """Starts the session when it is first asked for, and stops what it started.
+
+    Safe for use by many threads.
+    """
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.settings = settings
+        self._lock = RLock()
+        self._session: SparkSession | None = None
+        self._is_ours = False
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a session has been asked for and not been closed since."""
+        return self._session is not None
+
+    @property
+    def log_path(self) -> Path:
+        """Where the JVM's output goes."""
+        default = Path(tempfile.gettempdir()) / f"carnac-spark-{os.getpid()}.log"
+        return self.settings.log_path or default
+
+    def session(self) -> SparkSession:
+        """Return the session; starts Spark if this is the first call.
+
+        Raises:
+            Unavailable: There is no Java, or Spark does not start or answer.
+        """
+        with self._lock:
+            if self._session is not None and _is_stopped(self._session):
+                self._session = None
+            if self._session is None:
+                self._session = self._obtain()
+            return self._session
+
+    def close(self) -> None:
+        """Stop Spark if it was started here. Idempotent."""
+        with self._lock:
+            session, self._session = self._session, None
+            if session is not None and self._is_ours and not _is_stopped(session):
+                session.stop()
+
+    def _obtain(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        active = SparkSession.getActiveSession()
+        if active is not None and not _is_stopped(active):
+            self._is_ours = False
+            return active
+        self._is_ours = True
+        if self.settings.remote:
+            return self._connect(self.settings.remote)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        prepare_java()
+        return self._start()
+
+    def _connect(self, url: str) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        try:
+            builder = SparkSession.builder.remote(url)
+            for key, value in self.settings.config.items():
+                builder = builder.config(key, value)
+            session: SparkSession = builder.getOrCreate()
+            with _package_archive() as archive:
+                session.addArtifacts(str(archive), pyfile=True)
+        except ImportError as error:
+            raise Unavailable(
+                f"Spark Connect at {url} needs further packages: pip install 'pyspark[connect]' ({error})"
+            ) from error
+        except Exception as error:
+            raise Unavailable(
+                f"Spark Connect at {url} does not answer: {first_line(error)}", url=url
+            ) from error
+        return session
+
+    def _start(self) -> SparkSession:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        local = local_master(self.settings.master)
+        try:
+            context = _start_context(self._config(local), self.log_path)
+            session = SparkSession(context)
+            if local is None:
+                with _package_archive() as archive:
+                    context.addPyFile(str(archive))
+        except Exception as error:
+            SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
+            raise Unavailable(
+                f"Spark does not start with master {self.settings.master}: {first_line(error)};"
+                f" its log is {self.log_path}",
+                master=self.settings.master,
+            ) from error
+        return session
+
+    def _config(self, local: str | None) -> dict[str, str]:
+        config = dict(_DEFAULTS)
+        if local is not None:
+            config.update(_LOCAL_DEFAULTS)
+        config["spark.master"] = local or self.settings.master
+        config.update(self.settings.config)
+        return config
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or its type if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def _start_context(config: Mapping[str, str], log_path: Path) -> SparkContext:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False)
+    for key, value in config.items():
+        conf.set(key, value)
+    if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is used again
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        with log_path.open("ab") as log:
+            streams = {"stdout": log, "stderr": log}
+            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        return SparkContext(conf=_with_defaults(conf), gateway=gateway)
+    return SparkContext(conf=_with_defaults(conf))
+
+
+def _with_defaults(conf: SparkConf) -> SparkConf:
+    """Return the settings over what the JVM was started with, read now that there is a JVM."""
+    from pyspark import SparkConf
+
+    whole = SparkConf()
+    for key, value in conf.getAll():
+        whole.set(key, value)
+    return whole
+
+
+def _is_stopped(session: SparkSession) -> bool:
+    """Whether the session is of no use any more; a Connect session tells by itself."""
+    if hasattr(session, "is_stopped"):
+        return bool(session.is_stopped)
+    context = session.sparkContext
+    if context._jsc is None:  # noqa: SLF001 - pyspark has no public word for it
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())  # noqa: SLF001
+    except Exception:
+        return True  # the JVM is gone
+
+
+@contextlib.contextmanager
+def _package_archive() -> Iterator[Path]:
+    """Yield a zip of the carnac package for executors on other machines."""
+    import carnac
+
+    package = Path(carnac.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="carnac-") as folder:
+        archive = Path(folder) / "carnac.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for path in sorted(package.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    bundle.write(path, Path("carnac") / path.relative_to(package))
+        yield archive

@@ -1,0 +1,160 @@
+"""Run a Python function over a list of tasks on Spark: one Spark task for each, in the given order.
+
+Spark decides where and when, and tries again what died; the function moves the bytes by itself. It goes through the
+DataFrame API alone (`range` and `mapInArrow`), which Spark Connect has too. A function must give the same result under
+retry and under speculative execution: `attempt` is another number at every try, for the names of files.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from carnac.errors import CarnacError, Unavailable
+from carnac.pipeline.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
+from carnac.pipeline.progress import OnProgress, Phase, Tally, Watch
+from carnac.pipeline.session import SparkHolder
+from carnac.ports import Clock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+RESULT_SCHEMA = "task long, failure string, result binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a task, as the function sees it.
+
+    Attributes:
+        number: Another one for every try within one Spark application.
+    """
+
+    number: int
+    tally: Tally
+
+    def count(self, *, rows: int = 0, rejected: int = 0) -> None:
+        """Add to what the progress shows."""
+        self.tally.add(rows=rows, rejected=rejected)
+
+
+Work = Callable[[T, Attempt], R]
+
+
+def run_tasks(
+    holder: SparkHolder,
+    work: Work[T, R],
+    tasks: Sequence[T],
+    *,
+    phase: Phase,
+    clock: Clock,
+    on_progress: OnProgress | None = None,
+) -> list[R]:
+    """Return `work(task, attempt)` of every task, in order.
+
+    Raises:
+        CarnacError: As a task raised it; the other tasks are cancelled.
+        Unavailable: Spark failed, or a worker died too often.
+    """
+    if not tasks:
+        return []
+    session = holder.session()
+    try:
+        watch = Watch(session, phase, clock, on_progress)
+        packed = [zlib.compress(pickle.dumps(task), 1) for task in tasks]
+        frame = session.range(0, len(packed), 1, len(packed)).mapInArrow(
+            _runner(work, packed, watch.tally), RESULT_SCHEMA
+        )
+    except Exception as error:
+        raise of_spark(error, holder.log_path) from error
+    rows = collect(holder, frame, watch)
+    return [cast("R", pickle.loads(row)) for row in _in_order(rows, len(tasks))]  # noqa: S301
+
+
+def collect(holder: SparkHolder, frame: Any, watch: Watch) -> list[Any]:
+    """Return the rows of a DataFrame of `RESULT_SCHEMA`, watched.
+
+    Raises:
+        CarnacError: As a task returned or raised it, or as the phase wants to stop.
+    """
+    try:
+        with watch.follow():
+            rows: list[Any] = frame.collect()
+    except Exception as error:
+        raise watch.verdict or of_spark(error, holder.log_path) from error
+    failures = [load_failure(row["failure"]) for row in rows if row["failure"] is not None]
+    verdict = watch.verdict or next(iter(failures), None)
+    if verdict is not None:
+        raise verdict
+    return rows
+
+
+def _in_order(rows: Sequence[Any], count: int) -> Iterator[bytes]:
+    by_task = {row["task"]: row["result"] for row in rows}
+    if len(by_task) != count:
+        raise Unavailable(f"Spark returned {len(by_task)} results of {count} tasks; run it again")
+    for index in range(count):
+        yield by_task[index]
+
+
+def _runner(
+    work: Work[T, R], packed: Sequence[bytes], tally: Tally
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what Spark calls for each partition: one partition is one task."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                task = pickle.loads(zlib.decompress(packed[index]))  # noqa: S301 - our own bytes
+                yield result_batch(index, *guarded(work, task, tally))
+
+    return run
+
+
+def guarded(work: Work[T, R], task: T, tally: Tally) -> tuple[str | None, bytes | None]:
+    """Return (None, pickled result), or (failure, None) if trying again cannot help.
+
+    Raises:
+        TaskFailure: Trying again may help.
+    """
+    attempt = Attempt(attempt_number(), tally)
+    try:
+        return None, pickle.dumps(work(task, attempt))
+    except Exception as error:
+        failure = of_task(error)
+        if failure.retryable:
+            raise TaskFailure(failure) from error
+        text = dump_failure(failure)
+        tally.add(failure=text)
+        return text, None
+
+
+def attempt_number() -> int:
+    """Return Spark's number of this try at this task; 0 outside of a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.taskAttemptId())
+
+
+def result_batch(index: int, failure: str | None, result: bytes | None) -> pa.RecordBatch:
+    """Return one row of `RESULT_SCHEMA`."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([index], pa.int64()),
+            pa.array([failure], pa.string()),
+            pa.array([result], pa.binary()),
+        ],
+        names=["task", "failure", "result"],
+    )
+
+
+__all__ = ["Attempt", "CarnacError", "Work", "collect", "run_tasks"]
