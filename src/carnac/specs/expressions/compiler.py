@@ -48,6 +48,9 @@ FUNCTIONS: Mapping[str, Function] = {
 }
 """Every function that can be used, by its name in lower case."""
 
+MAX_SQL = 200_000
+"""Most characters of SQL that an expression may become: some operations repeat their operands."""
+
 _LAMBDA_FUNCTIONS = frozenset(
     ("map", "filter", "fold", "any", "all", "cartesian_map", "cartesian_fold")
 )
@@ -103,6 +106,8 @@ def _compile(text: str, types: Mapping[str, str] | None) -> tuple[frozenset[str]
     compiler = _Compiler(types or {})
     try:
         value = compiler.compile(parse(text))
+    except RecursionError:
+        raise Invalid(f"expression '{text[:60]}…' is nested too deep", expression=text) from None
     except Invalid as error:
         if error.message.startswith("expression '"):
             raise
@@ -124,6 +129,12 @@ class _Compiler:
         self.variables = 0
 
     def compile(self, node: Node) -> Sql:
+        sql = self._node(node)
+        if len(sql.text) > MAX_SQL:
+            raise Invalid("becomes too long in Spark SQL; split it into several transforms")
+        return sql
+
+    def _node(self, node: Node) -> Sql:
         if isinstance(node, Literal):
             return literal(node.value)
         if isinstance(node, Identifier):

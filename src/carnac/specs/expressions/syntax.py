@@ -14,8 +14,11 @@ from dataclasses import dataclass
 
 from carnac.errors import Invalid
 
-MAX_DEPTH = 200
+MAX_DEPTH = 50
 """Deepest nesting that is read; more is a mistake or an attack."""
+
+MAX_CHAIN = 200
+"""Most operations of one precedence in a row, such as the signs in `a + b + c`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +188,12 @@ class _Parser:
         if level == len(_LEVELS):
             return self._power()
         left = self._binary(level + 1)
-        while (operator := self._peek()) in _LEVELS[level] and operator:
+        length = 0
+        while (operator := self._peek()) in _LEVELS[level]:
             self.index += 1
+            length += 1
+            if length > MAX_CHAIN:
+                raise self._error(f"more than {MAX_CHAIN} operations in a row")
             left = Binary(operator, left, self._binary(level + 1))
         return left
 
@@ -195,7 +202,10 @@ class _Parser:
         if self._peek() != "^":
             return base
         self.index += 1
-        return Binary("^", base, self._power())
+        self._descend()
+        power = Binary("^", base, self._power())
+        self.depth -= 1
+        return power
 
     def _unary(self) -> Node:
         operator = self._peek()

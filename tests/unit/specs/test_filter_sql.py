@@ -1,0 +1,228 @@
+"""The Spark SQL that Druid's filters become. What it keeps is tested on Spark itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from carnac.errors import Invalid
+from carnac.specs.filters import FILTER_TYPES, MAX_DEPTH, compile_filter
+
+TYPES = {"n": "bigint", "d": "double", "s": "string", "b": "boolean", "mv": "array<string>"}
+
+GOLDENS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "true"}, "true"),
+    ({"type": "false"}, "false"),
+    ({"type": "selector", "dimension": "s", "value": "a'b"}, "(`s` = 'a\\'b')"),
+    ({"type": "selector", "dimension": "s", "value": None}, "(`s` IS NULL)"),
+    ({"type": "selector", "dimension": "n", "value": "5"}, "(`n` = 5L)"),
+    ({"type": "selector", "dimension": "d", "value": "10.1"}, "(`d` = 10.1D)"),
+    ({"type": "selector", "dimension": "n", "value": "word"}, "false"),
+    ({"type": "selector", "dimension": "b", "value": "true"}, "(CAST(`b` AS STRING) = 'true')"),
+    ({"type": "selector", "dimension": "b", "value": True}, "(CAST(`b` AS STRING) = 'true')"),
+    ({"type": "selector", "dimension": "new", "value": 5}, "(CAST(`new` AS STRING) = '5')"),
+    ({"type": "selector", "dimension": "mv", "value": "a"}, "exists(`mv`, e -> (e = 'a'))"),
+    (
+        {"type": "equals", "column": "s", "matchValueType": "LONG", "matchValue": 3},
+        "(try_cast(`s` AS DOUBLE) = 3.0D)",
+    ),
+    ({"type": "null", "column": "n"}, "(`n` IS NULL)"),
+    (
+        {"type": "null", "column": "mv"},
+        "(`mv` IS NULL OR array_size(`mv`) = 0 OR exists(`mv`, e -> e IS NULL))",
+    ),
+    ({"type": "in", "dimension": "s", "values": ["a", "b"]}, "(`s` IN ('a', 'b'))"),
+    ({"type": "in", "dimension": "s", "values": ["a", None]}, "((`s` IN ('a')) OR (`s` IS NULL))"),
+    ({"type": "in", "dimension": "n", "values": ["1", 2]}, "((`n` = 1L) OR (`n` = 2L))"),
+    ({"type": "in", "dimension": "s", "values": []}, "false"),
+    (
+        {"type": "inType", "column": "n", "matchValueType": "LONG", "sortedValues": [1]},
+        "((`n` = 1L))",
+    ),
+    (
+        {"type": "bound", "dimension": "s", "lower": "a", "upper": "c", "upperStrict": True},
+        "((`s` >= 'a') AND (`s` < 'c'))",
+    ),
+    (
+        {"type": "bound", "dimension": "s", "upper": "31", "ordering": "numeric"},
+        "(((try_cast(`s` AS DOUBLE) <= 31.0D)) OR (`s` IS NULL))",
+    ),
+    (
+        {"type": "bound", "dimension": "s", "lower": "ab", "ordering": "strlen"},
+        "((length(`s`) > length('ab') OR (length(`s`) = length('ab') AND `s` >= 'ab')))",
+    ),
+    (
+        {
+            "type": "range",
+            "column": "n",
+            "matchValueType": "LONG",
+            "lower": 1,
+            "upper": 3,
+            "upperOpen": True,
+        },
+        "((`n` >= 1L) AND (`n` < 3L))",
+    ),
+    (
+        {"type": "interval", "dimension": "__time", "intervals": ["1970-01-01/1970-01-02"]},
+        "((unix_millis(`__time`) >= 0L AND unix_millis(`__time`) < 86400000L))",
+    ),
+    ({"type": "like", "dimension": "s", "pattern": "a%"}, "(`s` LIKE 'a%')"),
+    ({"type": "like", "dimension": "s", "pattern": "a$%", "escape": "$"}, "(`s` LIKE 'a\\\\%')"),
+    ({"type": "regex", "dimension": "s", "pattern": "^\\d+"}, "(`s` RLIKE '^\\\\d+')"),
+    (
+        {
+            "type": "search",
+            "dimension": "s",
+            "query": {"type": "insensitive_contains", "value": "Ab"},
+        },
+        "(contains(lower(`s`), 'ab'))",
+    ),
+    (
+        {
+            "type": "search",
+            "dimension": "s",
+            "query": {"type": "fragment", "values": ["a", "B"], "caseSensitive": True},
+        },
+        "(contains(`s`, 'a') AND contains(`s`, 'B'))",
+    ),
+    (
+        {"type": "columnComparison", "dimensions": ["s", {"type": "default", "dimension": "n"}]},
+        "(`s` <=> CAST(`n` AS STRING))",
+    ),
+    (
+        {
+            "type": "arrayContainsElement",
+            "column": "mv",
+            "elementMatchValueType": "STRING",
+            "elementMatchValue": "a",
+        },
+        "exists(`mv`, e -> (e = 'a'))",
+    ),
+    ({"type": "expression", "expression": "n > 1"}, "(`n` > 1L)"),
+    (
+        {
+            "type": "and",
+            "fields": [
+                {"type": "not", "field": {"type": "null", "column": "s"}},
+                {
+                    "type": "or",
+                    "fields": [{"type": "true"}, {"type": "istrue", "field": {"type": "false"}}],
+                },
+            ],
+        },
+        "((NOT (`s` IS NULL)) AND (true OR (false IS TRUE)))",
+    ),
+    ({"type": "isfalse", "field": {"type": "true"}}, "(true IS FALSE)"),
+]
+
+
+@pytest.mark.parametrize(("block", "sql"), GOLDENS)
+def test_goldens(block: dict[str, Any], sql: str) -> None:
+    assert compile_filter(block, TYPES).sql == sql
+
+
+def test_every_type_has_a_golden() -> None:
+    def types_in(block: object) -> set[str]:
+        if isinstance(block, dict):
+            inner = [types_in(value) for value in block.values()]
+            return {str(block.get("type"))}.union(*inner)
+        return (
+            set().union(*(types_in(item) for item in block)) if isinstance(block, list) else set()
+        )
+
+    assert set(FILTER_TYPES) <= set().union(*(types_in(block) for block, _ in GOLDENS))
+
+
+def test_the_columns_that_are_read_are_known() -> None:
+    block = {
+        "type": "and",
+        "fields": [
+            {"type": "selector", "dimension": "a", "value": "x"},
+            {"type": "expression", "expression": "b > c"},
+        ],
+    }
+    assert compile_filter(block).inputs == {"a", "b", "c"}
+
+
+REFUSED: list[tuple[Any, str]] = [
+    ("s = 1", "a filter must be an object with a type, such as selector"),
+    ({}, "a filter must be an object with a type, such as selector"),
+    ({"type": "selectr"}, "filter type 'selectr' is not known; did you mean 'selector'?"),
+    ({"type": "selector", "value": "x"}, "filter selector needs dimension"),
+    (
+        {"type": "selector", "dimension": "s", "valu": "x"},
+        "filter selector has no field 'valu'; did you mean 'value'?",
+    ),
+    ({"type": "and", "fields": []}, "filter and needs fields as a list that is not empty"),
+    ({"type": "not"}, "filter not needs field"),
+    (
+        {"type": "javascript", "dimension": "s"},
+        "filter type 'javascript' is not supported; write it as an expression",
+    ),
+    (
+        {"type": "selector", "dimension": "s", "value": "x", "extractionFn": {"type": "upper"}},
+        "extractionFn is not supported in filters; write an expression filter",
+    ),
+    ({"type": "bound", "dimension": "s"}, "filter bound needs lower or upper"),
+    (
+        {"type": "bound", "dimension": "s", "lower": "1", "ordering": "version"},
+        "ordering 'version' of filter bound is not supported; use numeric or lexicographic",
+    ),
+    (
+        {"type": "bound", "dimension": "s", "lower": "1", "alphaNumeric": True},
+        "ordering 'alphanumeric' of filter bound is not supported; use numeric or lexicographic",
+    ),
+    (
+        {"type": "range", "column": "s", "matchValueType": "LONG"},
+        "filter range needs lower or upper",
+    ),
+    (
+        {"type": "equals", "column": "s", "matchValueType": "ARRAY<LONG>", "matchValue": [1]},
+        "filter equals on whole arrays is not supported; use an expression",
+    ),
+    ({"type": "in", "dimension": "s"}, "filter in needs values as a list"),
+    (
+        {"type": "search", "dimension": "s", "query": {"type": "x"}},
+        "query of filter search needs a type: contains, insensitive_contains, fragment",
+    ),
+    (
+        {"type": "search", "dimension": "s", "query": {"type": "contains"}},
+        "query of filter search needs value",
+    ),
+    (
+        {"type": "columnComparison", "dimensions": ["mv", "s"]},
+        "filter columnComparison on multi-value columns is not supported",
+    ),
+    (
+        {"type": "columnComparison", "dimensions": [{"type": "extraction", "dimension": "s"}]},
+        "dimension spec 'extraction' is not supported in filters",
+    ),
+    (
+        {"type": "selector", "dimension": 3, "value": "x"},
+        "a filter needs the name of a column, not 3",
+    ),
+    (
+        {"type": "interval", "dimension": "__time", "intervals": ["2013"]},
+        "'2013' is not an interval; write it like 2013-01-01/2013-02-01 or 2013-01-01/P1M",
+    ),
+    (
+        {"type": "expression", "expression": "n >"},
+        "expression 'n >', character 4: the expression ends too early",
+    ),
+]
+
+
+@pytest.mark.parametrize(("block", "message"), REFUSED, ids=[m[:50] for _, m in REFUSED])
+def test_what_is_not_supported_is_named(block: Any, message: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        compile_filter(block, TYPES)
+    assert caught.value.message == message
+
+
+def test_nesting_has_a_limit() -> None:
+    block: dict[str, Any] = {"type": "true"}
+    for _ in range(MAX_DEPTH + 1):
+        block = {"type": "not", "field": block}
+    with pytest.raises(Invalid, match=f"nested more than {MAX_DEPTH} deep"):
+        compile_filter(block)
