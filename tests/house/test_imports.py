@@ -1,0 +1,75 @@
+"""What an import costs: nothing heavy before it is needed, and no dependency that is not declared."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from tests.house.checkout import ROOT, name_of, python_files, text_of
+
+JVM = {"pyspark", "py4j"}
+HEAVY = JVM | {"duckdb", "numpy", "pandas", "polars", "pyarrow", "sqlalchemy", "fsspec"}
+MODULES_BY_IMPORT = {"yaml": "pyyaml", "_datasketches": "datasketches", "pydantic_core": "pydantic"}
+REPORT = (
+    "import sys, json, {module}; print(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
+)
+
+
+def loaded_by(module: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter has loaded after one import."""
+    command = [sys.executable, "-c", REPORT.format(module=module)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(json.loads(result.stdout))
+
+
+@pytest.mark.parametrize("module", ["carnac", "carnac.core", "carnac.specs", "carnac.config"])
+def test_the_package_itself_loads_nothing_heavy(module: str) -> None:
+    assert loaded_by(module) & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "carnac.bootstrap",
+        "carnac.cli",
+        "carnac.deep_storage",
+        "carnac.metadata",
+        "carnac.pipeline",
+        "carnac.pipeline.java",
+        "carnac.query",
+        "carnac.store",
+    ],
+)
+def test_reading_and_metadata_never_load_spark(module: str) -> None:
+    assert loaded_by(module) & JVM == set()
+
+
+def declared_dependencies() -> set[str]:
+    """Return the names that pyproject.toml allows the package to import."""
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *(line for name in extras for line in extras[name])]
+    names = (re.split(r"[\[<>=;\s]", line)[0] for line in lines)
+    return {name.lower().replace("-", "_") for name in names}
+
+
+def test_every_import_of_the_package_is_declared() -> None:
+    allowed = declared_dependencies() | set(sys.stdlib_module_names) | {"carnac"}
+    undeclared = set()
+    for path in python_files():
+        if not path.is_relative_to(ROOT / "src"):
+            continue
+        for node in ast.walk(ast.parse(text_of(path))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names = [node.module]
+            tops = {name.partition(".")[0] for name in names}
+            tops = {MODULES_BY_IMPORT.get(top, top) for top in tops}
+            undeclared |= {f"{name_of(path)}: {top}" for top in tops - allowed}
+    assert undeclared == set()
