@@ -119,11 +119,16 @@ class _Placement:
 
 
 class Draft:
-    """The entries that one commit drops and adds in one datasource."""
+    """The entries that one commit drops and adds in one datasource.
 
-    def __init__(self, chunks: ChunkDrafts, revision: int) -> None:
+    Args:
+        first_ordinal: Number of entries that the commit adds in the datasources before this one.
+    """
+
+    def __init__(self, chunks: ChunkDrafts, revision: int, first_ordinal: int) -> None:
         self.chunks = chunks
         self._revision = revision
+        self._first_ordinal = first_ordinal
         self._dropped: dict[int, Entry] = {}
         self._remaining: dict[int, IntervalSet] = {}
         self._kept: list[tuple[Entry, Interval, IntervalSet]] = []
@@ -147,7 +152,7 @@ class Draft:
         self._placed.append(_Placement(segment.segment_id, segment.span, chunk, visible))
 
     def finish(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
-        """Return the entries added and dropped. An entry that would come back unchanged is neither."""
+        """Return the entries added and dropped, each by entry id. An entry that would come back unchanged is neither."""
         kept = list(self._kept)
         for entry in list(self._dropped.values()):
             remaining = self._remaining[entry.entry_id]
@@ -156,7 +161,7 @@ class Draft:
             elif remaining:
                 kept.append((entry, entry.chunk, remaining))
         adds = self._kept_entries(kept) + self._placed_entries(len(kept))
-        return tuple(adds), tuple(self._dropped.values())
+        return tuple(adds), tuple(entry for _, entry in sorted(self._dropped.items()))
 
     def _kept_entries(self, kept: list[tuple[Entry, Interval, IntervalSet]]) -> list[Entry]:
         return [
@@ -216,6 +221,7 @@ class Draft:
         return versions, hidden
 
     def _entry_id(self, ordinal: int) -> int:
+        ordinal += self._first_ordinal
         if ordinal >= MAX_ADDS_PER_COMMIT:
             raise Invalid(
                 f"one commit adds at most {MAX_ADDS_PER_COMMIT} entries; split it into several"

@@ -91,15 +91,17 @@ def plan_commit(
     _validate(publication)
     for requirement in publication.requirements:
         _check_requirement(view, requirement, publication.base_revision or 0)
-    changes = tuple(
-        _plan_change(view, change, publication, revision=revision, at_ms=at_ms)
-        for change in sorted(publication.changes, key=lambda change: change.datasource)
-    )
+    changes: list[DatasourceCommit] = []
+    added = 0
+    for change in sorted(publication.changes, key=lambda change: change.datasource):
+        draft = Draft(ChunkDrafts(view, change, at_ms), revision, added)
+        changes.append(_plan_change(view, change, draft, publication.base_revision or 0))
+        added += len(changes[-1].adds)
     return Commit(
         revision=revision,
         kind=publication.kind,
         at_ms=at_ms,
-        changes=changes,
+        changes=tuple(changes),
         writer=publication.writer,
         batch=publication.batch,
         base_revision=publication.base_revision,
@@ -118,12 +120,9 @@ def visible_of(entries: Iterable[Entry]) -> IntervalSet:
     return shown
 
 
-def _plan_change(
-    view: PublishView, change: Change, publication: Publication, *, revision: int, at_ms: int
-) -> DatasourceCommit:
-    draft = Draft(ChunkDrafts(view, change, at_ms), revision)
+def _plan_change(view: PublishView, change: Change, draft: Draft, base: int) -> DatasourceCommit:
     if change.drops:
-        _apply_drops(view, change, draft, publication.base_revision or 0)
+        _apply_drops(view, change, draft, base)
     if change.takes_over:
         _take_over(view, change, draft)
     else:

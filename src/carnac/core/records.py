@@ -1,0 +1,501 @@
+"""Records: how values are written as JSON, and read back strictly.
+
+Names are camelCase. A stored record says its `recordFormat`; an older one is brought up to date step by step
+(`_UPGRADES`), a newer one is refused. What is None or empty is left out. Anything else that is not as written here
+(a missing or unknown field, a wrong type, a set that is not in normal form) is damage: Corrupt.
+
+Intervals are `[start_ms, end_ms]`, interval sets lists of them, sets of partition ids their text (`0-3,7`). Floats
+that JSON cannot write are `{"float": "inf" | "-inf" | "nan"}`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+from carnac.core.commits import ConservationProof
+from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.segments import (
+    Column,
+    ColumnType,
+    HashedPartition,
+    Metric,
+    MetricKind,
+    Partition,
+    RangePartition,
+    RollupSpec,
+    Scalar,
+    Segment,
+)
+from carnac.core.versions import IdRanges, id_ranges, parse_id_ranges
+from carnac.errors import Corrupt, Invalid
+
+RECORD_FORMAT = 1
+"""Written with every stored record; raised when a record changes so that an older reader would misread it."""
+
+Json: TypeAlias = dict[str, object]
+T = TypeVar("T")
+CommitDetails: TypeAlias = tuple[Mapping[str, str], Mapping[str, bool], ConservationProof | None]
+
+_UPGRADES: Mapping[int, Callable[[Json], Json]] = {}
+"""Format n → function that makes a record of format n + 1 of it. Empty while there is one format."""
+
+_TYPES = {str(member): member for member in ColumnType}
+_KINDS = {str(member): member for member in MetricKind}
+_NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_SCALARS = (str, int, float, bool, type(None))
+_dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def dump_segment(segment: Segment) -> str:
+    """Return the record of a segment."""
+    record: Json = {
+        "recordFormat": RECORD_FORMAT,
+        "segmentId": segment.segment_id,
+        "datasource": segment.datasource,
+        "chunk": [segment.chunk.start_ms, segment.chunk.end_ms],
+        "path": segment.path,
+        "sizeBytes": segment.size_bytes,
+        "rows": segment.rows,
+        "inputRows": segment.input_rows,
+        "minTimeMs": segment.min_time_ms,
+        "maxTimeMs": segment.max_time_ms,
+        "columns": [_dump_column(column) for column in segment.columns],
+        "queryGranularity": segment.query_granularity,
+        "checksum": segment.checksum,
+        "rowHash": segment.row_hash,
+        "createdAtMs": segment.created_at_ms,
+    }
+    if segment.sort_columns:
+        record["sortColumns"] = segment.sort_columns
+    if segment.rollup is not None:
+        record["rollup"] = _dump_rollup(segment.rollup)
+    if segment.partition is not None:
+        record["partition"] = _dump_partition(segment.partition)
+    if segment.attributes:
+        record["attributes"] = {
+            name: _dump_scalar(value) for name, value in segment.attributes.items()
+        }
+    return _dumps(record)
+
+
+def load_segment(text: str) -> Segment:
+    """Return the segment of a record.
+
+    Raises:
+        Corrupt: The record is damaged, or was written by a newer Carnac.
+    """
+    return _load("segment", text, _segment)
+
+
+def _segment(record: Json) -> Segment:
+    take = record.pop
+    segment = Segment(
+        segment_id=_str(take("segmentId")),
+        datasource=_str(take("datasource")),
+        chunk=_interval(take("chunk")),
+        path=_str(take("path")),
+        size_bytes=_int(take("sizeBytes")),
+        rows=_int(take("rows")),
+        input_rows=_int(take("inputRows")),
+        min_time_ms=_int(take("minTimeMs")),
+        max_time_ms=_int(take("maxTimeMs")),
+        columns=tuple([_column(item) for item in _list(take("columns"))]),
+        sort_columns=_strings(take("sortColumns", ())),
+        query_granularity=_str(take("queryGranularity")),
+        rollup=_rollup(take("rollup")) if "rollup" in record else None,
+        partition=_partition(take("partition")) if "partition" in record else None,
+        checksum=_str(take("checksum")),
+        row_hash=_int(take("rowHash")),
+        created_at_ms=_int(take("createdAtMs")),
+        attributes={
+            name: _scalar(value) for name, value in _object(take("attributes", {})).items()
+        },
+    )
+    _require_empty(record)
+    return segment
+
+
+def _dump_column(column: Column) -> Json:
+    record: Json = {"name": column.name, "type": column.type.value}
+    if column.null_count is not None:
+        record["nullCount"] = column.null_count
+    if column.min_value is not None:
+        record["min"] = _dump_scalar(column.min_value)
+    if column.max_value is not None:
+        record["max"] = _dump_scalar(column.max_value)
+    return record
+
+
+def _column(item: object) -> Column:
+    record = _object(item)  # the hot path of reading: few calls, and no field is taken out
+    find = record.get
+    nulls, low, high = find("nullCount"), find("min"), find("max")
+    if type(low) is dict:
+        low = _scalar(low)
+    if type(high) is dict:
+        high = _scalar(high)
+    known = 2 + (nulls is not None) + (low is not None) + (high is not None)
+    if (
+        len(record) != known
+        or type(low) not in _SCALARS
+        or type(high) not in _SCALARS
+        or (nulls is not None and type(nulls) is not int)
+    ):
+        raise ValueError(f"{item!r} is not a column")
+    return Column(
+        name=_str(record["name"]),
+        type=_TYPES[_str(record["type"])],
+        null_count=nulls,
+        min_value=cast("Scalar", low),
+        max_value=cast("Scalar", high),
+    )
+
+
+def dump_shape(columns: Sequence[Column]) -> str:
+    """Return names and types of columns, without their statistics: equal texts are equal schemas."""
+    return _dumps([[column.name, column.type.value] for column in columns])
+
+
+def load_shape(text: str) -> tuple[Column, ...]:
+    """Return the columns, without statistics, that `dump_shape` wrote.
+
+    Raises:
+        Corrupt: The text is damaged.
+    """
+
+    def build(value: object) -> tuple[Column, ...]:
+        pairs = [_strings(pair) for pair in _list(value)]
+        return tuple(Column(name=name, type=_TYPES[kind]) for name, kind in pairs)
+
+    return _guard("shape", text, lambda: build(json.loads(text)))
+
+
+def _dump_rollup(rollup: RollupSpec) -> Json:
+    return {
+        "queryGranularity": rollup.query_granularity,
+        "dimensions": rollup.dimensions,
+        "metrics": [_dump_metric(metric) for metric in rollup.metrics],
+        "isPerfect": rollup.is_perfect,
+    }
+
+
+def _rollup(value: object) -> RollupSpec:
+    record = _object(value)
+    rollup = RollupSpec(
+        query_granularity=_str(record.pop("queryGranularity")),
+        dimensions=_strings(record.pop("dimensions")),
+        metrics=tuple(_metric(item) for item in _list(record.pop("metrics"))),
+        is_perfect=_bool(record.pop("isPerfect")),
+    )
+    _require_empty(record)
+    return rollup
+
+
+def _dump_metric(metric: Metric) -> Json:
+    record: Json = {"name": metric.name, "kind": metric.kind.value, "type": metric.type.value}
+    if metric.input is not None:
+        record["input"] = metric.input
+    if metric.params:
+        record["params"] = dict(metric.params)
+    if metric.is_state:
+        record["isState"] = True
+    return record
+
+
+def _metric(value: object) -> Metric:
+    record = _object(value)
+    metric = Metric(
+        name=_str(record.pop("name")),
+        kind=_KINDS[_str(record.pop("kind"))],
+        input=_str(record.pop("input")) if "input" in record else None,
+        type=_TYPES[_str(record.pop("type"))],
+        params=tuple(
+            (name, _int(size)) for name, size in _object(record.pop("params", {})).items()
+        ),
+        is_state=_bool(record.pop("isState", False)),
+    )
+    _require_empty(record)
+    return metric
+
+
+def _dump_partition(partition: Partition) -> Json:
+    if isinstance(partition, HashedPartition):
+        return {
+            "type": "hashed",
+            "dimensions": partition.dimensions,
+            "bucket": partition.bucket,
+            "buckets": partition.buckets,
+            "function": partition.function,
+        }
+    return {
+        "type": "range",
+        "dimensions": partition.dimensions,
+        "start": _dump_bound(partition.start),
+        "end": _dump_bound(partition.end),
+    }
+
+
+def _partition(value: object) -> Partition:
+    record = _object(value)
+    kind = record.pop("type")
+    dimensions = _strings(record.pop("dimensions"))
+    partition: Partition
+    if kind == "hashed":
+        partition = HashedPartition(
+            dimensions=dimensions,
+            bucket=_int(record.pop("bucket")),
+            buckets=_int(record.pop("buckets")),
+            function=_str(record.pop("function")),
+        )
+    elif kind == "range":
+        partition = RangePartition(
+            dimensions=dimensions,
+            start=_bound(record.pop("start")),
+            end=_bound(record.pop("end")),
+        )
+    else:
+        raise ValueError(f"partition type {kind!r}")
+    _require_empty(record)
+    return partition
+
+
+def _dump_bound(bound: tuple[Scalar, ...] | None) -> list[object] | None:
+    return None if bound is None else [_dump_scalar(value) for value in bound]
+
+
+def _bound(value: object) -> tuple[Scalar, ...] | None:
+    return None if value is None else tuple(_scalar(item) for item in _list(value))
+
+
+def dump_commit_details(
+    offsets: Mapping[str, str], lookups: Mapping[str, bool], proof: ConservationProof | None
+) -> str:
+    """Return what a commit holds besides its columns and entries.
+
+    Args:
+        lookups: Names of the lookups it changed, in order; whether it set them (else it removed them).
+    """
+    record: Json = {"recordFormat": RECORD_FORMAT}
+    if offsets:
+        record["offsets"] = dict(offsets)
+    if lookups:
+        record["lookups"] = dict(lookups)
+    if proof is not None:
+        record["proof"] = {
+            "rowsIn": proof.rows_in,
+            "rowsOut": proof.rows_out,
+            "rowHashIn": proof.row_hash_in,
+            "rowHashOut": proof.row_hash_out,
+            "sumsIn": {name: _dump_scalar(value) for name, value in proof.sums_in.items()},
+            "sumsOut": {name: _dump_scalar(value) for name, value in proof.sums_out.items()},
+        }
+    return _dumps(record)
+
+
+def load_commit_details(text: str) -> CommitDetails:
+    """Return offsets, lookups (see `dump_commit_details`) and proof of a commit.
+
+    Raises:
+        Corrupt: The record is damaged, or was written by a newer Carnac.
+    """
+
+    def build(record: Json) -> CommitDetails:
+        offsets = _object(record.pop("offsets", {}))
+        lookups = _object(record.pop("lookups", {}))
+        proof = _proof(record.pop("proof")) if "proof" in record else None
+        _require_empty(record)
+        return (
+            {name: _str(value) for name, value in offsets.items()},
+            {name: _bool(value) for name, value in lookups.items()},
+            proof,
+        )
+
+    return _load("commit", text, build)
+
+
+def _proof(value: object) -> ConservationProof:
+    record = _object(value)
+    hash_in, hash_out = record.pop("rowHashIn"), record.pop("rowHashOut")
+    proof = ConservationProof(
+        rows_in=_int(record.pop("rowsIn")),
+        rows_out=_int(record.pop("rowsOut")),
+        row_hash_in=None if hash_in is None else _int(hash_in),
+        row_hash_out=None if hash_out is None else _int(hash_out),
+        sums_in=_sums(record.pop("sumsIn")),
+        sums_out=_sums(record.pop("sumsOut")),
+    )
+    _require_empty(record)
+    return proof
+
+
+def _sums(value: object) -> Mapping[str, float]:
+    sums: dict[str, float] = {}
+    for name, item in _object(value).items():
+        number = _scalar(item)
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TypeError("a sum is not a number")
+        sums[name] = number
+    return sums
+
+
+def dump_texts(texts: Mapping[str, str]) -> str:
+    """Return a mapping of texts, such as a lookup."""
+    return _dumps(dict(texts))
+
+
+def load_texts(text: str) -> Mapping[str, str]:
+    """Return the mapping that `dump_texts` wrote.
+
+    Raises:
+        Corrupt: The text is damaged.
+    """
+    return _guard(
+        "mapping",
+        text,
+        lambda: {name: _str(value) for name, value in _object(json.loads(text)).items()},
+    )
+
+
+def dump_ids(ids: Sequence[int]) -> str:
+    """Return a list of entry ids."""
+    return _dumps(list(ids))
+
+
+def load_ids(text: str) -> tuple[int, ...]:
+    """Return the list that `dump_ids` wrote.
+
+    Raises:
+        Corrupt: The text is damaged.
+    """
+    return _guard(
+        "list of ids", text, lambda: tuple(_int(item) for item in _list(json.loads(text)))
+    )
+
+
+def dump_interval_set(pieces: IntervalSet) -> str:
+    """Return `[[start_ms, end_ms], …]`."""
+    return _dumps([[piece.start_ms, piece.end_ms] for piece in pieces])
+
+
+def load_interval_set(text: str) -> IntervalSet:
+    """Return the set that `dump_interval_set` wrote.
+
+    Raises:
+        Corrupt: The text is damaged, or the set is not in normal form.
+    """
+
+    def build() -> IntervalSet:
+        intervals = tuple(_interval(item) for item in _list(json.loads(text)))
+        pieces = IntervalSet(intervals)
+        if pieces != interval_set(intervals):
+            raise ValueError("the intervals are not in normal form")
+        return pieces
+
+    return _guard("interval set", text, build)
+
+
+def load_id_ranges(text: str) -> IdRanges:
+    """Return the set of partition ids that `str` wrote.
+
+    Raises:
+        Corrupt: The text is damaged, or the set is not in normal form.
+    """
+    if text.isdecimal():
+        number = int(text)
+        return IdRanges(((number, number),))
+
+    def build() -> IdRanges:
+        ranges = parse_id_ranges(text)
+        if ranges != id_ranges(ranges):
+            raise ValueError("the ranges are not in normal form")
+        return ranges
+
+    return _guard("set of partition ids", text, build)
+
+
+def _load(kind: str, text: str, build: Callable[[Json], T]) -> T:
+    return _guard(kind, text, lambda: build(_current(kind, _object(json.loads(text)))))
+
+
+def _guard(kind: str, text: str, build: Callable[[], T]) -> T:
+    try:
+        return build()
+    except (KeyError, TypeError, ValueError, AttributeError, Invalid, RecursionError) as error:
+        raise Corrupt(
+            f"the record of a {kind} is damaged ({type(error).__name__}: {error}); it begins {text[:80]!r}",
+            record=kind,
+        ) from error
+
+
+def _current(kind: str, record: Json) -> Json:
+    written = _int(record.pop("recordFormat"))
+    if written > RECORD_FORMAT:
+        raise Corrupt(
+            f"the record of a {kind} has format {written}, newer than {RECORD_FORMAT} which this Carnac reads; "
+            f"use the version that wrote it",
+            record=kind,
+        )
+    for older in range(written, RECORD_FORMAT):
+        record = _UPGRADES[older](record)
+    return record
+
+
+def _require_empty(record: Json) -> None:
+    if record:
+        raise ValueError(f"unknown fields {sorted(record)}")
+
+
+def _dump_scalar(value: Scalar) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    return value
+
+
+def _scalar(value: object) -> Scalar:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _NON_FINITE[_str(_object(value)["float"])]
+
+
+def _str(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _int(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _bool(value: object) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"{value!r} is not true or false")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if type(value) is not list:
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _object(value: object) -> Json:
+    if type(value) is not dict:
+        raise TypeError(f"{value!r} is not an object")
+    return cast("Json", value)
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if value == ():
+        return ()
+    return tuple([_str(item) for item in _list(value)])
+
+
+def _interval(value: object) -> Interval:
+    start, end = _list(value)
+    return Interval(_int(start), _int(end))
