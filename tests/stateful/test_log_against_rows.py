@@ -6,6 +6,7 @@ segments, chunks, entries or versions. Writers work on stale bases, as real ones
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -77,17 +78,19 @@ class Rows:
 class LogMachine(RuleBasedStateMachine):
     """Publishes at random and compares what is visible, at every revision, with the oracle."""
 
-    url = "memory://"
-
     @initialize()
     def open_store(self) -> None:
         self.clock = FakeClock(START_MS)
-        self.store: MetadataStore = open_metadata(self.url, clock=self.clock, ids=SequentialIds())
+        self.ids = SequentialIds()
+        self.store = self._open()
         self.oracle = Rows()
         self.contents: dict[str, list[int]] = {}
         self.pending: list[Pending] = []
         self.stale_layouts: list[tuple[Interval, ...]] = [()]
         self.states = [State()]
+
+    def _open(self) -> MetadataStore:
+        return open_metadata("memory://", clock=self.clock, ids=self.ids)
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -386,10 +389,48 @@ def _proof(rows: int) -> ConservationProof:
     return ConservationProof(rows_in=rows, rows_out=rows, row_hash_in=rows, row_hash_out=rows)
 
 
-class SqliteLogMachine(LogMachine):
-    """The same, on a database."""
+class Crash(BaseException):
+    """The process ends here, as far as the store can tell."""
 
-    url = "sqlite://"
+
+class SqliteLogMachine(LogMachine):
+    """The same on a database file, with writers that die at any statement of their publish."""
+
+    def _open(self) -> MetadataStore:
+        if not hasattr(self, "folder"):
+            self.folder = tempfile.TemporaryDirectory()
+            self.statements_left: int | None = None
+        url = f"sqlite:///{self.folder.name}/metadata.sqlite"
+        return open_metadata(url, clock=self.clock, ids=self.ids, on_statement=self._count_down)
+
+    def _count_down(self, statement: str) -> None:
+        if self.statements_left is not None:
+            self.statements_left -= 1
+            if self.statements_left < 0:
+                self.statements_left = None
+                raise Crash(statement)
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+    @rule(at_hours=row_hours, granularity=granularities, statements=st.integers(0, 12))
+    def append_and_crash(self, at_hours: list[int], granularity: str, statements: int) -> None:
+        """Nothing of it is there afterwards, or all of it."""
+        before = self.store.head().revision
+        self.statements_left = statements
+        try:
+            self.append(at_hours, granularity, 0)
+        except Crash:
+            self.store = self._open()
+            assert self.store.head().revision == before
+        self.statements_left = None
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self._open()
 
 
 TestLogInMemory = LogMachine.TestCase
