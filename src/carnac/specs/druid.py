@@ -102,8 +102,8 @@ def _placer(prefix: str) -> Callable[[str], str]:
 
 def _convert_schema(schema: Block) -> dict[str, Any]:
     native: dict[str, Any] = {"dataSource": schema.take("dataSource")}
-    for name in ("timestampSpec",):
-        native[name] = {k: v for k, v in (schema.take(name) or {}).items() if v is not None}
+    timestamp = schema.take_map("timestampSpec")
+    native["timestampSpec"] = {k: v for k, v in timestamp.items() if v is not None}
     native["dimensionsSpec"], sort_by = _convert_dimensions(schema)
     native["metricsSpec"] = _convert_metrics(schema)
     native["granularitySpec"] = _convert_granularity(schema.block("granularitySpec"))
@@ -119,7 +119,7 @@ def _convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
     block = schema.block("dimensionsSpec")
     native: dict[str, Any] = {"dimensions": []}
     order: list[str] = []
-    for index, item in enumerate(block.take("dimensions") or []):
+    for index, item in enumerate(block.take_list("dimensions")):
         if not isinstance(item, Mapping):
             order.append(str(item))
             if item != _TIME:
@@ -150,7 +150,7 @@ def _convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
 
 def _convert_metrics(schema: Block) -> list[Any]:
     native: list[Any] = []
-    for index, item in enumerate(schema.take("metricsSpec") or []):
+    for index, item in enumerate(schema.take_list("metricsSpec")):
         if not isinstance(item, Mapping):
             native.append(item)
             continue
@@ -176,10 +176,10 @@ def _convert_granularity(block: Block) -> dict[str, Any]:
         value = block.take(name)
         if value is not None:
             native[name] = value
-    texts = block.take("intervals") or []
-    native["intervals"] = _round_intervals(
-        [texts] if isinstance(texts, str) else texts, native.get("segmentGranularity", DAY)
-    )
+    if isinstance(block.peek("intervals"), str):
+        block.put("intervals", [block.peek("intervals")])
+    texts = block.take_list("intervals")
+    native["intervals"] = _round_intervals(texts, native.get("segmentGranularity", DAY))
     block.finish()
     return native
 
@@ -203,7 +203,7 @@ def _round_intervals(texts: list[Any], chunk: object) -> list[Any]:
 def _convert_transforms(schema: Block) -> dict[str, Any]:
     block = schema.block("transformSpec")
     transforms: list[Any] = []
-    for index, item in enumerate(block.take("transforms") or []):
+    for index, item in enumerate(block.take_list("transforms")):
         transform = Block(item, f"{block.path}.transforms[{index}]", block.findings)
         kind = transform.take("type")
         if kind not in (None, "expression"):

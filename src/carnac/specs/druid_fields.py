@@ -155,6 +155,26 @@ class Block:
         self._known.add(name)
         return self._fields.pop(name, None)
 
+    def take_list(self, name: str) -> list[Any]:
+        """Read a field that is a list; empty if it is not there, a problem if it is no list."""
+        value = self.take(name)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple):
+            self.problem(name, f"must be a list, not {value!r}")
+            return []
+        return list(value)
+
+    def take_map(self, name: str) -> dict[str, Any]:
+        """Read a field that is an object; empty if it is not there, a problem if it is none."""
+        value = self.take(name)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.problem(name, f"must be an object, not {value!r}")
+            return {}
+        return {str(key): item for key, item in value.items()}
+
     def put(self, name: str, value: object) -> None:
         """Set a field, as if it had been written."""
         self._fields[name] = value

@@ -31,7 +31,7 @@ def modernise(schema: Block, io: Block) -> tuple[Block, Block]:
     """Move what old specs keep in `parser` and `firehose` to where newer ones have it."""
     parser = schema.take("parser")
     if isinstance(parser, Mapping):
-        parse = dict(parser.get("parseSpec") or {})
+        parse = Block(parser, schema.at("parser"), schema.findings).take_map("parseSpec")
         for name in ("timestampSpec", "dimensionsSpec"):
             if name in parse and not schema.has(name):
                 schema.put(name, parse.pop(name))
@@ -76,8 +76,8 @@ def _convert_one(source: Block) -> dict[str, Any]:
 
 
 def _local(source: Block) -> dict[str, Any]:
-    base, pattern, files = source.take("baseDir"), source.take("filter"), source.take("files")
-    paths = ([base] if base else []) + list(files or [])
+    base, pattern = source.take("baseDir"), source.take("filter")
+    paths = ([base] if base else []) + source.take_list("files")
     source.take("parser")
     if not paths:
         source.problem("baseDir", "is required, or files")
@@ -92,9 +92,12 @@ def _s3(source: Block) -> dict[str, Any]:
     for name in ("properties", "endpointConfig", "clientConfig", "proxyConfig"):
         if source.take(name):
             source.problem(name, f"is not supported here; {_FOREIGN}")
-    paths = [str(uri) for uri in source.take("uris") or []]
-    paths += [p if p.endswith("/") else f"{p}*" for p in source.take("prefixes") or []]
-    paths += [f"s3://{item['bucket']}/{item['path']}" for item in source.take("objects") or []]
+    paths = [str(uri) for uri in source.take_list("uris")]
+    paths += [p if str(p).endswith("/") else f"{p}*" for p in source.take_list("prefixes")]
+    for index, item in enumerate(source.take_list("objects")):
+        place = Block(item, f"{source.path}.objects[{index}]", source.findings)
+        paths.append(f"s3://{place.take('bucket')}/{place.take('path')}")
+        place.finish()
     native: dict[str, Any] = {"type": "files", "paths": paths or ["missing"]}
     if not paths:
         source.problem("uris", "is required, or prefixes or objects")
@@ -111,7 +114,7 @@ def _s3(source: Block) -> dict[str, Any]:
 def _combine(source: Block) -> dict[str, Any]:
     """Return one block for several sources of one kind."""
     parts: list[dict[str, Any]] = []
-    for index, item in enumerate(source.take("delegates") or []):
+    for index, item in enumerate(source.take_list("delegates")):
         delegate = Block(item, f"{source.path}.delegates[{index}]", source.findings)
         parts.append(_convert_one(delegate))
         delegate.finish()
@@ -136,8 +139,10 @@ def convert_format(io: Block) -> dict[str, Any] | None:
         return None
     block = io.block("inputFormat")
     kind = block.take("type")
-    if kind in _UNSUPPORTED_FORMATS:
-        block.problem("type", f"format '{kind}' is not supported; {_UNSUPPORTED_FORMATS[kind]}")
+    if str(kind) in _UNSUPPORTED_FORMATS:
+        block.problem(
+            "type", f"format '{kind}' is not supported; {_UNSUPPORTED_FORMATS[str(kind)]}"
+        )
         block.rest()
         return None
     if kind in ("jsonLowercase", "jsonLowerCase"):
@@ -146,7 +151,7 @@ def convert_format(io: Block) -> dict[str, Any] | None:
         return None
     if kind == "json":
         block.ignore(IGNORED_IN_JSON)
-        features = block.take("featureSpec") or {}
+        features = block.take_map("featureSpec")
         if any(features.values()):
             block.problem("featureSpec", "is not supported; write standard JSON")
     for name in ("tryParseNumbers", "shouldParseNumbers"):
@@ -165,7 +170,7 @@ def convert_format(io: Block) -> dict[str, Any] | None:
 
 def _flatten(block: Block) -> dict[str, Any]:
     fields: list[Any] = []
-    for index, item in enumerate(block.take("fields") or []):
+    for index, item in enumerate(block.take_list("fields")):
         if not isinstance(item, Mapping):
             fields.append(item)
             continue
@@ -177,7 +182,8 @@ def _flatten(block: Block) -> dict[str, Any]:
             )
             continue
         if kind == "tree":
-            nodes = flat.pop("nodes", None) or []
+            nodes = flat.pop("nodes", None)
+            nodes = nodes if isinstance(nodes, list) else []
             flat["type"] = "path"
             flat["expr"] = "$" + "".join(f"['{node}']" for node in nodes)
         fields.append({k: v for k, v in flat.items() if v is not None})

@@ -1,0 +1,64 @@
+"""The reference page of the spec is complete and current."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from carnac.specs import reference
+from carnac.specs.base import SpecModel
+from carnac.specs.inputs import DelimitedFormat
+from carnac.specs.problems import nested_models
+from carnac.specs.schema import MEANING_BY_TYPE, MetricType
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "spec.md"
+
+
+def all_blocks() -> set[type[SpecModel]]:
+    """Return every block there is, by what inherits from the base."""
+    found: set[type[SpecModel]] = set()
+    waiting = [SpecModel]
+    while waiting:
+        subclasses = [
+            m for m in waiting.pop().__subclasses__() if m.__module__.startswith("carnac.specs")
+        ]
+        found.update(subclasses)
+        waiting.extend(subclasses)
+    return found - {DelimitedFormat}
+
+
+def test_every_block_is_on_the_page() -> None:
+    assert {model for model, _, _ in reference.BLOCKS} == all_blocks()
+
+
+@pytest.mark.parametrize("model", sorted(all_blocks(), key=lambda m: m.__name__))
+def test_every_field_is_described(model: type[SpecModel]) -> None:
+    bare = [name for name, info in model.model_fields.items() if not info.description]
+    assert bare == []
+    assert model.__doc__
+
+
+def test_every_nested_block_is_reached() -> None:
+    reached = {
+        m
+        for model, _, _ in reference.BLOCKS
+        for i in model.model_fields.values()
+        for m in nested_models(i.annotation)
+    }
+    assert reached | {reference.IngestSpec} >= all_blocks()
+
+
+def test_every_metric_type_has_a_meaning() -> None:
+    assert set(MEANING_BY_TYPE) == set(MetricType.__args__)
+
+
+def test_the_page_is_what_the_models_make() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference.render(), (
+        "run python -m carnac.specs.reference > docs/reference/spec.md"
+    )
+
+
+def test_the_schema_names_every_field_as_it_is_written() -> None:
+    properties = reference.json_schema()["properties"]
+    assert list(properties)[:5] == ["dataSource", "mode", "replaceScope", "input", "timestampSpec"]
