@@ -347,11 +347,7 @@ def dump_texts(texts: Mapping[str, str]) -> str:
 
 
 def load_texts(text: str) -> Mapping[str, str]:
-    """Return the mapping that `dump_texts` wrote.
-
-    Raises:
-        Corrupt: The text is damaged.
-    """
+    """Return the mapping that `dump_texts` wrote; raises Corrupt if it is damaged."""
     return _guard(
         "mapping",
         text,
@@ -365,11 +361,7 @@ def dump_ids(ids: Sequence[int]) -> str:
 
 
 def load_ids(text: str) -> tuple[int, ...]:
-    """Return the list that `dump_ids` wrote.
-
-    Raises:
-        Corrupt: The text is damaged.
-    """
+    """Return the list that `dump_ids` wrote; raises Corrupt if it is damaged."""
     return _guard(
         "list of ids", text, lambda: tuple(_int(item) for item in _list(json.loads(text)))
     )

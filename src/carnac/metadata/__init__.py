@@ -1,0 +1,75 @@
+"""The metadata store: SQL (SQLite, PostgreSQL) and memory, one behaviour suite for all.
+
+The databases are imported when a store of their kind is opened, and Alembic only when one is created or migrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.errors import Invalid
+from carnac.ports import Clock, IdSource
+
+if TYPE_CHECKING:
+    from carnac.metadata.memory import MemoryMetadataStore
+    from carnac.metadata.store import SqlMetadataStore
+
+__all__ = ["open_metadata"]
+
+_SQLITE = "sqlite:///"
+_SQLITE_TEMPORARY = "sqlite://"
+
+
+def open_metadata(
+    url: str,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    on_statement: Callable[[str], None] | None = None,
+) -> MemoryMetadataStore | SqlMetadataStore:
+    """Open the metadata store at `url`; create it if there is none.
+
+    Args:
+        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `sqlite://` (a file
+            that is gone when the store is closed), or `memory://`.
+        on_statement: Called with each SQL statement of a write before it runs; for fault injection.
+
+    Raises:
+        Invalid: The URL is of no known kind, or the store was made by a newer Carnac.
+        Unavailable: The database does not answer.
+        Corrupt: The file is not a database.
+    """
+    if url == "memory://":
+        from carnac.metadata.memory import MemoryMetadataStore
+
+        return MemoryMetadataStore(clock=clock, ids=ids)
+    from carnac.metadata.database import Database
+    from carnac.metadata.migrate import migrate_if_needed
+    from carnac.metadata.store import SqlMetadataStore
+
+    database: Database
+    if url == _SQLITE_TEMPORARY:
+        from carnac.metadata.sqlite import TemporarySqliteDatabase
+
+        database = TemporarySqliteDatabase(on_statement=on_statement)
+    elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
+        from carnac.metadata.sqlite import SqliteDatabase
+
+        database = SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_statement=on_statement)
+    elif url.startswith(("postgresql://", "postgresql+psycopg://")):
+        from carnac.metadata.postgresql import PostgresqlDatabase
+
+        database = PostgresqlDatabase(url, on_statement=on_statement)
+    else:
+        raise Invalid(
+            f"'{url}' is not the URL of a metadata store; write sqlite:///path, postgresql://… or memory://",
+            url=url,
+        )
+    try:
+        migrate_if_needed(database, now_ms=clock.now_ms())
+    except BaseException:
+        database.close()
+        raise
+    return SqlMetadataStore(database, clock=clock, ids=ids)

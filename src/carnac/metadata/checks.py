@@ -1,0 +1,159 @@
+"""Gauges, small rules, and the proof that what the store sums up equals what it sums."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy import Table, func, select
+
+from carnac.core import invariants
+from carnac.core.entries import ENTRY_BITS, Entry
+from carnac.core.intervals import Interval
+from carnac.core.records import load_ids, load_segment
+from carnac.errors import CarnacError
+from carnac.metadata import schema as t
+from carnac.metadata import statements as s
+from carnac.metadata.chunk_rows import ChunkRow, summarise
+from carnac.metadata.rows import chunk_row_of, entry_of
+from carnac.metadata.session import Session, Statement, statement
+
+
+def _count(table: Table) -> Statement:
+    return statement(lambda: select(func.count()).select_from(table))
+
+
+_COUNTS = {name: _count(table) for name, table in t.METADATA.tables.items()}
+_LIVE_OF = statement(
+    lambda: select(*s.ENTRY_COLUMNS).where(
+        t.entries.c.datasource_id == s.p("datasource_id"),
+        t.entries.c.dropped_revision.is_(None),
+    )
+)
+_CHUNKS_OF = statement(
+    lambda: select(*s.CHUNK_COLUMNS).where(t.chunks.c.datasource_id == s.p("datasource_id"))
+)
+_SHAPES_OF = statement(
+    lambda: select(
+        t.shapes.c.digest, t.shapes.c.segments, t.shapes.c.rows, t.shapes.c.size_bytes
+    ).where(t.shapes.c.datasource_id == s.p("datasource_id"))
+)
+_SEGMENTS_OF = statement(
+    lambda: select(
+        t.segments.c.segment_key,
+        t.segments.c.digest,
+        t.segments.c.rows,
+        t.segments.c.size_bytes,
+        t.segments.c.record,
+        t.segments.c.path,
+    ).where(t.segments.c.datasource_id == s.p("datasource_id"))
+)
+_FRAMES_OF = statement(
+    lambda: select(
+        t.key_frames.c.chunk_start,
+        t.key_frames.c.chunk_end,
+        t.key_frames.c.revision,
+        t.key_frames.c.entry_ids,
+    ).where(t.key_frames.c.datasource_id == s.p("datasource_id"))
+)
+_ALL_OF = statement(
+    lambda: select(
+        t.entries.c.entry_id,
+        t.entries.c.chunk_start,
+        t.entries.c.chunk_end,
+        t.entries.c.dropped_revision,
+    ).where(t.entries.c.datasource_id == s.p("datasource_id"))
+)
+
+
+def table_counts(session: Session) -> Mapping[str, int]:
+    """Return the number of rows of each table."""
+    return {name: (session.row(stated) or (0,))[0] for name, stated in sorted(_COUNTS.items())}
+
+
+def find_problems(session: Session) -> Iterator[str]:
+    """Yield a sentence for each contradiction."""
+    for datasource_id, name in session.rows(s.DATASOURCES):
+        live = {
+            row[0]: (entry_of(row), row[2])
+            for row in session.rows(_LIVE_OF, datasource_id=datasource_id)
+        }
+        entries = [entry for entry, _ in live.values()]
+        try:
+            invariants.check_entries(name, entries)
+        except CarnacError as error:
+            yield error.message
+        yield from _check_chunks(session, datasource_id, name, entries)
+        yield from _check_shapes(session, datasource_id, name, {key for _, key in live.values()})
+        yield from _check_frames(session, datasource_id, name)
+
+
+def _check_chunks(
+    session: Session, datasource_id: int, name: str, entries: list[Entry]
+) -> Iterator[str]:
+    by_chunk: dict[Interval, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_chunk[entry.chunk].append(entry)
+    rows = {
+        row.interval: row
+        for row in map(chunk_row_of, session.rows(_CHUNKS_OF, datasource_id=datasource_id))
+    }
+    for interval in sorted(rows.keys() | by_chunk.keys()):
+        row, members = rows.get(interval), by_chunk.get(interval, [])
+        if row is None or not _agrees(row, members):
+            yield f"chunk {interval} of {name} is recorded as {row}, but has {len(members)} live entries that differ"
+
+
+def _agrees(row: ChunkRow, entries: list[Entry]) -> bool:
+    highest_id = max((entry.partition_id for entry in entries), default=-1)
+    highest_major = max((entry.version.major_ms for entry in entries), default=row.top_major_ms)
+    newest = max((entry.added_revision for entry in entries), default=0)
+    return (
+        row.entries == len(entries)
+        and row.live == summarise(entries)
+        and row.next_partition_id > highest_id
+        and row.top_major_ms >= highest_major
+        and row.revision >= newest
+    )
+
+
+def _check_shapes(
+    session: Session, datasource_id: int, name: str, live_keys: set[int]
+) -> Iterator[str]:
+    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    known: set[int] = set()
+    for key, digest, rows, size_bytes, record, path in session.rows(
+        _SEGMENTS_OF, datasource_id=datasource_id
+    ):
+        known.add(key)
+        segment = load_segment(record)
+        if (segment.rows, segment.size_bytes, segment.path) != (rows, size_bytes, path):
+            yield f"segment {segment.segment_id} of {name} differs between its record and its row"
+        if key in live_keys:
+            for index, count in enumerate((1, rows, size_bytes)):
+                sums[digest][index] += count
+    if live_keys - known:
+        yield f"{len(live_keys - known)} live segments of {name} have no record"
+    for digest, *recorded in session.rows(_SHAPES_OF, datasource_id=datasource_id):
+        if recorded != sums.pop(digest, [0, 0, 0]):
+            yield f"the sums of schema {digest} of {name} differ from its live segments"
+    for digest in sums:
+        yield f"schema {digest} of {name} has live segments but no record"
+
+
+def _check_frames(session: Session, datasource_id: int, name: str) -> Iterator[str]:
+    """A key frame names what was live; entries forgotten since may be missing from the table, no more."""
+    frames = session.rows(_FRAMES_OF, datasource_id=datasource_id)
+    if not frames:
+        return
+    lives: dict[tuple[int, int], list[tuple[int, int | None]]] = defaultdict(list)
+    for entry_id, start, end, dropped in session.rows(_ALL_OF, datasource_id=datasource_id):
+        lives[start, end].append((entry_id, dropped))
+    for start, end, revision, text in frames:
+        expected = {
+            entry_id
+            for entry_id, dropped in lives[start, end]
+            if entry_id >> ENTRY_BITS <= revision and (dropped is None or dropped > revision)
+        }
+        if not expected <= set(load_ids(text)):
+            yield f"the key frame of {name} at revision {revision} misses entries of chunk {Interval(start, end)}"

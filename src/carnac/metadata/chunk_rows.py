@@ -1,0 +1,140 @@
+"""What a store keeps of each interval that is or was a time chunk, and how a commit changes it: pure.
+
+Both stores sum chunks up from their entries in this way, so that they agree; `checks` proves that the sums are right.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from carnac.core.commits import DatasourceCommit
+from carnac.core.entries import Chunk, Entry
+from carnac.core.intervals import Interval
+from carnac.core.versions import SegmentVersion
+
+KEY_FRAME_MIN_CHANGES = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSummary:
+    """What the live entries of a chunk have in common; there is at least one.
+
+    Attributes:
+        shown: The hull of the instants that they show.
+    """
+
+    version: SegmentVersion
+    shown: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRow:
+    """An interval that is or was a chunk.
+
+    Attributes:
+        entries: Number of live entries; 0 when it is no chunk now.
+        live: None exactly if `entries` is 0.
+        top_major_ms: The highest major version ever used in it.
+        next_partition_id: Greater than every partition id ever used in it.
+        revision: Of the last commit that changed it.
+        changes: Entries added and dropped since its last key frame.
+    """
+
+    interval: Interval
+    entries: int = 0
+    live: LiveSummary | None = None
+    top_major_ms: int
+    next_partition_id: int = 0
+    revision: int = 0
+    changes: int = 0
+
+    def chunk(self) -> Chunk:
+        """Return it as a live chunk."""
+        if self.live is None:
+            raise ValueError(f"{self.interval} is not a live chunk")
+        return Chunk(
+            interval=self.interval,
+            version=self.live.version,
+            next_partition_id=self.next_partition_id,
+            entries=self.entries,
+            revision=self.revision,
+        )
+
+    def needs_key_frame(self) -> bool:
+        """Whether replaying its changes costs more than reading its entries."""
+        return self.changes > max(KEY_FRAME_MIN_CHANGES, self.entries)
+
+
+@dataclass(slots=True)
+class ChunkChange:
+    """What a commit does in one chunk."""
+
+    adds: list[Entry]
+    drops: list[Entry]
+
+
+def changes_by_chunk(change: DatasourceCommit) -> Mapping[Interval, ChunkChange]:
+    """Return what the commit does in each chunk that it touches, in order of time."""
+    found: dict[Interval, ChunkChange] = defaultdict(lambda: ChunkChange([], []))
+    for entry in change.adds:
+        found[entry.chunk].adds.append(entry)
+    for entry in change.drops:
+        found[entry.chunk].drops.append(entry)
+    return found if len(found) < 2 else dict(sorted(found.items()))
+
+
+def summarise(entries: Iterable[Entry]) -> LiveSummary | None:
+    """Return what live entries of a chunk have in common; None if there are none."""
+    summary: LiveSummary | None = None
+    for entry in entries:
+        summary = _merge(summary, entry)
+    return summary
+
+
+def next_row(
+    before: ChunkRow | None,
+    interval: Interval,
+    change: ChunkChange,
+    revision: int,
+    read_live: Callable[[], LiveSummary | None],
+) -> ChunkRow:
+    """Return the row after a commit.
+
+    Args:
+        before: None if the interval never was a chunk.
+        read_live: Sums up the live entries after the commit; called only if the commit drops some and leaves some.
+    """
+    adds = change.adds
+    highest_add = max((entry.version.major_ms for entry in adds), default=-(2**62))
+    row = before or ChunkRow(interval=interval, top_major_ms=highest_add)
+    entries = row.entries + len(adds) - len(change.drops)
+    live = row.live
+    if entries == 0:
+        live = None
+    elif change.drops:
+        live = read_live()
+    else:
+        for entry in adds:
+            live = _merge(live, entry)
+    return replace(
+        row,
+        entries=entries,
+        live=live,
+        top_major_ms=max(row.top_major_ms, highest_add),
+        next_partition_id=max([row.next_partition_id, *(e.partition_id + 1 for e in adds)]),
+        revision=revision,
+        changes=row.changes + len(adds) + len(change.drops),
+    )
+
+
+def _merge(summary: LiveSummary | None, entry: Entry) -> LiveSummary:
+    shown = entry.visible.intervals
+    start, end = shown[0].start_ms, shown[-1].end_ms
+    version = entry.version
+    if summary is not None:
+        start = min(start, summary.shown.start_ms)
+        end = max(end, summary.shown.end_ms)
+        version = max(version, summary.version)
+    return LiveSummary(version=version, shown=Interval(start, end))

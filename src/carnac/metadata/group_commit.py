@@ -1,0 +1,85 @@
+"""One transaction for many threads: commits that come while another is being made share the next one.
+
+A waiting thread never starves: jobs run in the order in which they came, and the thread whose job is the oldest makes
+the next transaction for itself and up to `GROUP_LIMIT - 1` that came after it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from carnac.metadata.session import Session
+
+T = TypeVar("T")
+
+GROUP_LIMIT = 32
+"""Jobs in one transaction; bounds how long other processes wait for it."""
+
+
+class Job:
+    """Something to do inside a write transaction.
+
+    Attributes:
+        work: May raise a CarnacError before its first write; that fails this job and no other.
+        error: What the caller gets raised; None if `result` holds what `work` returned.
+    """
+
+    __slots__ = ("error", "leads", "result", "wake", "work")
+
+    def __init__(self, work: Callable[[Session], Any]) -> None:
+        self.work = work
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.leads = False
+        self.wake = threading.Lock()
+
+
+class CommitQueue:
+    """First in, first out, across the threads of a process.
+
+    Args:
+        run_group: Runs the jobs in one transaction and sets `result` or `error` of each; never raises.
+    """
+
+    def __init__(self, run_group: Callable[[Sequence[Job]], None]) -> None:
+        self._run_group = run_group
+        self._mutex = threading.Lock()
+        self._waiting: deque[Job] = deque()
+        self._is_busy = False
+
+    def submit(self, work: Callable[[Session], T]) -> T:
+        """Run `work` in a transaction, return what it returns or raise what it raises, after the commit."""
+        job = Job(work)
+        with self._mutex:
+            job.leads = not self._is_busy
+            self._is_busy = True
+            self._waiting.append(job)
+            if not job.leads:
+                job.wake.acquire()
+        if not job.leads:
+            job.wake.acquire()  # released by the thread that did the job, or that makes this one lead
+        if job.leads:
+            self._lead(job)
+        if job.error is not None:
+            raise job.error
+        return cast("T", job.result)
+
+    def _lead(self, own: Job) -> None:
+        with self._mutex:
+            group = [self._waiting.popleft() for _ in range(min(GROUP_LIMIT, len(self._waiting)))]
+        try:
+            self._run_group(group)
+        finally:
+            with self._mutex:
+                successor = self._waiting[0] if self._waiting else None
+                self._is_busy = successor is not None
+                if successor is not None:
+                    successor.leads = True
+            for job in group:
+                if job is not own:
+                    job.wake.release()
+            if successor is not None:
+                successor.wake.release()

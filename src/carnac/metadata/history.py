@@ -1,0 +1,225 @@
+"""Reading the log from SQL: commits, their summaries, and which revision a name or a time means."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from carnac.core.commits import (
+    Commit,
+    CommitSummary,
+    DatasourceCommit,
+    DatasourceSummary,
+    LookupChange,
+)
+from carnac.core.entries import ENTRY_BITS, Entry
+from carnac.core.records import load_commit_details, load_interval_set, load_texts
+from carnac.core.segments import Segment
+from carnac.errors import Corrupt, NotFound
+from carnac.metadata import queries as q
+from carnac.metadata import retention as keeping
+from carnac.metadata import statements as s
+from carnac.metadata.reader import decode_segment
+from carnac.metadata.retention import RetainedRevision
+from carnac.metadata.rows import KINDS, entry_of
+from carnac.metadata.session import Row, Session
+from carnac.metadata.writer import load_head
+from carnac.ports import Head
+
+T = TypeVar("T")
+Key = tuple[int, int]
+"""Revision and datasource id."""
+
+
+def load_commits(session: Session, after: int, limit: int) -> list[Commit]:
+    """Return the retained commits after a revision, oldest first."""
+    return _build(session, session.rows(q.COMMITS_AFTER, after=after, limit=limit))
+
+
+def load_commit(session: Session, revision: int) -> Commit:
+    """Return one commit.
+
+    Raises:
+        NotFound: It is not retained, or never was.
+    """
+    rows = session.rows(q.FIND_COMMIT, revision=revision)
+    if not rows:
+        raise missing(session, revision)
+    return _build(session, rows)[0]
+
+
+def load_log(
+    session: Session, datasource: str | None, before: int | None, limit: int
+) -> list[CommitSummary]:
+    """Return the newest retained commits in short, newest first."""
+    limits = {"before": 2**62 if before is None else before, "limit": limit}
+    if datasource is None:
+        rows = session.rows(q.NEWEST_COMMITS, **limits)
+    else:
+        found = session.row(s.FIND_DATASOURCE, name=datasource)
+        if found is None:
+            return []
+        rows = session.rows(q.NEWEST_COMMITS_OF, datasource_id=found[0], **limits)
+    changes = session.rows(q.CHANGES_OF, revisions=session.array(row[0] for row in rows))
+    by_revision: dict[int, list[DatasourceSummary]] = defaultdict(list)
+    for row in sorted(changes, key=lambda change: str(change[8])):
+        by_revision[row[0]].append(
+            DatasourceSummary(
+                datasource=row[8],
+                segments=row[2],
+                entries_added=row[3],
+                entries_dropped=row[4],
+                rows=row[5],
+                size_bytes=row[6],
+                covers=load_interval_set(row[7]),
+            )
+        )
+    return [_summary(row, by_revision[row[0]]) for row in rows]
+
+
+def _summary(row: Row, datasources: Sequence[DatasourceSummary]) -> CommitSummary:
+    revision, kind, at_ms, _, writer, batch, base_revision, message, details = row
+    offsets, lookups, _ = load_commit_details(details)
+    return CommitSummary(
+        revision=revision,
+        kind=KINDS[kind],
+        at_ms=at_ms,
+        datasources=tuple(datasources),
+        writer=writer,
+        batch=batch,
+        base_revision=base_revision,
+        offsets=offsets,
+        lookups=tuple(lookups),
+        message=message,
+    )
+
+
+def _build(session: Session, rows: Sequence[Row]) -> list[Commit]:
+    """Return whole commits: five queries however many there are, if their revisions are dense."""
+    if not rows:
+        return []
+    first, last = rows[0][0], rows[-1][0]
+    ids = {"first_id": first << ENTRY_BITS, "end_id": (last + 1) << ENTRY_BITS}
+    between = {"first": first, "last": last}
+    adds: dict[Key, list[Entry]] = defaultdict(list)
+    for row in session.rows(q.ENTRIES_ADDED, **ids):
+        adds[row[0] >> ENTRY_BITS, row[1]].append(entry_of(row))
+    drops: dict[Key, list[Entry]] = defaultdict(list)
+    for row in session.rows(q.ENTRIES_DROPPED, **between):
+        drops[row[16], row[1]].append(entry_of(row))
+    segments: dict[Key, list[Segment]] = defaultdict(list)
+    for key, datasource_id, record in session.rows(q.SEGMENTS_ADDED, **ids):
+        segments[key >> ENTRY_BITS, datasource_id].append(decode_segment(record))
+    mappings = {
+        (name, revision): load_texts(mapping)
+        for name, revision, mapping in session.rows(q.LOOKUPS_ADDED, **between)
+    }
+    changes: dict[int, list[DatasourceCommit]] = defaultdict(list)
+    for row in sorted(session.rows(q.CHANGES_BETWEEN, **between), key=lambda row: str(row[8])):
+        key = (row[0], row[1])
+        changes[row[0]].append(
+            DatasourceCommit(
+                datasource=row[8],
+                segments=tuple(segments[key]),
+                adds=tuple(adds[key]),
+                drops=tuple(drops[key]),
+                covers=load_interval_set(row[7]),
+            )
+        )
+        _check_whole(row, changes[row[0]][-1])
+    return [_commit(row, changes[row[0]], mappings) for row in rows]
+
+
+def _check_whole(row: Row, change: DatasourceCommit) -> None:
+    recorded = tuple(row[2:5])
+    found = (len(change.segments), len(change.adds), len(change.drops))
+    if recorded != found:
+        raise Corrupt(
+            f"commit {row[0]} of {row[8]} recorded {recorded} segments, entries added and entries dropped, but the "
+            f"store holds {found}; run doctor",
+            commit=row[0],
+        )
+
+
+def _commit(
+    row: Row,
+    changes: Sequence[DatasourceCommit],
+    mappings: Mapping[tuple[str, int], Mapping[str, str]],
+) -> Commit:
+    revision, kind, at_ms, _, writer, batch, base_revision, message, details = row
+    offsets, lookups, proof = load_commit_details(details)
+    return Commit(
+        revision=revision,
+        kind=KINDS[kind],
+        at_ms=at_ms,
+        changes=tuple(changes),
+        writer=writer,
+        batch=batch,
+        base_revision=base_revision,
+        offsets=offsets,
+        lookups=tuple(
+            LookupChange(name=name, mapping=mappings[name, revision] if is_set else None)
+            for name, is_set in lookups.items()
+        ),
+        message=message,
+        proof=proof,
+    )
+
+
+# -------------------------------------------------------------------------------------------------- revisions
+
+
+def find_retained(session: Session, revision: int) -> Head | None:
+    """Return a retained revision; revision 0, the empty store, always is."""
+    if revision == 0:
+        row = session.row(s.ORIGIN)
+        return Head(revision=0, at_ms=0 if row is None else row[0])
+    row = session.row(q.FIND_COMMIT, revision=revision)
+    return None if row is None else Head(revision=row[0], at_ms=row[2])
+
+
+def require_retained(session: Session, revision: int) -> Head:
+    """Return a retained revision.
+
+    Raises:
+        NotFound: There is none; says what there is.
+    """
+    found = find_retained(session, revision)
+    if found is None:
+        raise missing(session, revision)
+    return found
+
+
+def missing(session: Session, revision: int) -> NotFound:
+    """Return the error for a revision that is not retained."""
+    below = session.row(q.NEAREST_BELOW, revision=revision)
+    above = session.row(q.NEAREST_ABOVE, revision=revision)
+    return keeping.no_such_revision(
+        revision,
+        load_head(session).revision,
+        None if below is None else below[0],
+        None if above is None else above[0],
+    )
+
+
+def resolve(session: Session, at: int | str | None) -> Head:
+    """Return the retained revision that `at` means: see `MetadataStore.resolve`."""
+    if at is None:
+        return load_head(session)
+    wanted = keeping.parse_at(at)
+    if isinstance(wanted, int):
+        return require_retained(session, wanted)
+    tag = session.row(s.FIND_TAG, name=wanted)
+    if tag is not None:
+        return require_retained(session, tag[0])
+    at_ms = keeping.find_instant(wanted)
+    if at_ms is None:
+        raise keeping.no_such_name(wanted, [row[0] for row in session.rows(s.TAGS)])
+    return _resolve_time(session, at_ms)
+
+
+def _resolve_time(session: Session, at_ms: int) -> Head:
+    near = [session.row(q.LAST_UNTIL, at_ms=at_ms), session.row(q.FIRST_AFTER, at_ms=at_ms)]
+    retained = [RetainedRevision(*row) for row in near if row is not None]
+    return keeping.resolve_time(at_ms, require_retained(session, 0), retained)

@@ -1,0 +1,105 @@
+"""Creating a store and bringing an older one up to date.
+
+Opening an up-to-date store costs one small query and does not import Alembic. Otherwise one process migrates while the
+others wait for the writers' lock, look again, and find nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Engine, column, insert, select, table, text
+
+from carnac.errors import Invalid
+from carnac.metadata import schema as t
+from carnac.metadata.database import Database, translated
+from carnac.metadata.session import statement
+
+HEAD_VERSION = "0001"
+"""The newest migration in `migrations/versions`."""
+VERSION_TABLE = "carnac_version"
+
+_VERSION = statement(lambda: select(column("version_num")).select_from(table(VERSION_TABLE)))
+
+
+def migrate_if_needed(database: Database, *, now_ms: int) -> None:
+    """Create the tables, or bring them up to date.
+
+    Raises:
+        Invalid: The store was made by a newer Carnac.
+        Unavailable: The database does not answer.
+    """
+    if _find_version(database) == HEAD_VERSION:
+        return
+    with translated(database), database.migrate_lock() as engine:
+        if _read_version(engine) == HEAD_VERSION:
+            return
+        _upgrade(engine, now_ms)
+
+
+def _find_version(database: Database) -> str | None:
+    """Return the version of the tables; None if it cannot be read, for whatever reason: the slow path knows better."""
+    try:
+        with database.read() as session:
+            row = session.row(_VERSION)
+    except Exception as error:
+        if database.translate(error) is None:
+            raise
+        return None
+    return None if row is None else str(row[0])
+
+
+def _read_version(engine: Engine) -> str | None:
+    with engine.connect() as link:
+        if not engine.dialect.has_table(link, VERSION_TABLE):
+            return None
+        return link.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+
+def _upgrade(engine: Engine, now_ms: int) -> None:
+    from importlib.resources import files
+
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(files("carnac.metadata") / "migrations"))
+    config.set_main_option("path_separator", "os")
+    script = ScriptDirectory.from_config(config)
+    known = {revision.revision for revision in script.walk_revisions()}
+    version = _read_version(engine)
+    if version is not None and version not in known:
+        raise Invalid(
+            f"the metadata store has format {version}, which this Carnac does not know; use the version that wrote it"
+        )
+    with engine.begin() as link:
+        config.attributes["connection"] = link
+        try:
+            command.upgrade(config, HEAD_VERSION)
+        except CommandError as error:
+            raise Invalid(f"the metadata store cannot be migrated: {error}") from error
+        if link.execute(select(t.origin.c.id)).first() is None:
+            link.execute(insert(t.origin), {"id": 1, "created_at_ms": now_ms})
+
+
+def table_names() -> Mapping[str, str]:
+    """Return the tables of the store, each with what bounds it, for gauges and documentation."""
+    return {
+        "origin": "one row",
+        "settings": "set by the operator",
+        "datasources": "those with retained entries or segments",
+        "commits": "retained revisions",
+        "commit_datasources": "retained revisions, times the datasources each changed",
+        "covers": "retained revisions; those of forgotten ones are united",
+        "batches": "batch retention",
+        "shapes": "distinct schemas of known segments",
+        "segments": "retained revisions and the trash",
+        "entries": "retained revisions",
+        "chunks": "intervals of retained entries",
+        "key_frames": "in proportion to entries",
+        "lookups": "retained revisions",
+        "tags": "set by the operator",
+        "leases": "unexpired work",
+    }

@@ -1,0 +1,42 @@
+"""Small rules that the stores share: names of tags, leases, how long batches are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from carnac.errors import Invalid
+from carnac.ports import Lease
+
+BATCH_RETENTION_MS = 400 * 86_400_000
+"""How long `(writer, batch)` is remembered: far longer than any history, since replays may come late."""
+
+
+def require_tag_name(name: str) -> None:
+    """Refuse names that `at=` would read as something else.
+
+    Raises:
+        Invalid: It is empty, only digits, or has a space at an end.
+    """
+    if not name or name != name.strip() or name.isdecimal():
+        raise Invalid(
+            f"'{name}' cannot be the name of a tag: it must not be empty, only digits, or begin or end with a space",
+            tag=name,
+        )
+
+
+def renewed(lease: Lease, expires_at_ms: int, revision: int | None) -> Lease:
+    """Return a lease prolonged, and moved if a revision is given.
+
+    Raises:
+        Invalid: The revision is older than the lease's: what was there may be gone.
+    """
+    if revision is not None and revision < lease.revision:
+        raise Invalid(
+            f"lease {lease.lease_id} cannot go back from revision {lease.revision} to {revision}",
+            lease_id=lease.lease_id,
+        )
+    return replace(
+        lease,
+        revision=lease.revision if revision is None else revision,
+        expires_at_ms=max(lease.expires_at_ms, expires_at_ms),
+    )

@@ -1,0 +1,178 @@
+"""PostgreSQL: an advisory lock orders the writers, statements travel in a pipeline, reads see one snapshot.
+
+Revisions are dense and in order of commit because a writer takes the lock before it reads the head and the database
+releases it after its commit is visible. The lock's queue is first in, first out, and dies with its connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import URL, Dialect, Engine, NullPool, create_engine, event, exc, make_url
+
+from carnac.errors import CarnacError, Invalid, Unavailable
+from carnac.metadata.database import OnStatement, driver_connection, first_line
+from carnac.metadata.session import Session
+
+LOCK_KEY = 0x0CA2_AC00
+"""One writer at a time in a database, whatever schema its store is in."""
+READERS = 8
+CONNECT_TIMEOUT_S = 10
+
+_LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY})"
+
+
+@dataclass
+class PostgresqlWriting:
+    """A write transaction."""
+
+    session: Session
+    connection: Any
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self.session.control("COMMIT")
+
+
+class PostgresqlDatabase:
+    """A store in a PostgreSQL database.
+
+    Args:
+        url: `postgresql://user@host/database`; what follows `?` goes to libpq.
+        on_statement: Called with each statement before it is sent; tests inject faults with it.
+
+    Raises:
+        Invalid: The driver is not installed.
+    """
+
+    def __init__(self, url: str, *, on_statement: OnStatement | None = None) -> None:
+        parsed = make_url(url)
+        self._url: URL = parsed.set(drivername="postgresql+psycopg")
+        self._shown = self._url.set(drivername="postgresql").render_as_string(hide_password=True)
+        self._on_statement = on_statement
+        try:
+            self._engine = self._make_engine()
+        except ImportError as error:
+            raise Invalid(
+                "the PostgreSQL driver is not installed; install it with pip install 'carnac[postgresql]'"
+            ) from error
+        self._writer: Any = None
+        self._mutex = threading.RLock()
+        self._is_closed = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """PostgreSQL's."""
+        return self._engine.dialect
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+        with self._mutex:
+            self._is_closed = True
+            self._forget_writer()
+            self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a transaction that sees one snapshot."""
+        self._check_open()
+        connection = driver_connection(self._engine)
+        try:
+            yield Session(connection.driver_connection, self.dialect)
+        finally:
+            connection.close()  # back into the pool, which rolls back
+
+    @contextmanager
+    def write(self) -> Iterator[PostgresqlWriting]:
+        """Wait for the lock in a new transaction; rolls back unless committed."""
+        with self._mutex:
+            self._check_open()
+            connection = self._writer_connection()
+            session = Session(connection, self.dialect, self._on_statement)
+            try:
+                with session.pipelined():
+                    session.control("BEGIN")
+                    session.control(_LOCK)
+                    yield PostgresqlWriting(session, connection)
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            self._roll_back(connection)
+
+    @contextmanager
+    def migrate_lock(self) -> Iterator[Engine]:
+        """Keep other processes from writing; yields an engine for Alembic."""
+        engine = create_engine(self._url, poolclass=NullPool)
+        with self._mutex, engine.connect() as link:
+            link.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK_KEY})")
+            try:
+                yield engine
+            finally:
+                link.exec_driver_sql(f"SELECT pg_advisory_unlock({LOCK_KEY})")
+
+    def translate(self, error: Exception) -> CarnacError | None:
+        """Return what a driver's error means."""
+        import psycopg
+
+        if isinstance(error, exc.DBAPIError) and isinstance(error.orig, Exception):
+            return self.translate(error.orig)
+        if not isinstance(error, psycopg.Error):
+            return None
+        text = first_line(error)
+        if isinstance(error, psycopg.errors.UniqueViolation):
+            return Invalid(f"the publication names something that the store has already: {text}")
+        return Unavailable(f"the metadata store {self._shown} does not answer: {text}")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable(f"the metadata store {self._shown} is closed; open it again")
+
+    def _make_engine(self) -> Engine:
+        engine = create_engine(
+            self._url,
+            pool_size=READERS,
+            max_overflow=READERS,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
+        )
+
+        def prepare(connection: Any, _record: object) -> None:
+            from psycopg import IsolationLevel
+
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+
+        event.listen(engine, "connect", prepare)
+        return engine
+
+    def _writer_connection(self) -> Any:
+        if self._writer is None or self._writer.closed:
+            import psycopg
+
+            arguments, options = self.dialect.create_connect_args(self._url)
+            self._writer = psycopg.connect(
+                *arguments, **options, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+            )
+        return self._writer
+
+    def _roll_back(self, connection: Any) -> None:
+        """End a transaction that was not committed; give the connection up if that is not possible."""
+        from psycopg import Error
+        from psycopg.pq import TransactionStatus
+
+        status = connection.info.transaction_status
+        if status == TransactionStatus.IDLE:
+            return
+        try:
+            connection.execute("ROLLBACK")
+        except Error:
+            self._forget_writer()
+
+    def _forget_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

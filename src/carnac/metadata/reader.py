@@ -1,0 +1,248 @@
+"""Reading states of datasources from SQL: now through the live indexes, the past through key frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from carnac.core.entries import ENTRY_BITS, VisibleSegment
+from carnac.core.intervals import ETERNITY, Interval, IntervalSet, interval_set
+from carnac.core.records import load_ids, load_segment, load_shape
+from carnac.core.schemas import unite_columns
+from carnac.core.segments import ColumnType, Segment
+from carnac.metadata import queries as q
+from carnac.metadata import schema as t
+from carnac.metadata import statements as s
+from carnac.metadata.chunk_rows import ChunkRow
+from carnac.metadata.rows import chunk_row_of, entry_of
+from carnac.metadata.session import Row, Session, Statement
+from carnac.ports import DatasourceInfo
+
+WIDTH = len(t.entries.c)
+"""Columns of an entry; what a query adds comes after them."""
+PIECES_LIMIT = 64
+"""Above so many pieces an interval set is read as its hull and filtered afterwards."""
+CACHED_SEGMENTS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The three statements that read entries with the same extra columns."""
+
+    live: Statement
+    added: Statement
+    framed: Statement
+
+
+SEGMENTS = _Wanted(q.LIVE_SEGMENTS, q.ADDED_SEGMENTS, q.FRAME_SEGMENTS)
+NUMBERS = _Wanted(q.LIVE_NUMBERS, q.ADDED_NUMBERS, q.FRAME_NUMBERS)
+
+
+@lru_cache(maxsize=CACHED_SEGMENTS)
+def decode_segment(record: str) -> Segment:
+    """Return the segment of a record. Records never change, so they are decoded once while they are in use."""
+    return load_segment(record)
+
+
+def find_datasource(session: Session, name: str) -> int | None:
+    """Return the id of a datasource; None if the store does not know it."""
+    row = session.row(s.FIND_DATASOURCE, name=name)
+    return None if row is None else int(row[0])
+
+
+def load_chunks(session: Session, datasource_id: int, interval: Interval | None) -> list[ChunkRow]:
+    """Return the live chunks that overlap, in order of time."""
+    if interval is None:
+        rows = session.rows(q.LIVE_CHUNKS, datasource_id=datasource_id)
+    else:
+        rows = session.rows(
+            s.CHUNKS_LIVE_OVER,
+            datasource_id=datasource_id,
+            start_ms=interval.start_ms,
+            end_ms=interval.end_ms,
+        )
+    return [chunk_row_of(row) for row in rows]
+
+
+def load_visible(
+    session: Session, datasource_id: int, revision: int | None, intervals: IntervalSet | None
+) -> list[VisibleSegment]:
+    """Return what is visible at a retained revision (None: now), in order of chunk and partition id."""
+    rows = load_rows(session, SEGMENTS, datasource_id, revision, intervals)
+    found = [
+        VisibleSegment(segment=decode_segment(row[WIDTH + 1]), entry=entry_of(row)) for row in rows
+    ]
+    if intervals is not None:
+        found = [
+            one for one in found if one.entry.clip is None or one.entry.clip.intersect(intervals)
+        ]
+    return found
+
+
+def load_rows(
+    session: Session,
+    wanted: _Wanted,
+    datasource_id: int,
+    revision: int | None,
+    intervals: IntervalSet | None,
+) -> list[Row]:
+    """Return the rows of the entries whose hull overlaps, in order of chunk and partition id."""
+    pieces = _pieces(intervals)
+    found: dict[int, Row] = {}
+    for piece in pieces:
+        rows = (
+            _live_rows(session, wanted, datasource_id, piece)
+            if revision is None
+            else _past_rows(session, wanted, datasource_id, piece, revision)
+        )
+        for row in rows:
+            found[row[0]] = row
+    overlaps = _overlap_test(intervals)
+    kept = [row for row in found.values() if overlaps(row[8], row[9])]
+    kept.sort(key=lambda row: (row[4], row[13], row[0]))
+    return kept
+
+
+def _pieces(intervals: IntervalSet | None) -> Sequence[Interval]:
+    if intervals is None:
+        return (ETERNITY,)
+    span = intervals.span()
+    if len(intervals) > PIECES_LIMIT and span is not None:
+        return (span,)
+    return intervals.intervals
+
+
+def _overlap_test(intervals: IntervalSet | None) -> Callable[[int, int], bool]:
+    if intervals is None or len(intervals) <= PIECES_LIMIT:
+        return lambda _start, _end: True
+    wanted = intervals
+    return lambda start, end: bool(wanted.intersect(IntervalSet((Interval(start, end),))))
+
+
+def _live_rows(session: Session, wanted: _Wanted, datasource_id: int, piece: Interval) -> list[Row]:
+    first = session.row(q.FIRST_CHUNK_START, datasource_id=datasource_id, start_ms=piece.start_ms)
+    start = piece.start_ms if first is None or first[0] is None else first[0]
+    return session.rows(
+        wanted.live,
+        datasource_id=datasource_id,
+        first_start=start,
+        start_ms=piece.start_ms,
+        end_ms=piece.end_ms,
+    )
+
+
+def _past_rows(
+    session: Session, wanted: _Wanted, datasource_id: int, piece: Interval, revision: int
+) -> Iterator[Row]:
+    """Yield the entries that were there, chunk by chunk; chunks unchanged since then are read as they are now."""
+    ever = session.rows(
+        s.CHUNKS_EVER_OVER,
+        datasource_id=datasource_id,
+        start_ms=piece.start_ms,
+        end_ms=piece.end_ms,
+    )
+    unchanged: list[Interval] = []
+    for row in map(chunk_row_of, ever):
+        if row.revision > revision:
+            past = _past_chunk(session, wanted, datasource_id, row.interval, revision)
+            yield from (found for found in past if _overlaps(found, piece))
+        elif row.entries:
+            unchanged.append(row.interval)
+    alike = set(unchanged)
+    for run in interval_set(unchanged):
+        for found in _live_rows(session, wanted, datasource_id, run):
+            if Interval(found[4], found[5]) in alike and _overlaps(found, piece):
+                yield found
+
+
+def _past_chunk(
+    session: Session,
+    wanted: _Wanted,
+    datasource_id: int,
+    chunk: Interval,
+    revision: int,
+) -> list[Row]:
+    place = {
+        "datasource_id": datasource_id,
+        "start_ms": chunk.start_ms,
+        "end_ms": chunk.end_ms,
+    }
+    frame = session.row(q.FIND_FRAME, **place, revision=revision)
+    rows: list[Row] = []
+    if frame is not None:
+        ids = session.array(load_ids(frame[1]))
+        rows += session.rows(wanted.framed, entry_ids=ids, revision=revision)
+    rows += session.rows(
+        wanted.added,
+        **place,
+        first_id=(0 if frame is None else frame[0] + 1) << ENTRY_BITS,
+        end_id=(revision + 1) << ENTRY_BITS,
+        revision=revision,
+    )
+    return rows
+
+
+def _overlaps(row: Row, piece: Interval) -> bool:
+    return bool(row[8] < piece.end_ms and row[9] > piece.start_ms)
+
+
+def load_columns(
+    session: Session, datasource_id: int, revision: int | None
+) -> dict[str, ColumnType]:
+    """Return the united schema; now from the counted shapes, the past from the shapes of what was visible."""
+    shapes = session.rows(q.SHAPES, datasource_id=datasource_id)
+    if revision is None:
+        texts = [columns for _, columns, segments in shapes if segments]
+    else:
+        seen = {
+            row[WIDTH + 1] for row in load_rows(session, NUMBERS, datasource_id, revision, None)
+        }
+        texts = [columns for digest, columns, _ in shapes if digest in seen]
+    return dict(unite_columns(load_shape(text) for text in texts))
+
+
+def load_infos(session: Session, head: int) -> list[DatasourceInfo]:
+    """Return the datasources that have something visible now, by name: from the sums, without their entries."""
+    totals = {row[0]: row[1:] for row in session.rows(q.LIVE_TOTALS)}
+    return [
+        DatasourceInfo(
+            name=name,
+            segments=int(totals[datasource_id][0]),
+            chunks=chunks,
+            rows=int(totals[datasource_id][1]),
+            size_bytes=int(totals[datasource_id][2]),
+            interval=Interval(start, end),
+            revision=_last_change(session, datasource_id, head),
+        )
+        for datasource_id, name, chunks, start, end in sorted(
+            session.rows(q.LIVE_EXTENTS), key=lambda row: str(row[1])
+        )
+    ]
+
+
+def load_past_infos(session: Session, revision: int) -> list[DatasourceInfo]:
+    """Return the datasources that had something visible at a retained revision, by name."""
+    infos = []
+    for datasource_id, name in sorted(session.rows(s.DATASOURCES), key=lambda row: str(row[1])):
+        rows = load_rows(session, NUMBERS, datasource_id, revision, None)
+        if rows:
+            segments = {row[WIDTH]: row[WIDTH + 2 :] for row in rows}
+            infos.append(
+                DatasourceInfo(
+                    name=name,
+                    segments=len(segments),
+                    chunks=len({(row[4], row[5]) for row in rows}),
+                    rows=sum(count for count, _ in segments.values()),
+                    size_bytes=sum(size for _, size in segments.values()),
+                    interval=Interval(min(row[8] for row in rows), max(row[9] for row in rows)),
+                    revision=_last_change(session, datasource_id, revision),
+                )
+            )
+    return infos
+
+
+def _last_change(session: Session, datasource_id: int, revision: int) -> int:
+    """Return the last retained commit up to `revision` that changed the datasource; else `revision`."""
+    row = session.row(q.LAST_CHANGE, datasource_id=datasource_id, revision=revision)
+    return revision if row is None or row[0] is None else int(row[0])

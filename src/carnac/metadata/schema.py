@@ -1,0 +1,281 @@
+"""The tables of the metadata store. `docs/decisions/0002-temporal-entries.md` says why they look like this.
+
+Keys are made by the store, not by the database: an entry, a segment and a datasource born in a commit get
+`revision << 20 | ordinal`. So rows of one commit are a range of the primary key, and no statement has to ask the
+database for a key that it made.
+
+`entries` is the log in normal form: the state at revision r is what was added at or before r and not dropped until
+after it. The live ones have their own partial indexes, so that what is long gone costs a live lookup nothing.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+)
+
+METADATA = MetaData()
+ZERO: ColumnElement[int] = literal_column("0")
+"""Written as it is, not as a parameter, so that a database sees that a partial index fits."""
+ONE: ColumnElement[int] = literal_column("1")
+
+_KEY = BigInteger().with_variant(Integer(), "sqlite")  # so that SQLite uses it as the rowid
+
+
+def _key(name: str) -> Column[int]:
+    return Column(name, _KEY, primary_key=True, autoincrement=False)
+
+
+def _int(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _maybe_int(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=True)
+
+
+def _text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _maybe_text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=True)
+
+
+origin = Table("origin", METADATA, _key("id"), _int("created_at_ms"))
+"""One row: when the store was created."""
+
+settings = Table("settings", METADATA, Column("name", Text, primary_key=True), _text("value"))
+
+datasources = Table(
+    "datasources",
+    METADATA,
+    _key("datasource_id"),
+    _text("name"),
+    UniqueConstraint("name", name="datasources_by_name"),
+)
+"""Bound: a datasource without entries and segments is forgotten by trim."""
+
+commits = Table(
+    "commits",
+    METADATA,
+    _key("revision"),
+    _text("kind"),
+    _int("at_ms"),
+    _maybe_int("until_ms"),  # when the next commit was made, if that one has been trimmed
+    _maybe_text("writer"),
+    _maybe_text("batch"),
+    _maybe_int("base_revision"),
+    _text("message"),
+    _text("details"),  # JSON: offsets, names of the lookups, proof
+    Index("commits_by_time", "at_ms", "revision"),
+)
+"""Bound: the retained revisions."""
+
+commit_datasources = Table(
+    "commit_datasources",
+    METADATA,
+    _int("revision"),
+    _int("datasource_id"),
+    _int("segments"),
+    _int("entries_added"),
+    _int("entries_dropped"),
+    _int("rows"),
+    _int("size_bytes"),
+    _text("covers"),  # JSON
+    PrimaryKeyConstraint("datasource_id", "revision", name="commit_datasources_key"),
+    Index("commit_datasources_by_revision", "revision"),
+    sqlite_with_rowid=False,
+)
+
+covers = Table(
+    "covers",
+    METADATA,
+    _int("datasource_id"),
+    _int("revision"),
+    _int("start_ms"),
+    _int("end_ms"),
+    PrimaryKeyConstraint("datasource_id", "revision", "start_ms", name="covers_key"),
+    sqlite_with_rowid=False,
+)
+"""What commits superseded, one row for each interval. Trim unites those of forgotten commits."""
+
+batches = Table(
+    "batches",
+    METADATA,
+    _text("writer"),
+    _text("batch"),
+    _int("revision"),
+    _int("at_ms"),
+    PrimaryKeyConstraint("writer", "batch", name="batches_key"),
+    Index("batches_by_time", "at_ms"),
+    sqlite_with_rowid=False,
+)
+"""Outlives the commits. Bound: the store's batch retention."""
+
+shapes = Table(
+    "shapes",
+    METADATA,
+    _int("datasource_id"),
+    _int("digest"),
+    _text("columns"),  # JSON
+    _int("first_key"),
+    _int("segments"),
+    _int("rows"),
+    _int("size_bytes"),
+    PrimaryKeyConstraint("datasource_id", "digest", name="shapes_key"),
+    sqlite_with_rowid=False,
+)
+"""The distinct lists of columns of a datasource's segments, with the live segments of each in numbers."""
+
+segments = Table(
+    "segments",
+    METADATA,
+    _key("segment_key"),
+    _text("segment_id"),
+    _int("datasource_id"),
+    _int("digest"),
+    _text("path"),
+    _int("rows"),
+    _int("size_bytes"),
+    _text("record"),
+    _maybe_int("trashed_at_ms"),
+    UniqueConstraint("segment_id", name="segments_by_id"),
+)
+"""Bound: what retained revisions name, and the trash."""
+
+entries = Table(
+    "entries",
+    METADATA,
+    _key("entry_id"),
+    _int("datasource_id"),
+    _int("segment_key"),
+    _text("segment_id"),
+    _int("chunk_start"),
+    _int("chunk_end"),
+    _int("span_start"),
+    _int("span_end"),
+    _int("shown_start"),  # the hull of what it shows
+    _int("shown_end"),
+    _maybe_text("clip"),  # JSON
+    _int("major_ms"),
+    _int("minor"),
+    _int("partition_id"),
+    _text("overshadowed"),
+    _text("update_group"),
+    _maybe_int("dropped_revision"),
+    Index("entries_by_segment", "segment_key"),
+)
+"""Bound: the live entries, and those that a retained revision shows or a retained commit dropped."""
+
+_LIVE = entries.c.dropped_revision.is_(None)
+_GONE = entries.c.dropped_revision.is_not(None)
+_CHUNK = (entries.c.datasource_id, entries.c.chunk_start, entries.c.chunk_end)
+
+Index(
+    "entries_live",
+    *_CHUNK,
+    entries.c.entry_id,
+    sqlite_where=_LIVE,
+    postgresql_where=_LIVE,
+)
+Index(
+    "entries_gone",
+    *_CHUNK,
+    entries.c.entry_id,
+    sqlite_where=_GONE,
+    postgresql_where=_GONE,
+)
+Index(
+    "entries_by_drop",
+    entries.c.dropped_revision,
+    sqlite_where=_GONE,
+    postgresql_where=_GONE,
+)
+
+chunks = Table(
+    "chunks",
+    METADATA,
+    _int("datasource_id"),
+    _int("start_ms"),
+    _int("end_ms"),
+    _int("entries"),  # live; 0: not a chunk now, but it was one
+    _int("major_ms"),
+    _int("minor"),
+    _int("top_major_ms"),  # highest ever
+    _int("next_partition_id"),
+    _int("revision"),
+    _maybe_int("shown_start"),
+    _maybe_int("shown_end"),
+    _int("changes"),  # entries added and dropped since the last key frame
+    PrimaryKeyConstraint("datasource_id", "start_ms", "end_ms", name="chunks_key"),
+    sqlite_with_rowid=False,
+)
+"""Every interval that is or was a chunk, summed up from its entries in the transaction that changes them."""
+
+_IS_CHUNK = chunks.c.entries > 0
+
+Index(
+    "chunks_live",
+    chunks.c.datasource_id,
+    chunks.c.start_ms,
+    unique=True,  # live chunks are disjoint (CH-1), so their starts differ
+    sqlite_where=_IS_CHUNK,
+    postgresql_where=_IS_CHUNK,
+)
+
+key_frames = Table(
+    "key_frames",
+    METADATA,
+    _int("datasource_id"),
+    _int("chunk_start"),
+    _int("chunk_end"),
+    _int("revision"),
+    _text("entry_ids"),  # JSON
+    PrimaryKeyConstraint(
+        "datasource_id", "chunk_start", "chunk_end", "revision", name="key_frames_key"
+    ),
+)
+"""The live entries of a chunk after a revision, so that reading the past replays a bounded number of changes."""
+
+lookups = Table(
+    "lookups",
+    METADATA,
+    _text("name"),
+    _int("added_revision"),
+    _maybe_int("dropped_revision"),
+    _text("mapping"),  # JSON
+    PrimaryKeyConstraint("name", "added_revision", name="lookups_key"),
+    Index("lookups_by_revision", "added_revision"),
+)
+
+tags = Table(
+    "tags",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    _int("revision"),
+    _int("created_at_ms"),
+)
+
+leases = Table(
+    "leases",
+    METADATA,
+    Column("lease_id", Text, primary_key=True),
+    _text("kind"),
+    _int("revision"),
+    _text("holder"),
+    _int("acquired_at_ms"),
+    _int("expires_at_ms"),
+    Index("leases_by_expiry", "expires_at_ms"),
+)
+"""Bound: those that have not expired; every acquisition sweeps the others."""

@@ -1,0 +1,197 @@
+"""SQLite: write-ahead log, every commit synced to disk, writers in a fair queue.
+
+SQLite's own waiting is a poll with growing pauses: under load one writer waits for seconds while others pass it
+(measured in `benchmarks/bench_publish.py`). So writers first take an advisory lock (`flock`) on a file beside the
+database, for which the kernel keeps a queue; it ends with the process that holds it, however that dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Dialect, Engine, QueuePool, create_engine, event, exc
+
+from carnac.errors import CarnacError, Corrupt, Invalid, Unavailable
+from carnac.metadata.database import OnStatement, driver_connection, first_line
+from carnac.metadata.session import Session
+
+BUSY_TIMEOUT_MS = 60_000
+"""For what the queue does not order: recovery after a crash, and closing."""
+CACHE_KIB = 32_768
+READERS = 16
+"""Connections kept open for reading; up to as many more come and go."""
+
+_WRITER_PRAGMAS = (
+    "PRAGMA synchronous=FULL",
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+    f"PRAGMA cache_size=-{CACHE_KIB}",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA wal_autocheckpoint=2000",
+    "PRAGMA journal_size_limit=67108864",
+)
+_READER_PRAGMAS = (
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
+    f"PRAGMA cache_size=-{CACHE_KIB}",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA query_only=ON",
+)
+_CORRUPT = ("malformed", "not a database", "encrypted")
+
+
+@dataclass
+class SqliteWriting:
+    """A write transaction."""
+
+    session: Session
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self.session.control("COMMIT")
+
+
+class SqliteDatabase:
+    """A store in one file.
+
+    Args:
+        path: Of the database; the queue's lock file lies beside it. Its folder is made if it is not there.
+        on_statement: Called with each statement before it runs; tests inject faults with it.
+    """
+
+    def __init__(self, path: Path, *, on_statement: OnStatement | None = None) -> None:
+        self._path = path
+        self._on_statement = on_statement
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock_fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise Unavailable(
+                f"the metadata store {path} cannot be opened: {error.strerror}"
+            ) from error
+        self._engine = self._make_engine(_READER_PRAGMAS)
+        self._writer: sqlite3.Connection | None = None
+        self._mutex = threading.RLock()
+        self._is_closed = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """SQLite's."""
+        return self._engine.dialect
+
+    def close(self) -> None:
+        """Release connections and the lock file. Idempotent."""
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._writer is not None:
+                self._writer.close()
+            self._engine.dispose()
+            os.close(self._lock_fd)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a transaction that sees one state."""
+        self._check_open()
+        connection = driver_connection(self._engine)
+        try:
+            session = Session(connection.driver_connection, self.dialect)
+            session.control("BEGIN")
+            yield session
+        finally:
+            connection.close()  # back into the pool, which rolls back
+
+    @contextmanager
+    def write(self) -> Iterator[SqliteWriting]:
+        """Wait in the queue, then open a write transaction; rolls back unless committed."""
+        with self._mutex:
+            self._check_open()
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+            try:
+                connection = self._writer_connection()
+                session = Session(connection, self.dialect, self._on_statement)
+                session.control("BEGIN IMMEDIATE")
+                try:
+                    yield SqliteWriting(session)
+                finally:
+                    if connection.in_transaction:
+                        connection.rollback()
+            finally:
+                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+
+    @contextmanager
+    def migrate_lock(self) -> Iterator[Engine]:
+        """Keep other processes from writing; yields an engine for Alembic."""
+        engine = self._make_engine(("PRAGMA journal_mode=WAL", *_WRITER_PRAGMAS))
+        event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN IMMEDIATE"))
+        with self._mutex:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+            try:
+                yield engine
+            finally:
+                engine.dispose()
+                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+
+    def translate(self, error: Exception) -> CarnacError | None:
+        """Return what a driver's error means."""
+        if isinstance(error, exc.DBAPIError) and isinstance(error.orig, Exception):
+            return self.translate(error.orig)
+        if not isinstance(error, sqlite3.Error):
+            return None
+        text = first_line(error)
+        if isinstance(error, sqlite3.IntegrityError):
+            return Invalid(f"the publication names something that the store has already: {text}")
+        if any(word in text for word in _CORRUPT):
+            return Corrupt(f"the metadata store {self._path} is damaged: {text}")
+        return Unavailable(f"the metadata store {self._path} does not answer: {text}")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Unavailable(f"the metadata store {self._path} is closed; open it again")
+
+    def _make_engine(self, pragmas: tuple[str, ...]) -> Engine:
+        engine = create_engine(
+            URL.create("sqlite", database=str(self._path)),
+            poolclass=QueuePool,
+            pool_size=READERS,
+            max_overflow=READERS,
+            connect_args={"check_same_thread": False, "isolation_level": None},
+        )
+
+        def prepare(connection: Any, _record: object) -> None:
+            for pragma in pragmas:
+                connection.execute(pragma)
+
+        event.listen(engine, "connect", prepare)
+        return engine
+
+    def _writer_connection(self) -> sqlite3.Connection:
+        if self._writer is None:
+            connection = sqlite3.connect(
+                self._path, check_same_thread=False, isolation_level=None, cached_statements=256
+            )
+            for pragma in _WRITER_PRAGMAS:
+                connection.execute(pragma)
+            self._writer = connection
+        return self._writer
+
+
+class TemporarySqliteDatabase(SqliteDatabase):
+    """A store in a folder of its own, which is removed when it is closed."""
+
+    def __init__(self, *, on_statement: OnStatement | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="carnac-")
+        super().__init__(Path(self._folder.name) / "metadata.db", on_statement=on_statement)
+
+    def close(self) -> None:
+        """Release connections and remove the folder. Idempotent."""
+        super().close()
+        self._folder.cleanup()

@@ -1,0 +1,370 @@
+"""The metadata store on SQL: `MetadataStore` over a `Database`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from carnac.core.commits import Commit, CommitSummary, Publication
+from carnac.core.entries import Chunk, VisibleSegment
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.records import load_segment, load_texts
+from carnac.core.segments import ColumnType, Segment
+from carnac.errors import CarnacError, NotFound, Revoked
+from carnac.metadata import checks, history, reader, trimming
+from carnac.metadata import queries as q
+from carnac.metadata import statements as s
+from carnac.metadata.database import Database, translated
+from carnac.metadata.group_commit import CommitQueue, Job
+from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
+from carnac.metadata.retention import require_whole
+from carnac.metadata.rows import lease_of
+from carnac.metadata.session import Session
+from carnac.metadata.writer import load_head, write_publication
+from carnac.ports import (
+    Clock,
+    DatasourceInfo,
+    Head,
+    IdSource,
+    Lease,
+    LeaseKind,
+    Published,
+    Tag,
+    TrashedSegment,
+    TrimReport,
+)
+
+T = TypeVar("T")
+
+
+class SqlMetadataStore:
+    """A store in a database: see `MetadataStore` for what its methods promise.
+
+    Args:
+        batch_retention_ms: How long a published `(writer, batch)` is known; trim forgets older ones.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        batch_retention_ms: int = BATCH_RETENTION_MS,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._ids = ids
+        self._batch_retention_ms = batch_retention_ms
+        self._queue = CommitQueue(self._run_group)
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+        self._database.close()
+
+    # ------------------------------------------------------------------------------------------- transactions
+
+    @contextmanager
+    def _read(self) -> Iterator[Session]:
+        with translated(self._database), self._database.read() as session:
+            yield session
+
+    def _write(self, work: Callable[[Session], T]) -> T:
+        return self._queue.submit(work)
+
+    def _run_group(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs in one transaction; if that breaks before its commit, each in one of its own."""
+        is_committing = False
+        try:
+            with translated(self._database), self._database.write() as writing:
+                for job in jobs:
+                    _run_job(job, writing.session)
+                if writing.session.writes:
+                    is_committing = True
+                    writing.commit()
+        except BaseException as error:
+            if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
+                for job in jobs:
+                    job.error = error
+            else:
+                for job in jobs:
+                    self._run_group([job])
+
+    # ------------------------------------------------------------------------------------------------ the log
+
+    def settings(self) -> Mapping[str, str]:
+        """Return the store's own settings."""
+        with self._read() as session:
+            return {row[0]: row[1] for row in session.rows(s.SETTINGS)}
+
+    def put_settings(self, settings: Mapping[str, str]) -> None:
+        """Add or overwrite settings."""
+        rows = [{"name": name, "value": value} for name, value in settings.items()]
+        self._write(lambda session: session.run_many(s.PUT_SETTING, rows))
+
+    def head(self) -> Head:
+        """Return the newest revision."""
+        with self._read() as session:
+            return load_head(session)
+
+    def publish(self, publication: Publication) -> Published:
+        """Publish in one transaction, or change nothing."""
+        return self._write(
+            lambda session: write_publication(session, publication, self._clock.now_ms())
+        )
+
+    def find_batch(self, writer: str, batch: str) -> int | None:
+        """Return the revision under which the batch was published; None if it was not."""
+        with self._read() as session:
+            row = session.row(s.FIND_BATCH, writer=writer, batch=batch)
+            return None if row is None else row[0]
+
+    def resolve(self, at: int | str | None) -> Head:
+        """Return the retained revision that `at` means."""
+        with self._read() as session:
+            return history.resolve(session, at)
+
+    def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
+        """Return the commits after revision `after`, oldest first, whole."""
+        with self._read() as session:
+            newest = load_head(session).revision
+            commits = history.load_commits(session, after, limit)
+        return require_whole(commits, after, newest)
+
+    def log(
+        self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
+    ) -> tuple[CommitSummary, ...]:
+        """Return the newest commits (before revision `before`), newest first."""
+        with self._read() as session:
+            return tuple(history.load_log(session, datasource, before, limit))
+
+    def commit(self, revision: int) -> Commit:
+        """Return one commit, whole."""
+        with self._read() as session:
+            return history.load_commit(session, revision)
+
+    # -------------------------------------------------------------------------------------------- datasources
+
+    def datasources(self, revision: int | None = None) -> tuple[DatasourceInfo, ...]:
+        """Return the datasources that have visible segments at the revision, by name."""
+        with self._read() as session:
+            past = _past(session, revision)
+            if past is None:
+                return tuple(reader.load_infos(session, load_head(session).revision))
+            return tuple(reader.load_past_infos(session, past))
+
+    def chunks(self, datasource: str, *, interval: Interval | None = None) -> tuple[Chunk, ...]:
+        """Return the live chunks that overlap `interval` (None: all), in order of time."""
+        with self._read() as session:
+            found = reader.find_datasource(session, datasource)
+            if found is None:
+                return ()
+            return tuple(row.chunk() for row in reader.load_chunks(session, found, interval))
+
+    def visible(
+        self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
+    ) -> Sequence[VisibleSegment]:
+        """Return the entries visible at the revision, with their segments, in order of chunk and partition id."""
+        with self._read() as session:
+            past = _past(session, revision)
+            found = reader.find_datasource(session, datasource)
+            if found is None:
+                return ()
+            return tuple(reader.load_visible(session, found, past, intervals))
+
+    def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
+        """Return the united schema of the segments visible at the revision, without `__time`."""
+        with self._read() as session:
+            past = _past(session, revision)
+            found = reader.find_datasource(session, datasource)
+            return {} if found is None else reader.load_columns(session, found, past)
+
+    def count_visible(self, datasource: str, *, revision: int | None = None) -> int:
+        """Return the number of entries visible at the revision."""
+        with self._read() as session:
+            past = _past(session, revision)
+            found = reader.find_datasource(session, datasource)
+            if found is None:
+                return 0
+            if past is not None:
+                return len(reader.load_rows(session, reader.NUMBERS, found, past, None))
+            row = session.row(q.COUNT_LIVE, datasource_id=found)
+            return 0 if row is None else int(row[0])
+
+    def find_segment(self, segment_id: str) -> Segment | None:
+        """Return a segment's record; None if the store does not know it."""
+        with self._read() as session:
+            row = session.row(q.FIND_SEGMENT, segment_id=segment_id)
+            return None if row is None else load_segment(row[0])
+
+    def lookups(self, revision: int | None = None) -> Mapping[str, Mapping[str, str]]:
+        """Return the lookups at the revision, by name."""
+        with self._read() as session:
+            past = _past(session, revision)
+            at = load_head(session).revision if past is None else past
+            rows = session.rows(q.LOOKUPS_AT, revision=at)
+            return {name: load_texts(mapping) for name, mapping in sorted(rows)}
+
+    # ---------------------------------------------------------------------------------------- tags and leases
+
+    def put_tag(self, name: str, revision: int) -> Tag:
+        """Name a retained revision; moves the tag if it exists."""
+        require_tag_name(name)
+        tag = Tag(name=name, revision=revision, created_at_ms=self._clock.now_ms())
+
+        def work(session: Session) -> Tag:
+            history.require_retained(session, revision)
+            session.run(s.PUT_TAG, name=name, revision=revision, created_at_ms=tag.created_at_ms)
+            return tag
+
+        return self._write(work)
+
+    def remove_tag(self, name: str) -> None:
+        """Remove a tag."""
+
+        def work(session: Session) -> None:
+            if session.row(s.FIND_TAG, name=name) is None:
+                raise NotFound(f"there is no tag '{name}'", tag=name)
+            session.run(s.REMOVE_TAG, name=name)
+
+        self._write(work)
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Return all tags by name."""
+        with self._read() as session:
+            return tuple(
+                Tag(name=name, revision=revision, created_at_ms=created_at_ms)
+                for name, revision, created_at_ms in sorted(session.rows(s.TAGS))
+            )
+
+    def acquire_lease(
+        self, kind: LeaseKind, *, holder: str, ttl_ms: int, revision: int | None = None
+    ) -> Lease:
+        """Return a new lease on `revision` (None: the newest) and later ones."""
+        lease_id = self._ids.new_id()
+        now_ms = self._clock.now_ms()
+
+        def work(session: Session) -> Lease:
+            head = (
+                load_head(session)
+                if revision is None
+                else history.require_retained(session, revision)
+            )
+            lease = Lease(
+                lease_id=lease_id,
+                kind=kind,
+                revision=head.revision,
+                holder=holder,
+                acquired_at_ms=now_ms,
+                expires_at_ms=now_ms + ttl_ms,
+            )
+            session.run(s.SWEEP_LEASES, now_ms=now_ms)
+            session.run(
+                s.INSERT_LEASE,
+                lease_id=lease_id,
+                kind=str(kind),
+                revision=lease.revision,
+                holder=holder,
+                acquired_at_ms=now_ms,
+                expires_at_ms=lease.expires_at_ms,
+            )
+            return lease
+
+        return self._write(work)
+
+    def renew_lease(self, lease_id: str, *, ttl_ms: int, revision: int | None = None) -> Lease:
+        """Prolong a lease, and move it to a newer revision if one is given."""
+        now_ms = self._clock.now_ms()
+
+        def work(session: Session) -> Lease:
+            row = session.row(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
+            if row is None:
+                raise Revoked(
+                    f"lease {lease_id} has expired or was released; start anew", lease_id=lease_id
+                )
+            lease = renewed(lease_of(row), now_ms + ttl_ms, revision)
+            history.require_retained(session, lease.revision)
+            session.run(
+                s.MOVE_LEASE,
+                k_lease_id=lease_id,
+                revision=lease.revision,
+                expires_at_ms=lease.expires_at_ms,
+            )
+            return lease
+
+        return self._write(work)
+
+    def release_lease(self, lease_id: str) -> None:
+        """End a lease. Idempotent."""
+        self._write(lambda session: session.run(s.RELEASE_LEASE, lease_id=lease_id))
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Return the leases that have not expired."""
+        with self._read() as session:
+            rows = session.rows(s.LEASES, now_ms=self._clock.now_ms())
+            return tuple(lease_of(row) for row in rows)
+
+    # --------------------------------------------------------------------- retention, garbage, self-examination
+
+    def trim(self, *, keep: Callable[[Sequence[Head]], set[int]], dry_run: bool) -> TrimReport:
+        """Forget revisions that are not kept, and mark as trash the segments that only they named."""
+        return self._write(
+            lambda session: trimming.trim(
+                session,
+                keep,
+                dry_run=dry_run,
+                now_ms=self._clock.now_ms(),
+                batch_retention_ms=self._batch_retention_ms,
+            )
+        )
+
+    def trashed(self) -> tuple[TrashedSegment, ...]:
+        """Return the segments in the trash."""
+        with self._read() as session:
+            return tuple(
+                TrashedSegment(segment=load_segment(record), trashed_at_ms=at_ms)
+                for record, at_ms in session.rows(trimming.TRASHED)
+            )
+
+    def forget_segments(self, segment_ids: Iterable[str]) -> None:
+        """Remove the records of trashed segments whose files are deleted."""
+        ids = list(segment_ids)
+        self._write(lambda session: trimming.forget_segments(session, ids))
+
+    def known_paths(self) -> frozenset[str]:
+        """Return the paths of all segments that have a record, trash included."""
+        with self._read() as session:
+            return frozenset(row[0] for row in session.stream(trimming.KNOWN_PATHS))
+
+    def table_counts(self) -> Mapping[str, int]:
+        """Return the number of rows of each table: a gauge that shows what grows."""
+        with self._read() as session:
+            return checks.table_counts(session)
+
+    def check(self) -> tuple[str, ...]:
+        """Return what in the store contradicts itself, a sentence each; nothing if all is well."""
+        with self._read() as session:
+            return tuple(checks.find_problems(session))
+
+
+def _run_job(job: Job, session: Session) -> None:
+    writes = session.writes
+    job.error = None
+    try:
+        job.result = job.work(session)
+    except CarnacError as error:
+        if session.writes != writes:
+            raise
+        job.error = error
+
+
+def _past(session: Session, revision: int | None) -> int | None:
+    """Return a retained revision that is not the newest; None if it is.
+
+    Raises:
+        NotFound: It is not retained.
+    """
+    if revision is None or revision == load_head(session).revision:
+        return None
+    return history.require_retained(session, revision).revision

@@ -1,0 +1,134 @@
+"""What a publish reads inside its transaction: `PublishView` on SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from carnac.core.entries import Chunk, Entry
+from carnac.core.intervals import Interval
+from carnac.metadata import statements as s
+from carnac.metadata.chunk_rows import ChunkRow
+from carnac.metadata.rows import chunk_row_of, entry_of
+from carnac.metadata.session import Session, Statement
+
+
+class SqlPublishView:
+    """The newest revision, and what this transaction needs to know again when it writes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._rows: dict[tuple[int, Interval], ChunkRow | None] = {}
+
+    def find_datasource(self, name: str) -> int | None:
+        """Return the datasource's id; None if the store has never seen it."""
+        known: int | None = self._session.memo.get(("datasource", name))
+        if known is None:
+            row = self._session.row(s.FIND_DATASOURCE, name=name)
+            if row is not None:
+                known = int(row[0])
+                self._session.memo["datasource", name] = known
+        return known
+
+    def find_row(self, datasource_id: int, interval: Interval) -> ChunkRow | None:
+        """Return what is known of an interval that is or was a chunk; None if it never was."""
+        key = (datasource_id, interval)
+        if key not in self._rows:
+            row = self._session.row(
+                s.FIND_CHUNK,
+                datasource_id=datasource_id,
+                start_ms=interval.start_ms,
+                end_ms=interval.end_ms,
+            )
+            self._rows[key] = None if row is None else chunk_row_of(row)
+        return self._rows[key]
+
+    def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
+        """Return the live chunks that overlap `interval`, in order of time."""
+        datasource_id = self.find_datasource(datasource)
+        if datasource_id is None:
+            return ()
+        found = self._session.rows(
+            s.CHUNKS_LIVE_OVER,
+            datasource_id=datasource_id,
+            start_ms=interval.start_ms,
+            end_ms=interval.end_ms,
+        )
+        rows = [chunk_row_of(row) for row in found]
+        for row in rows:
+            self._rows[datasource_id, row.interval] = row
+        return [row.chunk() for row in rows]
+
+    def entries(self, datasource: str, interval: Interval) -> Sequence[Entry]:
+        """Return the live entries of the live chunks that overlap `interval`."""
+        datasource_id = self.find_datasource(datasource)
+        return [
+            entry_of(row)
+            for chunk in self.chunks(datasource, interval)
+            for row in self._session.rows(
+                s.LIVE_ENTRIES_OF_CHUNK,
+                datasource_id=datasource_id,
+                start_ms=chunk.interval.start_ms,
+                end_ms=chunk.interval.end_ms,
+            )
+        ]
+
+    def entries_of(self, datasource: str, segment_ids: Sequence[str]) -> Sequence[Entry]:
+        """Return the live entries of these segments."""
+        datasource_id = self.find_datasource(datasource)
+        if datasource_id is None or not segment_ids:
+            return ()
+        rows = self._session.rows(
+            s.LIVE_ENTRIES_OF_SEGMENTS,
+            datasource_id=datasource_id,
+            segment_ids=self._session.array(segment_ids),
+        )
+        return [entry_of(row) for row in rows]
+
+    def highest_major_ms(self, datasource: str, interval: Interval) -> int | None:
+        """Return the highest major version on record of chunks that overlap `interval`."""
+        datasource_id = self.find_datasource(datasource)
+        if datasource_id is None:
+            return None
+        found = self._session.rows(
+            s.CHUNKS_EVER_OVER,
+            datasource_id=datasource_id,
+            start_ms=interval.start_ms,
+            end_ms=interval.end_ms,
+        )
+        rows = [chunk_row_of(row) for row in found]
+        self._rows.setdefault((datasource_id, interval), None)
+        for row in rows:
+            self._rows[datasource_id, row.interval] = row
+        return max((row.top_major_ms for row in rows), default=None)
+
+    def dropped_by(self, datasource: str, segment_id: str, after_revision: int) -> int | None:
+        """Return the last commit after `after_revision` that dropped an entry of the segment."""
+        row = self._session.row(
+            s.DROPPED_BY,
+            datasource_id=self.find_datasource(datasource),
+            segment_id=segment_id,
+            after=after_revision,
+        )
+        return None if row is None else row[0]
+
+    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
+        """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""
+        return self._newest(s.CHANGED_AFTER, datasource, interval, after_revision)
+
+    def covering_after(
+        self, datasource: str, interval: Interval, after_revision: int
+    ) -> int | None:
+        """Return the last commit after `after_revision` whose `covers` overlaps `interval`."""
+        return self._newest(s.COVERING_AFTER, datasource, interval, after_revision)
+
+    def _newest(
+        self, stated: Statement, datasource: str, interval: Interval, after: int
+    ) -> int | None:
+        row = self._session.row(
+            stated,
+            datasource_id=self.find_datasource(datasource),
+            start_ms=interval.start_ms,
+            end_ms=interval.end_ms,
+            after=after,
+        )
+        return None if row is None else row[0]

@@ -1,0 +1,299 @@
+"""Publishing on SQL: everything that one commit writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from carnac.core.commits import Commit, DatasourceCommit, LookupChange, Publication
+from carnac.core.entries import ENTRY_BITS
+from carnac.core.intervals import Interval
+from carnac.core.publishing import plan_commit
+from carnac.core.records import dump_ids, dump_shape, dump_texts
+from carnac.core.versions import SegmentVersion
+from carnac.metadata import queries as q
+from carnac.metadata import rows as r
+from carnac.metadata import statements as s
+from carnac.metadata.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
+from carnac.metadata.retention import (
+    cannot_come_back,
+    no_writer_lease,
+    require_base,
+    require_history,
+)
+from carnac.metadata.session import Row, Session
+from carnac.metadata.view import SqlPublishView
+from carnac.ports import Head, Published
+
+
+def load_head(session: Session) -> Head:
+    """Return the newest revision."""
+    row = session.row(s.HEAD) or (0, *(session.row(s.ORIGIN) or (0,)))
+    return Head(revision=row[0], at_ms=row[1])
+
+
+def write_publication(session: Session, publication: Publication, now_ms: int) -> Published:
+    """Plan the publication on the newest revision and write the commit, inside a write transaction.
+
+    Raises:
+        Conflict, Invalid, Revoked, NotFound: See `MetadataStore.publish`; nothing has been written then.
+    """
+    if publication.writer is not None and publication.batch is not None:
+        done = session.row(s.FIND_BATCH, writer=publication.writer, batch=publication.batch)
+        if done is not None:
+            return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
+    head: Head = session.memo.get("head") or load_head(session)
+    require_base(publication.base_revision, head.revision)
+    _check_lease(session, publication.lease_id, now_ms)
+    if publication.requirements:
+        oldest = session.row(q.OLDEST)
+        require_history(publication.requirements, None if oldest is None else oldest[0])
+    view = SqlPublishView(session)
+    commit = plan_commit(
+        view, publication, revision=head.revision + 1, at_ms=max(now_ms, head.at_ms)
+    )
+    writers = [_DatasourceWriter(session, view, change, commit) for change in commit.changes]
+    for writer in writers:
+        writer.prepare()
+    _write_commit(session, commit, publication.lease_id)
+    for writer in writers:
+        writer.write()
+    session.memo["head"] = Head(revision=commit.revision, at_ms=commit.at_ms)
+    return Published(revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit)
+
+
+def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
+    if lease_id is None:
+        return
+    row = session.row(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
+    if row is None or row[1] != "writer":
+        raise no_writer_lease(lease_id)
+
+
+def _write_commit(session: Session, commit: Commit, lease_id: str | None) -> None:
+    session.run(s.INSERT_COMMIT, **r.commit_row(commit))
+    if commit.writer is not None:
+        session.run(
+            s.INSERT_BATCH,
+            writer=commit.writer,
+            batch=commit.batch,
+            revision=commit.revision,
+            at_ms=commit.at_ms,
+        )
+    if lease_id is not None:
+        session.run(s.RELEASE_LEASE, lease_id=lease_id)
+    if commit.lookups:
+        _write_lookups(session, commit.lookups, commit.revision)
+
+
+def _write_lookups(session: Session, changes: Sequence[LookupChange], revision: int) -> None:
+    for change in changes:
+        session.run(s.DROP_LOOKUP, k_name=change.name, revision=revision)
+        if change.mapping is not None:
+            session.run(
+                s.INSERT_LOOKUP,
+                name=change.name,
+                added_revision=revision,
+                dropped_revision=None,
+                mapping=dump_texts(change.mapping),
+            )
+
+
+class _DatasourceWriter:
+    """Writes what a commit does to one datasource."""
+
+    def __init__(
+        self, session: Session, view: SqlPublishView, change: DatasourceCommit, commit: Commit
+    ) -> None:
+        self._session = session
+        self._view = view
+        self._change = change
+        self._revision = commit.revision
+        self._ordinal = commit.changes.index(change)
+        self._first_segment = sum(len(one.segments) for one in commit.changes[: self._ordinal])
+        self._datasource_id = 0
+        self._is_new = False
+        self._keys: dict[str, int] = {}
+        self._known: dict[str, Row] = {}
+        self._live_before: set[int] = set()
+
+    def prepare(self) -> None:
+        """Read what the writing needs, and refuse what cannot be written.
+
+        Raises:
+            NotFound: A segment that comes back into sight is in the trash or unknown.
+        """
+        change = self._change
+        found = self._view.find_datasource(change.datasource)
+        self._is_new = found is None
+        self._datasource_id = found or self._key(self._ordinal)
+        new = {segment.segment_id for segment in change.segments}
+        touched = {entry.segment_id for entry in (*change.adds, *change.drops)} - new
+        if touched:
+            self._read_known(touched)
+        self._keys |= {
+            segment.segment_id: self._key(self._first_segment + ordinal)
+            for ordinal, segment in enumerate(change.segments)
+        }
+
+    def write(self) -> None:
+        """Write all of it."""
+        session, change = self._session, self._change
+        if self._is_new:
+            session.run(
+                s.INSERT_DATASOURCE, datasource_id=self._datasource_id, name=change.datasource
+            )
+            session.memo["datasource", change.datasource] = self._datasource_id
+        session.run(
+            s.INSERT_COMMIT_DATASOURCE,
+            **r.commit_datasource_row(change, self._datasource_id, self._revision),
+        )
+        session.run_many(
+            s.INSERT_COVER,
+            [
+                {
+                    "datasource_id": self._datasource_id,
+                    "revision": self._revision,
+                    "start_ms": piece.start_ms,
+                    "end_ms": piece.end_ms,
+                }
+                for piece in change.covers
+            ],
+        )
+        shapes = _ShapeSums(self._datasource_id)
+        self._write_segments(shapes)
+        self._write_entries()
+        self._add_restored(shapes)
+        session.run_many(s.ADD_TO_SHAPE, shapes.rows())
+        self._write_chunks()
+
+    def _key(self, ordinal: int) -> int:
+        return self._revision << ENTRY_BITS | ordinal
+
+    def _read_known(self, touched: set[str]) -> None:
+        session = self._session
+        for row in session.rows(s.SEGMENT_KEYS, segment_ids=session.array(sorted(touched))):
+            self._known[row[0]] = row
+            self._keys[row[0]] = row[1]
+        dropped = {entry.segment_id for entry in self._change.drops}
+        for segment_id in sorted(touched):
+            known = self._known.get(segment_id)
+            if known is None or (known[5] is not None and segment_id not in dropped):
+                raise cannot_come_back(segment_id, self._change.datasource)
+        self._live_before = self._live_keys()
+
+    def _live_keys(self) -> set[int]:
+        session = self._session
+        keys = session.array(row[1] for row in self._known.values())
+        return {row[0] for row in session.rows(s.LIVE_SEGMENT_KEYS, segment_keys=keys)}
+
+    def _write_segments(self, shapes: _ShapeSums) -> None:
+        found = []
+        for segment in self._change.segments:
+            shape = dump_shape(segment.columns)
+            digest = r.shape_digest(shape)
+            key = self._keys[segment.segment_id]
+            found.append(r.segment_row(segment, self._datasource_id, key, digest))
+            shapes.add(digest, shape, key, (1, segment.rows, segment.size_bytes))
+        self._session.run_many(s.INSERT_SEGMENT, found)
+
+    def _add_restored(self, shapes: _ShapeSums) -> None:
+        """Count the known segments that this commit brought into sight or took out of it."""
+        if not self._known:
+            return
+        live_after = self._live_keys()
+        for _, key, digest, rows, size_bytes, _ in self._known.values():
+            sign = (key in live_after) - (key in self._live_before)
+            if sign:
+                shapes.add(digest, "[]", key, (sign, sign * rows, sign * size_bytes))
+
+    def _write_entries(self) -> None:
+        session, change = self._session, self._change
+        if change.drops:
+            session.run(
+                s.DROP_ENTRIES,
+                entry_ids=session.array(entry.entry_id for entry in change.drops),
+                revision=self._revision,
+            )
+        session.run_many(
+            s.INSERT_ENTRY,
+            [
+                r.entry_row(entry, self._datasource_id, self._keys[entry.segment_id])
+                for entry in change.adds
+            ],
+        )
+
+    def _write_chunks(self) -> None:
+        written: list[ChunkRow] = []
+        for interval, change in changes_by_chunk(self._change).items():
+            row = next_row(
+                self._view.find_row(self._datasource_id, interval),
+                interval,
+                change,
+                self._revision,
+                partial(self._read_live, interval),
+            )
+            if row.needs_key_frame():
+                self._write_key_frame(interval)
+                row = replace(row, changes=0)
+            written.append(row)
+        written.sort(
+            key=lambda row: row.entries > 0
+        )  # chunks that end make room for those that begin
+        self._session.run_many(
+            s.PUT_CHUNK, [r.chunk_row(row, self._datasource_id) for row in written]
+        )
+
+    def _read_live(self, interval: Interval) -> LiveSummary | None:
+        row = self._session.row(s.LIVE_SUMMARY, **self._chunk_params(interval))
+        if row is None or row[0] is None:
+            return None
+        return LiveSummary(version=SegmentVersion(row[0], row[1]), shown=Interval(row[2], row[3]))
+
+    def _write_key_frame(self, interval: Interval) -> None:
+        ids = self._session.rows(s.LIVE_IDS_OF_CHUNK, **self._chunk_params(interval))
+        self._session.run(
+            s.INSERT_KEY_FRAME,
+            datasource_id=self._datasource_id,
+            chunk_start=interval.start_ms,
+            chunk_end=interval.end_ms,
+            revision=self._revision,
+            entry_ids=dump_ids([row[0] for row in ids]),
+        )
+
+    def _chunk_params(self, interval: Interval) -> Mapping[str, int]:
+        return {
+            "datasource_id": self._datasource_id,
+            "start_ms": interval.start_ms,
+            "end_ms": interval.end_ms,
+        }
+
+
+class _ShapeSums:
+    """What a commit adds to the sums of each schema of a datasource; what it takes away is negative."""
+
+    def __init__(self, datasource_id: int) -> None:
+        self._datasource_id = datasource_id
+        self._sums: dict[int, tuple[str, int, list[int]]] = {}
+
+    def add(self, digest: int, columns: str, first_key: int, counts: tuple[int, int, int]) -> None:
+        """Add segments, rows and bytes. `columns` and `first_key` matter only if the schema is new."""
+        _, _, sums = self._sums.setdefault(digest, (columns, first_key, [0, 0, 0]))
+        for index, count in enumerate(counts):
+            sums[index] += count
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return the parameters of `ADD_TO_SHAPE`."""
+        return [
+            {
+                "datasource_id": self._datasource_id,
+                "digest": digest,
+                "columns": columns,
+                "first_key": first_key,
+                "segments": segments,
+                "rows": rows,
+                "size_bytes": size_bytes,
+            }
+            for digest, (columns, first_key, (segments, rows, size_bytes)) in self._sums.items()
+        ]
