@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from carnac.pipeline.merge import MergeTask
 
+STREAM_ROWS = 16_384
+"""Rows that DuckDB hands over at a time: few, because they count against its memory."""
 IN_MEMORY_FRACTION = 0.2
 """Arrow sorts what takes no more than this part of the task's memory: rows, their sorted copy, and the writer."""
 _UNSORTABLE = {
@@ -138,7 +140,7 @@ def _cut(batches: Iterable[pa.RecordBatch], task: MergeTask, rows: int) -> Itera
 
 def _stream(con: Any, source: str, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     order = ", ".join(f"{quote(name)} ASC NULLS FIRST" for name in sort)
-    reader = con.sql(f"SELECT * FROM ({source}) ORDER BY {order}").to_arrow_reader(ROW_GROUP_ROWS)
+    reader = con.sql(f"SELECT * FROM ({source}) ORDER BY {order}").to_arrow_reader(STREAM_ROWS)
     yield from reader
 
 
@@ -163,7 +165,7 @@ class _Parts:
             try:
                 self._dataset = self._open()
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                raise Corrupt(f"part files cannot be read together: {error}") from error
+                raise self._corrupt(error) from error
         return self._dataset
 
     def bytes_in_memory(self) -> int:
@@ -172,7 +174,10 @@ class _Parts:
             return 4 * sum(path.stat().st_size for path in self._local)
         total = 0
         for path in self._local:
-            metadata = pq.read_metadata(path)
+            try:
+                metadata = pq.read_metadata(path)
+            except pa.ArrowInvalid as error:
+                raise self._corrupt(error) from error
             total += sum(
                 metadata.row_group(index).total_byte_size
                 for index in range(metadata.num_row_groups)
@@ -206,6 +211,10 @@ class _Parts:
             value = f"CASE WHEN {column} IS NULL THEN NULL ELSE [CAST({column} AS {kind[:-2]})] END"
             return f"{value} AS {column}"
         return f"CAST({column} AS {kind}) AS {column}"
+
+    def _corrupt(self, error: Exception) -> Corrupt:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        return Corrupt(f"part files {', '.join(self._paths)} cannot be read: {reason}")
 
     def _open(self) -> Any:
         kind = "ipc" if self._is_arrow else "parquet"

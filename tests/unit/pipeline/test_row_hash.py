@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from carnac.pipeline.row_hash import RowMeter, add_hashes, hash_rows, measure_rows
+
+TEXTS = ["a", "", None, "Ärger", "x" * 64, "x" * 65, "日本", "a"]
+
+
+def table(**columns: list[object]) -> pa.Table:
+    return pa.table(columns)
+
+
+def test_order_of_rows_and_columns_does_not_count() -> None:
+    rows = [(text, index) for index, text in enumerate(TEXTS)]
+    expected = hash_rows(table(t=[r[0] for r in rows], n=[r[1] for r in rows]))
+    random.Random(1).shuffle(rows)
+    assert hash_rows(table(n=[r[1] for r in rows], t=[r[0] for r in rows])) == expected
+
+
+def test_hash_of_a_union_is_the_sum() -> None:
+    whole = table(t=TEXTS, n=list(range(len(TEXTS))))
+    parts = [hash_rows(whole.slice(0, 3)), hash_rows(whole.slice(3, 1)), hash_rows(whole.slice(4))]
+    assert add_hashes(*parts) == hash_rows(whole)
+    assert hash_rows(whole.slice(0, 0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (table(t=[None]), table(t=[""])),
+        (table(t=["a", "b"], u=["c", "d"]), table(t=["a", "d"], u=["c", "b"])),
+        (table(t=["ab"], u=["c"]), table(t=["a"], u=["bc"])),
+        (table(t=["a"], u=["b"]), table(t=["b"], u=["a"])),
+        (table(t=["ab"]), table(t=["ba"])),
+        (table(n=[1, 1]), table(n=[1])),
+        (table(n=[1, 1]), table(n=[2, 2])),
+        (table(n=[1.5]), table(n=[1])),
+        (table(n=["1"]), table(n=[1])),
+        (table(l=[["a", "b"]]), table(l=[["b", "a"]])),
+        (table(l=[["a", None]]), table(l=[["a"]])),
+        (table(l=[[]]), table(l=pa.array([None], pa.list_(pa.string())))),
+        (table(l=[["a", "b"], ["c"]]), table(l=[["a"], ["b", "c"]])),
+        (table(t=["x" * 65]), table(t=["x" * 66])),
+        (table(n=[2**53]), table(n=[2**53 + 1])),
+    ],
+)
+def test_different_rows_differ(one: pa.Table, other: pa.Table) -> None:
+    assert hash_rows(one) != hash_rows(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (table(n=[1, None, -5]), table(n=[1.0, None, -5.0])),
+        (table(n=[0.0]), table(n=[-0.0])),
+        (table(n=[True, False]), table(n=[1, 0])),
+        (table(n=["a"]), table(n=[["a"]])),
+        (table(n=["a"], m=pa.array([None], pa.string())), table(n=["a"])),
+        (table(n=[b"abc"]), table(n=["abc"])),
+        (table(n=TEXTS), table(n=pa.array(TEXTS).dictionary_encode())),
+        (table(n=pa.array([0.5], pa.float32())), table(n=[0.5])),
+        (table(n=[float("nan")]), table(n=[-float("nan")])),
+    ],
+    ids=str,
+)
+def test_how_values_are_kept_does_not_count(one: pa.Table, other: pa.Table) -> None:
+    assert hash_rows(one) == hash_rows(other)
+
+
+def test_slices_and_chunks_hash_as_what_they_show() -> None:
+    lists = pa.array([["a"], None, ["b", "c"], [], [None]], pa.list_(pa.string()))
+    texts = pa.array(["a", None, "b", "c" * 70, ""])
+    whole = pa.table({"l": lists, "t": texts})
+    copied = pa.table({"l": lists.to_pylist()[1:4], "t": texts.to_pylist()[1:4]})
+    assert hash_rows(whole.slice(1, 3)) == hash_rows(copied)
+    assert hash_rows(pa.concat_tables([whole, whole])) == add_hashes(*[hash_rows(whole)] * 2)
+
+
+def test_version_1_does_not_change() -> None:
+    rows = table(
+        __time=pa.array([0, 1_500_000], pa.timestamp("us", tz="UTC")),
+        text=["a", "ü" * 40],
+        number=[1, None],
+        share=[0.25, 3.0],
+        many=[["x", "y"], None],
+    )
+    assert hash_rows(rows) == VERSION_1
+
+
+VERSION_1 = 13_584_847_619_257_308_496
+
+
+def test_measuring_a_query_equals_hashing_its_rows() -> None:
+    with duckdb.connect() as con:
+        source = "(SELECT i AS n, 'v' || (i % 7) AS t FROM range(250000) AS r(i))"
+        rows, row_hash = measure_rows(con, source)
+        meter = RowMeter()
+        for batch in con.sql(f"SELECT t, n FROM {source}").to_arrow_reader(999):
+            meter.add(batch)
+    assert rows == meter.rows == 250_000
+    assert row_hash == meter.row_hash

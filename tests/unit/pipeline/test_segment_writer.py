@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from carnac.core.segments import Column, ColumnType
+from carnac.errors import Corrupt, Unavailable
+from carnac.pipeline import output
+from carnac.pipeline.row_hash import hash_rows
+from carnac.pipeline.segment_writer import SegmentWriter, WrittenFile, segment_schema
+from carnac.pipeline.statistics import MAX_BOUND_CHARS, ColumnStatistics, upper_bound
+
+COLUMNS = (
+    ("word", ColumnType.STRING),
+    ("number", ColumnType.LONG),
+    ("share", ColumnType.DOUBLE),
+    ("is_new", ColumnType.BOOLEAN),
+    ("tags", ColumnType.STRING_ARRAY),
+    ("state", ColumnType.HLL),
+)
+
+
+def rows(count: int) -> pa.Table:
+    data = {
+        "__time": pa.array([i * 1_000_000 for i in range(count)], pa.timestamp("us", tz="UTC")),
+        "word": [None if i % 5 == 0 else f"w{i % 7}" for i in range(count)],
+        "number": list(range(count)),
+        "share": [i / 4 for i in range(count)],
+        "is_new": [i % 2 == 0 for i in range(count)],
+        "tags": [["a", "b"][: i % 3] for i in range(count)],
+        "state": pa.array([b"x"] * count, pa.binary()),
+    }
+    return pa.table(data)
+
+
+def write(folder: Path, table: pa.Table, **more: int) -> WrittenFile:
+    url = (folder / "root").as_uri()
+    with SegmentWriter(
+        url, "a/b.parquet", COLUMNS, temp_dir=str(folder), sort_columns=("__time",), **more
+    ) as writer:
+        for start in range(0, table.num_rows, 33):
+            writer.write(table.slice(start, 33))
+        return writer.finish()
+
+
+def test_the_file_and_what_is_said_of_it(tmp_path: Path) -> None:
+    table = rows(250)
+    written = write(tmp_path, table, row_group_rows=100)
+    path = tmp_path / "root/a/b.parquet"
+    data = path.read_bytes()
+    assert written.size_bytes == len(data)
+    assert written.checksum == "sha256:" + hashlib.sha256(data).hexdigest()
+    assert (written.rows, written.min_time_ms, written.max_time_ms) == (250, 0, 249_000)
+    assert pq.read_table(path).to_pylist() == table.to_pylist()
+    assert written.row_hash == hash_rows(table)
+    assert written.columns == (
+        Column(name="word", type=ColumnType.STRING, null_count=50, min_value="w0", max_value="w6"),
+        Column(name="number", type=ColumnType.LONG, null_count=0, min_value=0, max_value=249),
+        Column(name="share", type=ColumnType.DOUBLE, null_count=0, min_value=0.0, max_value=62.25),
+        Column(
+            name="is_new", type=ColumnType.BOOLEAN, null_count=0, min_value=False, max_value=True
+        ),
+        Column(name="tags", type=ColumnType.STRING_ARRAY, null_count=0),
+        Column(name="state", type=ColumnType.HLL, null_count=0),
+    )
+    assert [path.name for path in path.parent.iterdir()] == ["b.parquet"]
+
+
+def test_the_format_on_disk(tmp_path: Path) -> None:
+    write(tmp_path, rows(250), row_group_rows=100)
+    file = pq.ParquetFile(tmp_path / "root/a/b.parquet")
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [100, 100, 50]
+    time = groups[0].column(0)
+    assert time.compression == "ZSTD"
+    assert "DELTA_BINARY_PACKED" in time.encodings
+    assert "RLE_DICTIONARY" in groups[0].column(1).encodings
+    assert file.schema_arrow.field("__time") == pa.field(
+        "__time", pa.timestamp("us", tz="UTC"), nullable=False
+    )
+    assert file.schema_arrow.field("word").type == pa.string()
+    assert groups[0].sorting_columns == (
+        pq.SortingColumn(column_index=0, descending=False, nulls_first=True),
+    )
+
+
+def test_columns_go_by_name_and_absent_ones_are_null(tmp_path: Path) -> None:
+    table = rows(3).select(["number", "__time", "is_new"])
+    written = write(tmp_path, table)
+    assert [column.null_count for column in written.columns] == [3, 0, 3, 0, 3, 3]
+    read = pq.read_table(tmp_path / "root/a/b.parquet")
+    assert read.schema.equals(segment_schema(COLUMNS))
+    assert read.column("number").to_pylist() == [0, 1, 2]
+
+
+def test_nothing_is_left_of_a_file_that_is_not_finished(tmp_path: Path) -> None:
+    url = (tmp_path / "root").as_uri()
+    with SegmentWriter(url, "a/b.parquet", COLUMNS, temp_dir=str(tmp_path), row_group_rows=2) as w:
+        w.write(rows(5))
+    assert list((tmp_path / "root/a").iterdir()) == []
+    with (
+        pytest.raises(Corrupt, match="would hold no rows"),
+        SegmentWriter(url, "a/b.parquet", COLUMNS, temp_dir=str(tmp_path)) as w,
+    ):
+        w.finish()
+
+
+def test_a_full_disk_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(output.os, "fsync", fail)
+    with pytest.raises(Unavailable, match=r"a/b\.parquet cannot be written: No space left"):
+        write(tmp_path, rows(5))
+    assert list((tmp_path / "root/a").iterdir()) == []
+
+
+def test_a_remote_file_goes_there_in_one_upload(tmp_path: Path) -> None:
+    import fsspec
+
+    with SegmentWriter(
+        "memory://bucket/x", "a/b.parquet", COLUMNS, temp_dir=str(tmp_path / "t")
+    ) as w:
+        w.write(rows(5))
+        written = w.finish()
+    data = fsspec.filesystem("memory").cat("/bucket/x/a/b.parquet")
+    assert written.checksum == "sha256:" + hashlib.sha256(data).hexdigest()
+    assert list((tmp_path / "t").iterdir()) == []
+    output.remove_file("memory://bucket/x", "a/b.parquet")
+    output.remove_file("memory://bucket/x", "a/b.parquet")
+    assert not fsspec.filesystem("memory").exists("/bucket/x/a/b.parquet")
+
+
+def bounds(kind: ColumnType, *batches: list[object]) -> tuple[object, object]:
+    statistics = ColumnStatistics("c", kind)
+    for batch in batches:
+        statistics.add(pa.array(batch))
+    column = statistics.column()
+    return column.min_value, column.max_value
+
+
+@pytest.mark.parametrize(
+    ("kind", "batches", "expected"),
+    [
+        (ColumnType.LONG, [[3, None], [-2]], (-2, 3)),
+        (ColumnType.LONG, [[None]], (None, None)),
+        (ColumnType.DOUBLE, [[1.0], [float("nan")]], (None, None)),
+        (ColumnType.DOUBLE, [[1.0], [float("inf")]], (None, None)),
+        (ColumnType.STRING, [["b"], [""], ["ä"]], ("", "ä")),
+        (ColumnType.JSON, [["{}"]], (None, None)),
+    ],
+)
+def test_bounds(kind: ColumnType, batches: list[list[object]], expected: object) -> None:
+    assert bounds(kind, *batches) == expected
+
+
+@pytest.mark.parametrize("tail", ["a", "z" * 9, "\ud7ff" * 3, "\U0010ffff", "ab\U0010ffff"])
+def test_a_cut_bound_is_still_a_bound(tail: str) -> None:
+    text = "p" * (MAX_BOUND_CHARS - 1) + tail
+    low, high = bounds(ColumnType.STRING, [text])
+    assert isinstance(low, str)
+    assert isinstance(high, str)
+    assert low <= text <= high
+    assert max(len(low), len(high)) <= MAX_BOUND_CHARS
+    assert high.encode() >= text.encode()
+
+
+def test_no_text_is_larger_than_the_largest_character() -> None:
+    assert upper_bound("\U0010ffff" * (MAX_BOUND_CHARS + 1)) is None
+    assert upper_bound("\U0010ffff" * MAX_BOUND_CHARS) == "\U0010ffff" * MAX_BOUND_CHARS
