@@ -2,6 +2,82 @@
 
 Events live in datasources, cut into time chunks of immutable Parquet segments. Every change is
 one commit in one log, so every query reads one revision of the whole store.
+
+    import carnac
+
+    with carnac.open("events", create=True) as store:
+        store.ingest({"dataSource": "edits", "input": "edits/*.json.gz"})
+        store.sql("SELECT count(*) AS n FROM edits").rows()
+
+What is listed in `__all__` is imported when it is first used: `import carnac` itself takes no time.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from carnac.bootstrap import open_store as open  # noqa: A004 - carnac.open is how a store is opened
+    from carnac.core.intervals import Interval
+    from carnac.errors import (
+        CarnacError,
+        Conflict,
+        Corrupt,
+        Invalid,
+        NotFound,
+        Revoked,
+        Unavailable,
+    )
+    from carnac.specs.ingest import IngestSpec
+    from carnac.store import Store
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "CarnacError",
+    "Conflict",
+    "Corrupt",
+    "IngestSpec",
+    "Interval",
+    "Invalid",
+    "NotFound",
+    "Revoked",
+    "Store",
+    "Unavailable",
+    "open",
+]
+
+_PLACES = {
+    "open": ("carnac.bootstrap", "open_store"),
+    "Store": ("carnac.store", "Store"),
+    "Interval": ("carnac.core.intervals", "Interval"),
+    "IngestSpec": ("carnac.specs.ingest", "IngestSpec"),
+    **{
+        name: ("carnac.errors", name)
+        for name in (
+            "CarnacError",
+            "Conflict",
+            "Corrupt",
+            "Invalid",
+            "NotFound",
+            "Revoked",
+            "Unavailable",
+        )
+    },
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'carnac' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _PLACES[name]
+    value: object = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from carnac.config import Settings
 from carnac.core.commits import Commit, CommitSummary, LookupChange
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, parse_interval
@@ -17,19 +16,23 @@ from carnac.ports import (
     DatasourceInfo,
     DeepStorage,
     Head,
+    Lease,
     MetadataStore,
     Published,
     QueryEngine,
     SegmentInput,
     Tag,
 )
-from carnac.specs.ingest import IngestSpec
 from carnac.store.catalog import RevisionCatalog
 from carnac.store.history import DatasourceDiff, History
 from carnac.store.leases import LeaseKeeper
 from carnac.store.maintenance import Finding, GcReport, Maintenance
 from carnac.store.results import Result
 from carnac.store.writing import ProgressListener, WriteOutcome, Writer
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
+    from carnac.specs.ingest import IngestSpec
 
 
 class Store:
@@ -50,7 +53,9 @@ class Store:
         clock: Clock,
         settings: Settings,
         holder: str,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
+        self._on_close = on_close
         self._metadata = metadata
         self._deep_storage = deep_storage
         self._pipeline = pipeline
@@ -83,9 +88,16 @@ class Store:
     ) -> None:
         self.close()
 
+    @property
+    def deep_storage(self) -> DeepStorage:
+        """Where the segment files and the quarantined rows are."""
+        return self._deep_storage
+
     def close(self) -> None:
         """Release leases and connections, and stop Spark if this store started it. Idempotent."""
         self._leases.close()
+        if self._on_close is not None:
+            self._on_close()
         self._metadata.close()
 
     # writing
@@ -111,10 +123,9 @@ class Store:
             NotFound: An input does not exist.
             Conflict: A replacement's inputs were changed meanwhile: retry.
         """
-        from carnac.specs import load_spec
+        from carnac.specs.load import load_spec
 
-        loaded = spec if isinstance(spec, IngestSpec) else load_spec(spec)
-        return self._writer.run_ingest(loaded, rows=rows, message=message, on_progress=on_progress)
+        return self._writer.run_ingest(load_spec(spec), rows=rows, message=message, on_progress=on_progress)
 
     def delete(
         self,
@@ -231,6 +242,10 @@ class Store:
         """Return the newest revision."""
         return self._metadata.head()
 
+    def resolve(self, at: int | str | None = None) -> Head:
+        """Return the revision that `at` means, and when it was published."""
+        return self._metadata.resolve(at)
+
     def log(
         self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
     ) -> tuple[CommitSummary, ...]:
@@ -264,6 +279,10 @@ class Store:
         return self._metadata.tags()
 
     # maintenance
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Return the leases of readers and writers that are alive, in any process."""
+        return self._metadata.leases()
 
     def gc(self, *, dry_run: bool = False) -> GcReport:
         """Trim history by the retention rules and delete files that nothing names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.commits import Change, CommitKind, Drop, Publication
 from carnac.core.entries import VisibleSegment
@@ -23,8 +23,10 @@ from carnac.ports import (
     Published,
     SegmentInput,
 )
-from carnac.specs.ingest import IngestSpec
 from carnac.store.leases import LeaseKeeper
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
 DELETE_ATTEMPTS_MAX = 10

@@ -1,0 +1,244 @@
+"""The composition root: joins metadata, deep storage, the pipeline and the query engine to a `Store`.
+
+A store is found by one text (`Settings.store`):
+
+    carnac-store, /data/events         a directory: SQLite metadata and segment files, both inside it
+    sqlite:////data/events/meta.db     SQLite metadata; segment files beside it, or where they were put
+    postgresql://user@host/database    PostgreSQL metadata; segment files where they were put
+    memory://                          nothing is kept: for tests and for trying things out
+
+Where the segment files are is remembered by the store itself, so a person names it once, when the store is made.
+Spark and DuckDB are imported when a job or a query first needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings, load_settings
+from carnac.errors import Invalid, NotFound
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
+from carnac.store import Store
+
+T = TypeVar("T")
+
+METADATA_FILE = "metadata.db"
+DEEP_STORAGE_FOLDER = "deep-storage"
+DEEP_STORAGE_KEY = "deep_storage"
+"""The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlace:
+    """Where a store is.
+
+    Attributes:
+        name: As its user wrote it.
+        metadata_url: What `open_metadata` takes.
+        file: The metadata file, if there is one.
+    """
+
+    name: str
+    metadata_url: str
+    file: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that holds the metadata file; relative deep storage starts here."""
+        return None if self.file is None else self.file.parent
+
+
+def locate_store(name: str) -> StorePlace:
+    """Return where the store `name` is, or would be.
+
+    Raises:
+        Invalid: `name` is neither a directory nor a URL that Carnac knows.
+    """
+    scheme, separator, rest = name.partition("://")
+    if not name.strip():
+        raise Invalid("the store has an empty name; give a directory or a URL")
+    if not separator:
+        folder = Path(name).expanduser().absolute()
+        if folder.exists() and not folder.is_dir():
+            raise Invalid(f"{name} is a file; a store is a directory or a URL", store=name)
+        file = folder / METADATA_FILE
+        return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
+    if scheme == "memory":
+        return StorePlace(name=name, metadata_url="memory://")
+    if scheme == "sqlite":
+        if not rest.strip("/"):
+            raise Invalid(f"store {name} names no file; write it like sqlite:////data/events.db")
+        file = Path(rest.removeprefix("/")).absolute()
+        return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
+    if scheme.partition("+")[0] in {"postgresql", "postgres"}:
+        return StorePlace(name=name, metadata_url=name)
+    raise Invalid(
+        f"store {name} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
+        store=name,
+    )
+
+
+def open_store(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    create: bool = False,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    **overrides: object,
+) -> Store:
+    """Open a store; with `create`, make it first if there is none.
+
+    Args:
+        store: A directory, `sqlite:///…`, `postgresql://…` or `memory://`. None: as the settings say
+            (`CARNAC_STORE`, `carnac.toml`, else the directory `carnac-store`).
+        create: Make the store if it is not there.
+        settings: In place of those from `carnac.toml` and the environment.
+        clock: In place of the machine's clock, for tests.
+        ids: In place of random ids, for tests.
+        **overrides: Single settings by name, such as `spark_master="local[2]"` or `deep_storage="s3://bucket/events"`.
+
+    Raises:
+        NotFound: There is no store there, and `create` is not set.
+        Invalid: A setting or the name of the store is wrong.
+        Unavailable: The database or deep storage does not answer.
+    """
+    if settings is None:
+        settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
+    elif overrides:
+        settings = settings.model_copy(update=overrides)
+    name = os.fspath(store) if store is not None else settings.store
+    place = locate_store(name)
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    metadata = _open_metadata(place, create=create, clock=clock, ids=ids)
+    try:
+        deep_storage = _open_deep_storage(place, metadata, settings, create=create)
+    except BaseException:
+        metadata.close()
+        raise
+    pipeline = _Once(lambda: _make_pipeline(deep_storage, settings, clock, ids))
+    engine = _Once(lambda: _make_engine(deep_storage, settings))
+
+    def close_all() -> None:
+        pipeline.close()
+        engine.close()
+
+    return Store(
+        metadata=metadata,
+        deep_storage=deep_storage,
+        pipeline=pipeline,
+        engine=engine,
+        clock=clock,
+        settings=settings,
+        holder=_holder(),
+        on_close=close_all,
+    )
+
+
+def _open_metadata(
+    place: StorePlace, *, create: bool, clock: Clock, ids: IdSource
+) -> MetadataStore:
+    from carnac.metadata import open_metadata
+
+    if place.file is not None and not place.file.is_file():
+        if not create:
+            raise _no_store(place.name)
+        try:
+            place.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Invalid(
+                f"store {place.name} cannot be made: {error.strerror} ({error.filename})",
+                store=place.name,
+            ) from None
+    return open_metadata(place.metadata_url, clock=clock, ids=ids)
+
+
+def _open_deep_storage(
+    place: StorePlace, metadata: MetadataStore, settings: Settings, *, create: bool
+) -> DeepStorage:
+    """Open the deep storage that the store remembers; remember one if it is new."""
+    from carnac.deep_storage import open_deep_storage
+
+    url = metadata.settings().get(DEEP_STORAGE_KEY)
+    if url is None:
+        is_memory = place.metadata_url == "memory://"
+        if not create and not is_memory:
+            raise _no_store(place.name)
+        url = _deep_storage_of_new(place, settings)
+        deep_storage = open_deep_storage(_resolve_url(place, url))
+        metadata.put_settings({DEEP_STORAGE_KEY: url})
+        return deep_storage
+    return open_deep_storage(_resolve_url(place, url))
+
+
+def _deep_storage_of_new(place: StorePlace, settings: Settings) -> str:
+    """Return what a new store remembers: relative inside its folder, so that the folder can be moved."""
+    if settings.deep_storage is not None:
+        given = settings.deep_storage
+        return given if "://" in given else str(Path(given).expanduser().absolute())
+    if place.folder is not None:
+        return DEEP_STORAGE_FOLDER
+    if place.metadata_url == "memory://":
+        return "memory://"
+    raise Invalid(
+        f"say where the segment files of {place.name} go: set deep_storage to a directory or URL, "
+        "for example --deep-storage s3://bucket/events",
+        store=place.name,
+    )
+
+
+def _resolve_url(place: StorePlace, url: str) -> str:
+    if "://" in url or Path(url).is_absolute() or place.folder is None:
+        return url
+    return str(place.folder / url)
+
+
+def _make_pipeline(
+    deep_storage: DeepStorage, settings: Settings, clock: Clock, ids: IdSource
+) -> DataPipeline:
+    raise NotImplementedError
+
+
+def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
+    raise NotImplementedError
+
+
+def _no_store(name: str) -> NotFound:
+    return NotFound(f"there is no store at {name}; make one with: carnac init {name}", store=name)
+
+
+def _holder() -> str:
+    command = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    return f"{command}, process {os.getpid()} on {socket.gethostname()}"
+
+
+class _Once(Generic[T]):
+    """Makes a thing when it is first called for, once, and closes it if it was made. Safe for threads."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: list[T] = []
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+    def close(self) -> None:
+        """Close the thing if it was made; what comes after makes a new one."""
+        with self._lock:
+            made, self._made = self._made, []
+        for thing in made:
+            close = getattr(thing, "close", None)
+            if close is not None:
+                close()

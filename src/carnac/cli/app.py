@@ -1,0 +1,128 @@
+"""The Typer application and the decorator that adds a command to it.
+
+Modules of commands import nothing heavy at the top: the command line is assembled on every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from carnac.cli.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WRITING = "Write"
+READING = "Read"
+HISTORY = "History"
+UPKEEP = "Look after a store"
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandInfo:
+    """A command, for the reference page and its test.
+
+    Attributes:
+        name: As typed, without `carnac`: `sql`, `lookups set`.
+        examples: Lines to paste.
+    """
+
+    name: str
+    panel: str
+    examples: tuple[str, ...]
+
+
+COMMANDS: dict[str, CommandInfo] = {}
+
+app = typer.Typer(
+    name="carnac",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings=_CONTEXT,
+    add_completion=True,
+)
+_groups: dict[str, typer.Typer] = {}
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="PLACE",
+            help="The store: a directory or a URL. Default: CARNAC_STORE, carnac.toml, else carnac-store.",
+        ),
+    ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks of errors.", metavar="")
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="No colours, as NO_COLOR does.", metavar="")
+    ] = False,
+) -> None:
+    """An event store for teams who run Spark: immutable segments, one commit log, time travel and SQL.
+
+    --store, --debug and --no-color may stand anywhere on the line.
+    """
+    session = session_of(ctx)
+    session.store_name = store
+    session.is_debug = debug
+    if no_color:
+        session.output.stop_colors()
+
+
+def session_of(ctx: typer.Context) -> Session:
+    """Return what the commands of this run share."""
+    session = ctx.find_object(Session)
+    if session is None:
+        session = ctx.obj = Session()
+    return session
+
+
+def add_group(name: str, help_text: str, *, panel: str) -> None:
+    """Add a group of commands, such as `lookups`."""
+    group = typer.Typer(
+        name=name, no_args_is_help=True, rich_markup_mode="rich", context_settings=_CONTEXT
+    )
+    app.add_typer(group, help=help_text, rich_help_panel=panel)
+    _groups[name] = group
+
+
+def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], F]:
+    """Add a command; its docstring and the examples are its help.
+
+    Args:
+        name: As typed, without `carnac`; `lookups set` goes to the group `lookups`.
+        examples: Whole lines that work when pasted, given a store with the demo's data.
+    """
+    group, _, leaf = name.rpartition(" ")
+    target = _groups[group] if group else app
+
+    def add(function: F) -> F:
+        text = (function.__doc__ or "").strip()
+        lines = "\n".join(f"  {line}".replace("[", r"\[") for line in examples)
+        title = "Example" if len(examples) == 1 else "Examples"
+        target.command(
+            leaf,
+            help=f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}",
+            rich_help_panel=panel if not group else None,
+            context_settings=_CONTEXT,
+        )(function)
+        COMMANDS[name] = CommandInfo(name=name, panel=panel, examples=tuple(examples))
+        return function
+
+    return add
+
+
+def _unwrap(text: str) -> str:
+    """Join the lines of each paragraph, so that help is filled to the width of the terminal."""
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    return "\n\n".join(paragraphs)

@@ -1,0 +1,37 @@
+"""The commands. Importing this package adds them to the application, in the order of the help page."""
+
+# ruff: noqa: I001
+
+from __future__ import annotations
+
+from carnac.cli.app import app
+
+# The order is that of the help page.
+from carnac.cli.commands import (
+    stores,
+    writing,
+    specs,
+    quarantine,
+    queries,
+    contents,
+    lookups,
+    picture,
+    history,
+    upkeep,
+    doctor,
+)
+
+__all__ = [
+    "app",
+    "contents",
+    "doctor",
+    "history",
+    "lookups",
+    "picture",
+    "quarantine",
+    "queries",
+    "specs",
+    "stores",
+    "upkeep",
+    "writing",
+]

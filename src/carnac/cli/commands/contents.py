@@ -1,0 +1,190 @@
+"""`datasources`, `segments`, `chunks`: what is in a store at a revision, from the metadata alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import READING, command, session_of
+from carnac.cli.options import AsJson, At, Datasource, IntervalText
+from carnac.cli.records import to_json
+from carnac.cli.tables import Column, format_bytes, format_count, short_interval, short_ms
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import format_ms
+from carnac.errors import NotFound
+
+if TYPE_CHECKING:
+    from carnac.store import Store
+
+
+@command("datasources", panel=READING, examples=["carnac datasources", "carnac datasources --at 1"])
+def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> None:
+    """List the datasources with their rows, segments and time."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        infos = store.datasources(at=at)
+    if as_json:
+        session.output.json({"datasources": to_json(infos)})
+        return
+    columns = [
+        Column("datasource"),
+        Column("rows", is_number=True),
+        Column("chunks", is_number=True),
+        Column("segments", is_number=True),
+        Column("size", is_number=True),
+        Column("from"),
+        Column("to"),
+        Column("revision", is_number=True),
+    ]
+    rows = [
+        [
+            info.name,
+            format_count(info.rows),
+            format_count(info.chunks),
+            format_count(info.segments),
+            format_bytes(info.size_bytes),
+            short_ms(info.interval.start_ms) if info.interval else "",
+            short_ms(info.interval.end_ms) if info.interval else "",
+            str(info.revision),
+        ]
+        for info in infos
+    ]
+    session.output.table(columns, rows)
+    if not rows:
+        session.output.note("no datasource has rows yet; carnac ingest brings some")
+
+
+@command(
+    "segments",
+    panel=READING,
+    examples=[
+        "carnac segments flights --interval 2013-07-01/P1D",
+        "carnac segments flights --at 1",
+    ],
+)
+def segments(
+    ctx: typer.Context,
+    *,
+    datasource: Datasource,
+    at: At = None,
+    interval: IntervalText = None,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", metavar="N", min=0, help="Most rows of the table; 0 shows all."),
+    ] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List the visible segments: time chunk, version, partition id, rows, size, and the revision that added them.
+
+    A segment of which not everything is visible is clipped; the column shows what is.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store:
+        require_datasource(store, datasource, at)
+        found = store.segments(datasource, at=at, interval=interval)
+    if as_json:
+        session.output.json(
+            {"datasource": datasource, "segments": [_segment_json(item) for item in found]}
+        )
+        return
+    columns = [
+        Column("chunk"),
+        Column("version"),
+        Column("partition", is_number=True),
+        Column("rows", is_number=True),
+        Column("size", is_number=True),
+        Column("revision", is_number=True),
+        Column("segment"),
+        Column("clipped to"),
+    ]
+    shown = found if limit == 0 else found[:limit]
+    session.output.table(columns, [_segment_row(item) for item in shown])
+    if len(found) > len(shown):
+        session.output.note(
+            f"… and {format_count(len(found) - len(shown))} more; --limit 0 shows all"
+        )
+    rows = sum(item.segment.rows for item in found)
+    session.output.note(
+        f"{format_count(len(found))} segments, {format_count(rows)} rows in their files"
+    )
+
+
+@command("chunks", panel=READING, examples=["carnac chunks flights --json"])
+def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
+    """List the live time chunks: version, number of segments, and the revision that changed them last."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        require_datasource(store, datasource, None)
+        found = store.chunks(datasource)
+    if as_json:
+        session.output.json({"datasource": datasource, "chunks": to_json(found)})
+        return
+    columns = [
+        Column("chunk"),
+        Column("version"),
+        Column("segments", is_number=True),
+        Column("next partition", is_number=True),
+        Column("revision", is_number=True),
+    ]
+    rows = [
+        [
+            short_interval(chunk.interval),
+            str(chunk.version),
+            format_count(chunk.entries),
+            str(chunk.next_partition_id),
+            str(chunk.revision),
+        ]
+        for chunk in found
+    ]
+    session.output.table(columns, rows)
+
+
+def require_datasource(store: Store, name: str, at: int | str | None) -> None:
+    """Raise NotFound if the revision has no such datasource."""
+    names = [info.name for info in store.datasources(at=at)]
+    if name not in names:
+        where = "" if at is None else f" at {at}"
+        raise NotFound(
+            f"there is no datasource '{name}'{where}; there are {', '.join(names) or 'none yet'}",
+            datasource=name,
+        )
+
+
+def _segment_row(item: VisibleSegment) -> list[str]:
+    entry, segment = item.entry, item.segment
+    return [
+        short_interval(entry.chunk),
+        str(entry.version),
+        str(entry.partition_id),
+        format_count(segment.rows),
+        format_bytes(segment.size_bytes),
+        str(entry.added_revision),
+        segment.segment_id,
+        "" if entry.clip is None else ", ".join(short_interval(piece) for piece in entry.clip),
+    ]
+
+
+def _segment_json(item: VisibleSegment) -> dict[str, object]:
+    segment, entry = item.segment, item.entry
+    return {
+        "segment_id": segment.segment_id,
+        "chunk": str(entry.chunk),
+        "version": str(entry.version),
+        "partition_id": entry.partition_id,
+        "clip": to_json(entry.clip),
+        "overshadowed_ids": to_json(entry.overshadowed_ids),
+        "update_group": to_json(entry.update_group),
+        "added_revision": entry.added_revision,
+        "rows": segment.rows,
+        "input_rows": segment.input_rows,
+        "size_bytes": segment.size_bytes,
+        "min_time": format_ms(segment.min_time_ms),
+        "max_time": format_ms(segment.max_time_ms),
+        "path": segment.path,
+        "checksum": segment.checksum,
+        "query_granularity": segment.query_granularity,
+        "rollup": to_json(segment.rollup),
+        "partition": to_json(segment.partition),
+        "columns": [{"name": column.name, "type": column.type.value} for column in segment.columns],
+    }

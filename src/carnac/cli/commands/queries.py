@@ -1,0 +1,174 @@
+"""`sql`: one SELECT statement over one revision."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import READING, command, session_of
+from carnac.cli.options import AsJson, At
+from carnac.cli.output import Output
+from carnac.cli.tables import format_count
+from carnac.cli.values import (
+    iterate_rows,
+    table_columns,
+    to_csv_text,
+    to_json_value,
+    to_text,
+    unique_names,
+)
+from carnac.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from carnac.store.results import Result
+
+FORMATS = ("table", "csv", "jsonl", "json")
+DEFAULT_ROWS = 1000
+
+
+@command(
+    "sql",
+    panel=READING,
+    examples=[
+        'carnac sql "SELECT carrier, count(*) AS n FROM flights GROUP BY 1 ORDER BY 2 DESC"',
+        'carnac sql "SELECT count(*) FROM flights WHERE dest = ?" --param ORD --at 1',
+        'carnac sql "SELECT * FROM flights" --format csv > flights.csv',
+    ],
+)
+def sql(
+    ctx: typer.Context,
+    *,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SELECT",
+            help="The statement; - reads it from standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file."),
+    ] = None,
+    at: At = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="VALUE",
+            help="Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
+        ),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="table, csv, jsonl or json.")
+    ] = "table",
+    max_rows: Annotated[
+        int,
+        typer.Option(
+            "--max-rows", metavar="N", min=0, help="Most rows that a table shows; 0 shows all."
+        ),
+    ] = DEFAULT_ROWS,
+    as_json: AsJson = False,
+) -> None:
+    """Run one SELECT statement over one revision, and print the rows.
+
+    Datasources are tables; __time is the time of a row, in UTC. Numbers are aligned to the right, times are ISO 8601.
+    --format csv and jsonl write all rows and nothing else.
+    """
+    session = session_of(ctx)
+    if as_json:
+        form = "json"
+    if form not in FORMATS:
+        raise Invalid(f"there is no format '{form}'; there are {', '.join(FORMATS)}")
+    statement = _read_statement(text, file)
+    parameters = [_parse_parameter(value) for value in param or ()]
+    with session.open_store() as store:
+        result = store.sql(statement, at=at, parameters=parameters)
+    if form == "table":
+        _print_table(session.output, result, max_rows)
+    elif form == "csv":
+        _print_csv(result)
+    elif form == "jsonl":
+        _print_json_lines(result)
+    else:
+        session.output.json(_json_document(result))
+
+
+def _read_statement(text: str | None, file: str | None) -> str:
+    if (text is None) == (file is None):
+        raise Invalid("give a statement or --file, one of them")
+    if text == "-" or file == "-":
+        return sys.stdin.read()
+    if file is None:
+        return text or ""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotFound(f"{file} cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise Invalid(f"{file} is not text in UTF-8", path=file) from None
+
+
+def _parse_parameter(text: str) -> object:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return text if isinstance(value, dict | list) else value
+
+
+def _print_table(output: Output, result: Result, max_rows: int) -> None:
+    table = result.arrow()
+    shown = table if max_rows == 0 else table.slice(0, max_rows)
+    rows = [[to_text(value) for value in row] for row in iterate_rows(shown)]
+    output.table(table_columns(table), rows)
+    hidden = table.num_rows - len(rows)
+    if hidden:
+        output.note(
+            f"… and {format_count(hidden)} more rows; --max-rows 0 shows all, --format csv writes all"
+        )
+    output.note(
+        f"{format_count(table.num_rows)} {'row' if table.num_rows == 1 else 'rows'} at revision {result.revision}, "
+        f"{format_count(result.segments_read)} of {format_count(result.segments_total)} segments read"
+    )
+
+
+def _print_csv(result: Result) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    table = result.arrow()
+    writer.writerow(table.column_names)
+    for row in iterate_rows(table):
+        writer.writerow([to_csv_text(value) for value in row])
+
+
+def _print_json_lines(result: Result) -> None:
+    table = result.arrow()
+    names = unique_names(table.column_names)
+    for row in iterate_rows(table):
+        block = {name: to_json_value(value) for name, value in zip(names, row, strict=True)}
+        sys.stdout.write(json.dumps(block, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def _json_document(result: Result) -> dict[str, object]:
+    table = result.arrow()
+    names = unique_names(table.column_names)
+    return {
+        "revision": result.revision,
+        "segments_total": result.segments_total,
+        "segments_read": result.segments_read,
+        "columns": [
+            {"name": name, "type": str(field.type)}
+            for name, field in zip(names, table.schema, strict=True)
+        ],
+        "rows": [
+            {name: to_json_value(value) for name, value in zip(names, row, strict=True)}
+            for row in iterate_rows(table)
+        ],
+    }

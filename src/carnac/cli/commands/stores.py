@@ -1,0 +1,75 @@
+"""`init`: make a store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.options import AsJson
+from carnac.errors import Invalid
+
+
+@command(
+    "init",
+    panel=WRITING,
+    examples=[
+        "carnac init events",
+        "carnac init postgresql://me@db/events --deep-storage s3://bucket/events",
+    ],
+)
+def init(
+    ctx: typer.Context,
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PLACE",
+            help="A directory or URL. Default: as --store and the settings say.",
+            show_default=False,
+        ),
+    ] = None,
+    deep_storage: Annotated[
+        str | None,
+        typer.Option(
+            "--deep-storage",
+            metavar="URL",
+            help="Where segment files go. Default: in the store's directory.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a store. Nothing happens if it is there already.
+
+    A store is a directory with SQLite metadata and segment files, or the URL of a PostgreSQL database with the segment
+    files elsewhere. Where they are is remembered by the store.
+    """
+    session = session_of(ctx)
+    if place is not None and session.store_name not in {None, place}:
+        raise Invalid(f"--store says {session.store_name} and the argument {place}; give one")
+    if place is not None:
+        session.store_name = place
+    with session.open_store(create=True, deep_storage=deep_storage) as store:
+        head = store.head()
+        if deep_storage is not None and not _is_same(store.deep_storage.url, deep_storage):
+            raise Invalid(
+                f"store {session.settings.store} is there already and keeps its files in {store.deep_storage.url}",
+                store=session.settings.store,
+            )
+        if as_json:
+            session.output.json(
+                {
+                    "store": session.settings.store,
+                    "deep_storage": store.deep_storage.url,
+                    "revision": head.revision,
+                }
+            )
+            return
+        session.output.line(f"store {session.settings.store} is ready, at revision {head.revision}")
+        session.output.line(f"segment files go to {store.deep_storage.url}")
+
+
+def _is_same(url: str, given: str) -> bool:
+    from carnac.deep_storage import open_deep_storage
+
+    return open_deep_storage(given).url == url

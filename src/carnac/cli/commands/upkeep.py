@@ -1,0 +1,99 @@
+"""`gc` and `verify`: keep a store small and honest."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.options import AsJson, DryRun
+from carnac.cli.progress import count_progress
+from carnac.cli.records import to_json
+from carnac.cli.tables import Column, format_bytes, format_count
+
+FOUND_SOMETHING = 7
+"""As `carnac.errors.Corrupt`: stored data is not what the store recorded."""
+
+
+@command("gc", panel=UPKEEP, examples=["carnac gc --dry-run", "carnac gc"])
+def gc(
+    ctx: typer.Context,
+    *,
+    dry_run: DryRun = False,
+    show_kept: Annotated[
+        bool, typer.Option("--kept", help="Also list the files that are kept, and why.", metavar="")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Trim history by the retention rules, and delete the files that nothing names any more.
+
+    A file goes in two phases: to the trash, and after the trash period for good. Tags, retained revisions, readers and
+    running writers keep theirs.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store:
+        report = store.gc(dry_run=dry_run)
+    if as_json:
+        session.output.json(
+            {
+                "is_dry_run": report.is_dry_run,
+                "revisions_kept": report.revisions_kept,
+                "revisions_trimmed": report.revisions_trimmed,
+                "deleted_bytes": report.deleted_bytes,
+                "actions": to_json(report.actions),
+            }
+        )
+        return
+    shown = [action for action in report.actions if show_kept or action.action != "keep"]
+    if shown:
+        columns = [
+            Column("action"),
+            Column("size", is_number=True),
+            Column("file"),
+            Column("reason"),
+        ]
+        session.output.table(
+            columns,
+            [
+                [item.action, format_bytes(item.size_bytes), item.path, item.reason]
+                for item in shown
+            ],
+        )
+    counts = {
+        kind: sum(1 for item in report.actions if item.action == kind)
+        for kind in ("delete", "trash", "keep")
+    }
+    would = "would be " if report.is_dry_run else ""
+    session.output.line(
+        f"{would}trimmed: {format_count(report.revisions_trimmed)} of "
+        f"{format_count(report.revisions_kept + report.revisions_trimmed)} revisions; "
+        f"{would}deleted: {format_count(counts['delete'])} files, {format_bytes(report.deleted_bytes)}; "
+        f"{would}put in the trash: {format_count(counts['trash'])}"
+    )
+    if counts["keep"] and not show_kept:
+        session.output.note(f"{format_count(counts['keep'])} old files are kept; --kept says why")
+
+
+@command("verify", panel=UPKEEP, examples=["carnac verify"])
+def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Check every file: there, as long as recorded, checksum right, rows as recorded; and look for orphans.
+
+    Exits with 7 if something is wrong.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store, count_progress(session, "files verified") as on_progress:
+        findings = list(store.verify(on_progress=on_progress))
+        head = store.head()
+    if as_json:
+        session.output.json({"revision": head.revision, "findings": to_json(findings)})
+    elif findings:
+        columns = [Column("finding"), Column("file"), Column("detail")]
+        session.output.table(columns, [[item.kind, item.path, item.detail] for item in findings])
+        session.output.error(
+            f"{format_count(len(findings))} things are wrong at revision {head.revision}"
+        )
+    else:
+        session.output.line(f"all is well at revision {head.revision}")
+    if findings:
+        raise typer.Exit(FOUND_SOMETHING)

@@ -1,0 +1,231 @@
+"""`ingest`, `delete`, `revert`: the commands that publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.options import AsJson, Datasource, DryRun, IntervalText, Message
+from carnac.cli.plans import plan_facts, plan_json
+from carnac.cli.progress import job_progress
+from carnac.cli.reports import outcome_json, print_ingest
+from carnac.cli.session import Session
+from carnac.cli.specfiles import load_spec_file
+from carnac.cli.tables import format_count
+from carnac.core.intervals import Interval, IntervalSet, parse_interval
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
+    from carnac.store.writing import WriteOutcome
+
+
+@command(
+    "ingest",
+    panel=WRITING,
+    examples=[
+        "carnac ingest flights.json",
+        "carnac ingest flights.json --input december/*.csv.gz -m 'december'",
+        "carnac ingest flights.json --replace --dry-run",
+    ],
+)
+def ingest(
+    ctx: typer.Context,
+    *,
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC",
+            help="The spec, as JSON or YAML, Carnac's own or Druid's index_parallel; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH", help="Input files in place of the spec's.", show_default=False
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="PATH", help="The same; may be repeated."),
+    ] = None,
+    replace: Annotated[
+        bool | None,
+        typer.Option(
+            "--replace/--append",
+            help="In place of the spec's mode.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = None,
+    message: Message = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring rows into a datasource with Spark, and publish them in one commit.
+
+    Rows that cannot be read go to quarantine, each with its reason; the report counts them. If anything else goes
+    wrong, nothing is published.
+    """
+    session = session_of(ctx)
+    mode: Literal["append", "replace"] | None = None
+    if replace is not None:
+        mode = "replace" if replace else "append"
+    loaded = load_spec_file(spec, inputs=[*(inputs or ()), *(paths or ())], mode=mode)
+    if loaded.input.type == "frame":
+        raise Invalid(
+            "the spec takes rows from memory (input frame); on the command line name files with --input"
+        )
+    if dry_run:
+        _print_plan(session, loaded)
+        return
+    with session.open_store() as store, job_progress(session) as on_progress:
+        outcome = store.ingest(loaded, message=message, on_progress=on_progress)
+    if as_json:
+        session.output.json(outcome_json(outcome, loaded))
+    else:
+        print_ingest(session.output, outcome, loaded)
+
+
+@command(
+    "delete",
+    panel=WRITING,
+    examples=[
+        "carnac delete flights --interval 2013-07-04/2013-07-07",
+        "carnac delete flights --where \"carrier = 'OO'\"",
+    ],
+)
+def delete(
+    ctx: typer.Context,
+    *,
+    datasource: Datasource,
+    interval: IntervalText = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Only rows for which this condition is true."),
+    ] = None,
+    message: Message = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete rows: an interval at once, by metadata alone; rows that match a condition by a rewrite on Spark.
+
+    Earlier revisions keep the rows until garbage collection takes them; revert brings them back.
+    """
+    session = session_of(ctx)
+    if interval is None and where is None:
+        raise Invalid("say what to delete: --interval, --where, or both")
+    parsed = None if interval is None else parse_interval(interval)
+    if dry_run:
+        _print_delete_plan(session, datasource, parsed, where)
+        return
+    with session.open_store() as store:
+        if where is None:
+            outcome = store.delete(datasource, interval=parsed, message=message)
+        else:
+            with job_progress(session) as on_progress:
+                outcome = store.delete(
+                    datasource,
+                    interval=parsed,
+                    where=where,
+                    message=message,
+                    on_progress=on_progress,
+                )
+    if as_json:
+        session.output.json({"datasource": datasource, **outcome_json(outcome)})
+    else:
+        session.output.line(_deleted(datasource, outcome))
+
+
+@command("revert", panel=WRITING, examples=["carnac revert 4"])
+def revert(
+    ctx: typer.Context,
+    revision: Annotated[
+        str,
+        typer.Argument(
+            metavar="REVISION", help="The commit to undo: a revision or a tag.", show_default=False
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Undo one commit and keep everything that was appended later.
+
+    If a later commit stands in the way, it is named, and nothing happens.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store:
+        undone = store.show(revision)
+        published = store.revert(revision)
+    if as_json:
+        session.output.json({"revision": published.revision, "reverted": undone.revision})
+    else:
+        session.output.line(
+            f"published revision {published.revision}: {undone.kind.value} {undone.revision} is undone"
+        )
+
+
+def _print_plan(session: Session, spec: IngestSpec) -> None:
+    """Print what an ingestion would do; the store is asked only for its head, so that a wrong one is noticed."""
+    with session.open_store() as store:
+        head = store.head()
+        known = {info.name: info for info in store.datasources()}
+    if session.output.is_json:
+        session.output.json({"dry_run": True, "base_revision": head.revision, **plan_json(spec)})
+        return
+    session.output.facts(plan_facts(spec))
+    info = known.get(spec.datasource)
+    state = (
+        "has no rows yet"
+        if info is None
+        else f"has {format_count(info.rows)} rows in {format_count(info.chunks)} time chunks"
+    )
+    session.output.line(
+        f"nothing was done; {spec.datasource} {state}, the store is at revision {head.revision}"
+    )
+
+
+def _print_delete_plan(
+    session: Session, datasource: str, interval: Interval | None, where: str | None
+) -> None:
+    from carnac.cli.commands.contents import require_datasource
+
+    with session.open_store() as store:
+        require_datasource(store, datasource, None)
+        found = store.segments(datasource, interval=interval)
+        revision = store.head().revision
+    cover = None if interval is None else IntervalSet((interval,))
+    whole = sum(
+        1 for item in found if cover is None or not item.entry.visible.minus(cover).intervals
+    )
+    if session.output.is_json:
+        session.output.json(
+            {
+                "dry_run": True,
+                "datasource": datasource,
+                "base_revision": revision,
+                "segments": len(found),
+                "segments_whole": whole,
+                "rows_at_most": sum(item.segment.rows for item in found),
+            }
+        )
+        return
+    if where is None:
+        text = f"{format_count(whole)} segments would go whole, {format_count(len(found) - whole)} would be clipped"
+    else:
+        text = f"{format_count(len(found))} segments would be searched, and those with a match rewritten"
+    session.output.line(f"nothing was done; at revision {revision} {text}")
+
+
+def _deleted(datasource: str, outcome: WriteOutcome) -> str:
+    if outcome.revision is None:
+        return f"no row of {datasource} is there to delete; nothing was published"
+    dropped = f"{format_count(outcome.segments_dropped)} segments of {datasource}"
+    if outcome.rows_deleted is None:
+        return f"published revision {outcome.revision}: {dropped} dropped or clipped"
+    return (
+        f"published revision {outcome.revision}: {format_count(outcome.rows_deleted)} rows deleted, "
+        f"{dropped} rewritten"
+    )

@@ -1,0 +1,74 @@
+"""From a command line to an exit code: every failure becomes one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from carnac.cli.session import Session
+from carnac.errors import CarnacError
+
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+_FLAGS = ("--debug", "--no-color")
+_VALUED = ("--store",)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command line; return its exit code."""
+    given = list(sys.argv[1:] if args is None else args)
+    session = Session(wants_json="--json" in given)
+    try:
+        code = _run(_hoist(given), session)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. What is still buffered must not be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except CarnacError as error:
+        session.show_error(error)
+        return error.exit_code
+    except Exception as error:
+        session.show_internal_error(error)
+        return EXIT_INTERNAL
+    if code == EXIT_INTERRUPTED:
+        session.output.note("interrupted")
+    return code
+
+
+def _run(args: Sequence[str], session: Session) -> int:
+    from carnac.cli.commands import app
+
+    try:
+        app(args=list(args), prog_name="carnac", obj=session)
+    except SystemExit as exit_:
+        if isinstance(exit_.code, int):
+            return exit_.code
+        return 0 if exit_.code is None else 1
+    return 0
+
+
+def _hoist(args: Sequence[str]) -> list[str]:
+    """Move the options that every command takes to the front, so that they may stand anywhere before `--`."""
+    front: list[str] = []
+    rest: list[str] = []
+    left = list(args)
+    while left:
+        arg = left.pop(0)
+        if arg == "--":
+            rest += [arg, *left]
+            break
+        name, equals, _ = arg.partition("=")
+        if arg in _FLAGS or (equals and name in _VALUED):
+            front.append(arg)
+        elif arg in _VALUED:
+            front += [arg, *left[:1]]
+            left = left[1:]
+        else:
+            rest.append(arg)
+    return front + rest

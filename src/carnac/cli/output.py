@@ -1,0 +1,70 @@
+"""Where answers, notes and errors go: standard output for the answer, standard error for the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from carnac.cli.tables import Column, render_table
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Output:
+    """The two streams of one run, looked up when they are written to."""
+
+    def __init__(self, *, is_json: bool = False) -> None:
+        self.is_json = is_json
+        self._is_colored = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def stop_colors(self) -> None:
+        """Write without colours from now on; libraries are told by NO_COLOR."""
+        self._is_colored = False
+        os.environ["NO_COLOR"] = "1"
+
+    def json(self, value: object) -> None:
+        """Print one JSON document."""
+        print(json.dumps(value, ensure_ascii=False, indent=2), file=sys.stdout)
+
+    def line(self, text: str = "") -> None:
+        """Print one line of the answer."""
+        print(text, file=sys.stdout)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table; cut to the width of the terminal if there is one."""
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        lines = render_table(columns, rows, width=width)
+        self.line(self.style(lines[0], "bold"))
+        self.line(self.style(lines[1], "dim"))
+        for line in lines[2:]:
+            self.line(line)
+
+    def facts(self, facts: Sequence[tuple[str, str]]) -> None:
+        """Print names and values, one pair a line, the values aligned."""
+        width = max((len(name) for name, _ in facts), default=0)
+        for name, value in facts:
+            self.line(f"{self.style(name.ljust(width), 'dim')}  {value}")
+
+    def note(self, text: str) -> None:
+        """Say something beside the answer."""
+        print(self.style(text, "dim", stream=sys.stderr), file=sys.stderr)
+
+    def warning(self, text: str) -> None:
+        """Say what the user should know though it stopped nothing."""
+        print(f"{self.style('warning:', 'yellow', stream=sys.stderr)} {text}", file=sys.stderr)
+
+    def error(self, text: str) -> None:
+        """Say what went wrong, in one sentence."""
+        print(f"{self.style('error:', 'red', stream=sys.stderr)} {text}", file=sys.stderr)
+
+    def style(self, text: str, *styles: str, stream: TextIO | None = None) -> str:
+        """Return the text in colour, if the stream (standard output by default) is a terminal."""
+        stream = stream or sys.stdout
+        if not self._is_colored or not stream.isatty():
+            return text
+        codes = ";".join(_STYLES[style] for style in styles)
+        return f"\x1b[{codes}m{text}\x1b[0m"

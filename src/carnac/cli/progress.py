@@ -1,0 +1,118 @@
+"""Progress of long work on standard error: a bar on a terminal, else a plain line every few seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from carnac.cli.session import Session
+from carnac.cli.tables import format_count, format_seconds
+from carnac.ports import Clock, JobProgress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+PLAIN_EVERY_MS = 3_000
+"""How often a plain line is written while nothing but numbers change."""
+
+
+class PlainProgress:
+    """Writes a line for each phase, and every few seconds within a phase."""
+
+    def __init__(self, write: Callable[[str], None], clock: Clock) -> None:
+        self._write = write
+        self._clock = clock
+        self._phase: str | None = None
+        self._started_ms = 0
+        self._told_ms = 0
+
+    def __call__(self, moment: JobProgress) -> None:
+        """Tell of the moment, if it is time."""
+        now_ms = self._clock.now_ms()
+        if moment.phase != self._phase:
+            self._phase, self._started_ms, self._told_ms = moment.phase, now_ms, now_ms
+            self._write(describe(moment, 0))
+        elif now_ms - self._told_ms >= PLAIN_EVERY_MS:
+            self._told_ms = now_ms
+            self._write(describe(moment, now_ms - self._started_ms))
+
+
+class BarProgress:
+    """A bar with tasks, rows per second and the time to the end."""
+
+    def __init__(self, progress: Progress, clock: Clock) -> None:
+        self._progress = progress
+        self._clock = clock
+        self._phase: str | None = None
+        self._task: TaskID | None = None
+        self._started_ms = 0
+
+    def __call__(self, moment: JobProgress) -> None:
+        """Draw the moment."""
+        now_ms = self._clock.now_ms()
+        if moment.phase != self._phase or self._task is None:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._phase, self._started_ms = moment.phase, now_ms
+            self._task = self._progress.add_task(
+                moment.phase, total=max(moment.total, 1), detail=""
+            )
+        self._progress.update(
+            self._task,
+            completed=moment.done,
+            total=max(moment.total, 1),
+            detail=_detail(moment, now_ms - self._started_ms),
+        )
+
+
+@contextmanager
+def job_progress(session: Session) -> Iterator[Callable[[JobProgress], None]]:
+    """Yield the listener that a data job tells of its progress."""
+    if not sys.stderr.isatty():
+        yield PlainProgress(session.output.note, session.clock)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    console = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=28),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} tasks"),
+        TextColumn("{task.fields[detail]}"),
+        console=console,
+        transient=True,
+    ) as progress:
+        yield BarProgress(progress, session.clock)
+
+
+@contextmanager
+def count_progress(session: Session, what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a listener of (done, total) for work that is counted in files."""
+    with job_progress(session) as on_progress:
+
+        def tell(done: int, total: int) -> None:
+            on_progress(JobProgress(phase=what, done=done, total=total))
+
+        yield tell
+
+
+def describe(moment: JobProgress, elapsed_ms: int) -> str:
+    """Return a line such as `write segments: 12/30 tasks, 120,000 rows, 60,000 rows/s, 1.2 s left`."""
+    detail = _detail(moment, elapsed_ms)
+    tasks = f"{moment.phase}: {format_count(moment.done)}/{format_count(moment.total)} tasks"
+    return f"{tasks}, {detail}" if detail else tasks
+
+
+def _detail(moment: JobProgress, elapsed_ms: int) -> str:
+    parts = []
+    if moment.rows:
+        parts.append(f"{format_count(moment.rows)} rows")
+        if elapsed_ms >= 100:
+            parts.append(f"{format_count(moment.rows * 1000 // elapsed_ms)} rows/s")
+    if moment.eta_ms is not None and moment.done < moment.total:
+        parts.append(f"{format_seconds(moment.eta_ms / 1000)} left")
+    return ", ".join(parts)

@@ -1,0 +1,96 @@
+"""What a write did, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from carnac.cli.output import Output
+from carnac.cli.records import to_json
+from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.ports import JobReport, RejectedRows
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
+    from carnac.store.writing import WriteOutcome
+
+EXAMPLES_SHOWN = 3
+RAW_SHOWN = 80
+
+
+def outcome_json(outcome: WriteOutcome, spec: IngestSpec | None = None) -> dict[str, object]:
+    """Return the outcome as JSON."""
+    block: dict[str, object] = {
+        "revision": outcome.revision,
+        "is_replay": outcome.is_replay,
+        "segments_added": outcome.segments_added,
+        "segments_dropped": outcome.segments_dropped,
+        "rows_deleted": outcome.rows_deleted,
+        "report": to_json(outcome.report),
+    }
+    if spec is not None:
+        block["datasource"] = spec.datasource
+        block["ignored"] = [{"path": item.path, "reason": item.reason} for item in spec.ignored]
+    return block
+
+
+def print_ingest(output: Output, outcome: WriteOutcome, spec: IngestSpec) -> None:
+    """Print what an ingestion did."""
+    for item in spec.ignored:
+        output.warning(f"{item.path} has no effect: {item.reason}")
+    if outcome.is_replay:
+        output.line(
+            f"batch {spec.batch} of writer {spec.writer} was published before, as revision {outcome.revision}; "
+            "nothing was done"
+        )
+        return
+    if outcome.report is not None:
+        _print_report(output, outcome.report)
+    if outcome.revision is None:
+        output.line("no row was left, so nothing was published")
+        return
+    dropped = outcome.segments_dropped
+    replaced = f", {format_count(dropped)} segments replaced" if dropped else ""
+    output.line(
+        f"published revision {outcome.revision}: "
+        f"{format_count(outcome.segments_added)} new segments in {spec.datasource}{replaced}"
+    )
+
+
+def _print_report(output: Output, report: JobReport) -> None:
+    kept = report.rows_read - report.rejected.count - report.rows_filtered
+    rows = [
+        ["rows read", format_count(report.rows_read)],
+        ["rejected", format_count(report.rejected.count)],
+        *(
+            [f"  {reason}", format_count(count)]
+            for reason, count in report.rejected.by_reason.items()
+        ),
+        ["filtered", format_count(report.rows_filtered)],
+        ["rolled up", format_count(max(0, kept - report.rows_written))],
+        ["written", format_count(report.rows_written)],
+        ["late", format_count(report.rows_late)],
+        ["segments", format_count(report.segments)],
+        ["size", format_bytes(report.size_bytes)],
+        *(
+            [f"{phase} (time)", format_seconds(seconds)]
+            for phase, seconds in report.seconds_by_phase.items()
+        ),
+    ]
+    output.table([Column("ingestion"), Column("", is_number=True)], rows)
+    _print_rejected(output, report.rejected)
+
+
+def _print_rejected(output: Output, rejected: RejectedRows) -> None:
+    if not rejected.count:
+        return
+    for example in rejected.examples[:EXAMPLES_SHOWN]:
+        where = example.get("file") or "input"
+        line = example.get("line")
+        raw = example.get("raw", "")
+        shown = raw if len(raw) <= RAW_SHOWN else raw[: RAW_SHOWN - 1] + "…"
+        place = f"{where}, line {line}" if line else where
+        output.note(f"rejected: {place}: {example.get('reason', 'no reason')}: {shown}")
+    if rejected.path is not None:
+        output.warning(
+            f"{format_count(rejected.count)} rows were rejected; see them with: carnac quarantine {rejected.path}"
+        )

@@ -1,0 +1,90 @@
+"""What the commands of one command line share: settings, the store, the output."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.cli.output import Output
+from carnac.clock import SystemClock
+from carnac.errors import CarnacError
+from carnac.ports import Clock
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
+    from carnac.store import Store
+
+
+class Session:
+    """One run of the command line.
+
+    Attributes:
+        store_name: From `--store`; None: as the settings say.
+        is_debug: Show tracebacks.
+    """
+
+    def __init__(self, *, wants_json: bool = False, clock: Clock | None = None) -> None:
+        self.store_name: str | None = None
+        self.is_debug = False
+        self.clock = clock or SystemClock()
+        self.output = Output(is_json=wants_json)
+        self._settings: Settings | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings from `carnac.toml`, the environment and the command line."""
+        if self._settings is None:
+            from carnac.config import load_settings
+
+            overrides = {"store": self.store_name} if self.store_name is not None else {}
+            self._settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
+        return self._settings
+
+    def open_store(self, *, create: bool = False, deep_storage: str | None = None) -> Store:
+        """Open the store that the command is about.
+
+        Args:
+            create: Make it if it is not there.
+            deep_storage: Of a new store, in place of the settings'.
+
+        Raises:
+            NotFound: There is none.
+        """
+        from carnac.bootstrap import open_store
+
+        settings = self.settings
+        if deep_storage is not None:
+            settings = settings.model_copy(update={"deep_storage": deep_storage})
+        return open_store(create=create, settings=settings)
+
+    def show_error(self, error: CarnacError) -> None:
+        """Say on standard error what went wrong; with `--json` also on standard output, for programs."""
+        if self.is_debug:
+            traceback.print_exception(error, file=sys.stderr)
+        if self.output.is_json:
+            ids = {key: _plain(value) for key, value in error.ids.items()}
+            self.output.json({"error": {"kind": error.kind, "message": error.message, "ids": ids}})
+        self.output.error(error.message)
+
+    def show_internal_error(self, error: Exception) -> None:
+        """Say that Carnac itself is wrong."""
+        text = f"internal error: {type(error).__name__}: {_first_line(error)}"
+        if self.output.is_json:
+            self.output.json({"error": {"kind": "internal", "message": text, "ids": {}}})
+        if self.is_debug:
+            traceback.print_exception(error, file=sys.stderr)
+            self.output.error(text)
+        else:
+            self.output.error(f"{text}; run with --debug to see where, and report it")
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "no message"

@@ -1,0 +1,50 @@
+"""Reading spec files, and overriding parts of them from the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from carnac.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
+
+
+def load_spec_file(
+    file: str,
+    *,
+    inputs: list[str] | None = None,
+    mode: Literal["append", "replace"] | None = None,
+) -> IngestSpec:
+    """Return the spec in a file (`-`: standard input), with the input paths and the mode replaced if given.
+
+    Raises:
+        NotFound: There is no such file.
+        Invalid: The spec is wrong.
+    """
+    from carnac.specs.load import load_spec
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except IsADirectoryError:
+        raise Invalid(f"spec {file} is a directory; give a JSON or YAML file", path=file) from None
+    except OSError as error:
+        raise NotFound(f"spec {file} cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise Invalid(f"spec {file} is not text in UTF-8", path=file) from None
+    spec = load_spec(text)
+    if not inputs and mode is None:
+        return spec
+    block = spec.to_json_dict()
+    if inputs:
+        kept = block.get("input") or {}
+        block["input"] = {
+            "paths": inputs,
+            **{key: kept[key] for key in ("inputFormat",) if key in kept},
+        }
+    if mode is not None and mode != spec.mode:
+        block["mode"] = mode
+        block.pop("replaceScope", None)
+    return load_spec(block)

@@ -1,0 +1,153 @@
+"""Aligned tables of plain text, and how numbers, sizes and times are written for people."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from carnac.core.intervals import MAX_MS, MIN_MS, Interval, format_ms
+
+GAP = "  "
+MIN_WIDTH = 8
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its title, and whether it is right-aligned as numbers are."""
+
+    title: str
+    is_number: bool = False
+
+
+def render_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int | None = None
+) -> list[str]:
+    """Return the lines of a table: titles, a rule, then the rows.
+
+    Args:
+        width: Of the terminal; text columns are cut with `…` to fit into it. None: never cut.
+    """
+    cells = [[_one_line(cell) for cell in row] for row in rows]
+    widths = [
+        max([text_width(column.title), *(text_width(row[i]) for row in cells)])
+        for i, column in enumerate(columns)
+    ]
+    if width is not None:
+        _shrink(widths, columns, width)
+    lines = [_line([column.title for column in columns], columns, widths)]
+    lines.append(GAP.join("─" * size for size in widths))
+    lines.extend(_line(row, columns, widths) for row in cells)
+    return lines
+
+
+def text_width(text: str) -> int:
+    """Return how many cells of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def format_count(number: int) -> str:
+    """Return `336,776`."""
+    return f"{number:,}"
+
+
+def format_bytes(size: int) -> str:
+    """Return `12.3 MB` (powers of 1000)."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(value) < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def format_seconds(seconds: float) -> str:
+    """Return `0.35 s`, `12.4 s`, `3 min 5 s`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def short_ms(at_ms: int) -> str:
+    """Return an instant as short as is exact, such as `2013-02-01` or `2013-02-01 05:30`."""
+    if at_ms <= MIN_MS:
+        return "-∞"
+    if at_ms >= MAX_MS:
+        return "∞"
+    day, _, time = format_ms(at_ms).removesuffix("Z").partition("T")
+    for ending in (":00.000", ".000"):
+        if time.endswith(ending):
+            time = time.removesuffix(ending)
+            break
+    return day if time == "00:00" else f"{day} {time}"
+
+
+def second_ms(at_ms: int) -> str:
+    """Return an instant to the second, `2013-02-01 05:30:00`, UTC."""
+    return format_ms(at_ms)[:19].replace("T", " ")
+
+
+def short_interval(interval: Interval) -> str:
+    """Return `2013-02-01` for a whole day of UTC, else `start/end`, as short as they are exact."""
+    start, end = interval.start_ms, interval.end_ms
+    if start % _DAY_MS == 0 and end - start == _DAY_MS:
+        return short_ms(start)
+    return f"{short_ms(start)}/{short_ms(end)}"
+
+
+def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    parts = []
+    for cell, column, size in zip(row, columns, widths, strict=True):
+        text = _cut(cell, size)
+        pad = " " * (size - text_width(text))
+        parts.append(pad + text if column.is_number else text + pad)
+    return GAP.join(parts).rstrip()
+
+
+def _shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
+    """Take cells from the widest text column until the table fits or nothing can be cut."""
+    while sum(widths) + len(GAP) * (len(widths) - 1) > width:
+        texts = [
+            i
+            for i, column in enumerate(columns)
+            if not column.is_number and widths[i] > max(MIN_WIDTH, text_width(column.title))
+        ]
+        if not texts:
+            return
+        widest = max(texts, key=lambda i: widths[i])
+        widths[widest] -= 1
+
+
+def _cut(text: str, size: int) -> str:
+    if text_width(text) <= size:
+        return text
+    kept, used = [], 1
+    for char in text:
+        used += _char_width(char)
+        if used > size:
+            break
+        kept.append(char)
+    return "".join(kept) + "…"
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Cf", "Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"F", "W"} else 1
+
+
+def _one_line(text: str) -> str:
+    """Show control characters instead of obeying them: a cell must not break the table or the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

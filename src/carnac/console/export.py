@@ -1,0 +1,59 @@
+"""Charts to files: SVG, PNG or HTML, without a browser and without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from carnac.errors import Invalid, Unavailable
+
+FORMATS = (".svg", ".png", ".html")
+PNG_SCALE = 2.0
+
+
+def render_chart(chart: dict[str, object], suffix: str) -> bytes:
+    """Return the chart as the bytes of a file with that suffix: `.svg`, `.png` or `.html`.
+
+    Raises:
+        Invalid: There is no such format.
+        Unavailable: What draws is not installed.
+    """
+    if suffix not in FORMATS:
+        raise Invalid(
+            f"a picture is one of {', '.join(FORMATS)}, not '{suffix or 'a name without suffix'}'"
+        )
+    converter = _load_converter()
+    if suffix == ".svg":
+        svg: str = converter.vegalite_to_svg(chart)
+        return svg.encode()
+    if suffix == ".png":
+        png: bytes = converter.vegalite_to_png(chart, scale=PNG_SCALE)
+        return png
+    html: str = converter.vegalite_to_html(chart, bundle=True)
+    return html.encode()
+
+
+def write_chart(chart: dict[str, object], path: Path) -> None:
+    """Write the chart to a file; its suffix says the format.
+
+    Raises:
+        Invalid: There is no such format.
+        Unavailable: What draws is not installed, or the file cannot be written.
+    """
+    data = render_chart(chart, path.suffix.lower())
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise Unavailable(
+            f"picture {path} cannot be written: {error.strerror}", path=str(path)
+        ) from None
+
+
+def _load_converter() -> Any:
+    try:
+        import vl_convert
+    except ImportError:
+        raise Unavailable(
+            "pictures need the package vl-convert-python: pip install 'carnac[demo]'"
+        ) from None
+    return vl_convert

@@ -1,0 +1,249 @@
+"""The picture of a datasource: time chunks along time, segments as blocks, coloured by the commit that added them.
+
+Pure: takes segments, returns a Vega-Lite chart as plain data. One column is one time chunk, as wide as it is long. A
+block is what one commit added in one chunk; its height is its number of rows. A clipped block (not all of the segment
+is visible) is hatched, at its full height.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import Interval, format_ms
+from carnac.errors import Invalid
+
+Chart: TypeAlias = dict[str, object]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+WIDTH, HEIGHT = 1080, 300
+CHUNKS_MAX = 2_000
+"""More columns than this cannot be told apart at this width."""
+COLORS = ("#33658a", "#f6ae2d", "#d1495b", "#2a9d8f", "#8e6c8a", "#86bbd8", "#55a630", "#6c757d")
+"""Told apart by people who see colours differently, on white."""
+FONT = "Helvetica, Arial, sans-serif"
+HATCHES = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What one commit added in one time chunk."""
+
+    chunk: Interval
+    revision: int
+    is_clipped: bool
+    rows: int
+    segments: int
+    size_bytes: int
+
+
+def segment_blocks(items: Sequence[VisibleSegment]) -> tuple[Block, ...]:
+    """Return the blocks of the segments, in order of time and revision."""
+    sums: dict[tuple[Interval, int, bool], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for item in items:
+        key = (item.entry.chunk, item.entry.added_revision, item.entry.clip is not None)
+        total = sums[key]
+        total[0] += item.segment.rows
+        total[1] += 1
+        total[2] += item.segment.size_bytes
+    return tuple(
+        Block(
+            chunk=chunk,
+            revision=revision,
+            is_clipped=is_clipped,
+            rows=rows,
+            segments=segments,
+            size_bytes=size,
+        )
+        for (chunk, revision, is_clipped), (rows, segments, size) in sorted(sums.items())
+    )
+
+
+def draw_segments(
+    items: Sequence[VisibleSegment],
+    *,
+    datasource: str,
+    revision: int,
+    labels: Mapping[int, str],
+    title: str | None = None,
+) -> Chart:
+    """Return the chart of the segments that are visible at a revision.
+
+    Args:
+        labels: What the legend says of each revision; one that is missing is named by its number.
+        title: Default: the datasource and the revision.
+
+    Raises:
+        Invalid: There is nothing to draw, or too much to tell apart.
+    """
+    blocks = segment_blocks(items)
+    chunks = {block.chunk for block in blocks}
+    if not blocks:
+        raise Invalid(f"{datasource} shows no segment there, so there is nothing to draw")
+    if len(chunks) > CHUNKS_MAX:
+        raise Invalid(
+            f"{datasource} has {len(chunks):,} time chunks there, of which a picture shows at most {CHUNKS_MAX:,}; "
+            "narrow it with --interval"
+        )
+    rows = sum(block.rows for block in blocks)
+    segments = sum(block.segments for block in blocks)
+    subtitle = f"{len(chunks):,} time chunks, {segments:,} segments, {rows:,} rows"
+    if any(block.is_clipped for block in blocks):
+        subtitle += "; hatched: clipped, not all of the segment is visible"
+    return {
+        "$schema": SCHEMA,
+        "background": "white",
+        "padding": 14,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": {
+            "text": title or f"{datasource} at revision {revision}",
+            "subtitle": subtitle,
+            "anchor": "start",
+            "fontSize": 17,
+            "subtitleFontSize": 12.5,
+            "subtitleColor": "#555",
+            "offset": 12,
+        },
+        "data": {"values": _stack(blocks, labels)},
+        "layer": _layers(blocks, labels),
+        "config": {
+            "font": FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelFontSize": 11.5,
+                "titleFontSize": 12,
+                "labelColor": "#444",
+                "titleColor": "#444",
+            },
+            "legend": {
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "labelLimit": 420,
+                "symbolType": "square",
+            },
+        },
+    }
+
+
+def _stack(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str, object]]:
+    """Return the blocks with their place in the pile of their chunk: the oldest commit lies lowest."""
+    tops: dict[Interval, int] = defaultdict(int)
+    values: list[dict[str, object]] = []
+    for block in blocks:
+        low = tops[block.chunk]
+        tops[block.chunk] = low + block.rows
+        values.append(
+            {
+                "start": block.chunk.start_ms,
+                "end": block.chunk.end_ms,
+                "low": low,
+                "high": low + block.rows,
+                "rows": block.rows,
+                "segments": block.segments,
+                "kilobytes": round(block.size_bytes / 1000, 1),
+                "chunk": f"{format_ms(block.chunk.start_ms)} / {format_ms(block.chunk.end_ms)}",
+                "revision": block.revision,
+                "commit": labels.get(block.revision, f"{block.revision}"),
+                "clipped": block.is_clipped,
+            }
+        )
+    return values
+
+
+def _layers(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str, object]]:
+    revisions = sorted({block.revision for block in blocks})
+    gap = 0.35 if len({block.chunk for block in blocks}) > WIDTH / 8 else 1.0
+    layers: list[dict[str, object]] = [
+        {
+            "mark": {"type": "rect", "stroke": "white", "strokeWidth": gap},
+            "encoding": {**_position(), "color": _color(revisions, labels), "tooltip": _tooltip()},
+        }
+    ]
+    if any(block.is_clipped for block in blocks):
+        layers.append(
+            {
+                "transform": [{"filter": "datum.clipped"}],
+                "mark": {"type": "rect", "fill": _hatch(), "stroke": "white", "strokeWidth": gap},
+                "encoding": {**_position(), "tooltip": _tooltip()},
+            }
+        )
+    return layers
+
+
+def _position() -> dict[str, object]:
+    time_axis = {
+        "title": None,
+        "grid": False,
+        "labelFlush": True,
+        "tickColor": "#999",
+        "domainColor": "#999",
+    }
+    return {
+        "x": {"field": "start", "type": "temporal", "scale": {"type": "utc"}, "axis": time_axis},
+        "x2": {"field": "end"},
+        "y": {
+            "field": "low",
+            "type": "quantitative",
+            "title": "rows in a time chunk",
+            "axis": {
+                "grid": True,
+                "gridColor": "#e6e6e6",
+                "domain": False,
+                "ticks": False,
+                "format": ",",
+            },
+        },
+        "y2": {"field": "high"},
+    }
+
+
+def _color(revisions: Sequence[int], labels: Mapping[int, str]) -> dict[str, object]:
+    if len(revisions) > len(COLORS):
+        return {
+            "field": "revision",
+            "type": "quantitative",
+            "scale": {"scheme": "viridis"},
+            "legend": {"title": "added by revision"},
+        }
+    return {
+        "field": "commit",
+        "type": "nominal",
+        "scale": {
+            "domain": [labels.get(revision, f"{revision}") for revision in revisions],
+            "range": list(COLORS[: len(revisions)]),
+        },
+        "legend": {
+            "title": "added by revision",
+            "orient": "bottom",
+            "columns": 2,
+            "titleOrient": "top",
+        },
+    }
+
+
+def _hatch() -> dict[str, object]:
+    """Return a fill of white stripes with clear ones between: Vega has gradients, but no patterns."""
+    stops: list[dict[str, object]] = []
+    for stripe in range(HATCHES):
+        low, middle, high = stripe / HATCHES, (stripe + 0.5) / HATCHES, (stripe + 1) / HATCHES
+        stops += [
+            {"offset": low, "color": "rgba(255,255,255,0)"},
+            {"offset": middle, "color": "rgba(255,255,255,0)"},
+            {"offset": middle, "color": "rgba(255,255,255,0.75)"},
+            {"offset": high, "color": "rgba(255,255,255,0.75)"},
+        ]
+    return {"gradient": "linear", "x1": 0, "y1": 0, "x2": 0.35, "y2": 1, "stops": stops}
+
+
+def _tooltip() -> list[dict[str, object]]:
+    return [
+        {"field": "chunk", "type": "nominal", "title": "time chunk"},
+        {"field": "commit", "type": "nominal", "title": "added by"},
+        {"field": "rows", "type": "quantitative", "format": ","},
+        {"field": "segments", "type": "quantitative"},
+        {"field": "kilobytes", "type": "quantitative", "title": "kB", "format": ",.1f"},
+    ]
