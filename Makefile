@@ -50,7 +50,7 @@ bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="name" chooses
 
 docs:  ## regenerate the reference pages from the code
 	@$(setup) dev
-	@$(python) -m docs.generate
+	@$(python) scripts/docs.py
 
 clean:  ## remove what tools and the demo leave behind; .venv stays
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts \

@@ -15,7 +15,12 @@ from tests.house.checkout import ROOT, name_of, python_files, text_of
 
 JVM = {"pyspark", "py4j"}
 HEAVY = JVM | {"duckdb", "numpy", "pandas", "polars", "pyarrow", "sqlalchemy", "fsspec"}
-MODULES_BY_IMPORT = {"yaml": "pyyaml", "_datasketches": "datasketches", "pydantic_core": "pydantic"}
+MODULES_BY_IMPORT = {
+    "yaml": "pyyaml",
+    "_datasketches": "datasketches",
+    "pydantic_core": "pydantic",
+    "vl_convert": "vl_convert_python",
+}
 REPORT = (
     "import sys, json, {module}; print(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
 )

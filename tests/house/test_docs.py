@@ -1,0 +1,61 @@
+"""Docs against code: generated pages are current, links lead somewhere, pictures exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.house.checkout import ROOT, name_of, project_files, text_of
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+OUTSIDE = re.compile(r"[a-z]+:")
+
+
+def pages() -> list[Path]:
+    return [path for path in project_files() if path.suffix == ".md"]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors that the headings of a page have where it is shown."""
+    headings = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
+
+
+def dead_links(page: Path) -> list[str]:
+    """Return the links of a page to files or headings of the project that are not there."""
+    dead = []
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", text_of(page), flags=re.DOTALL)
+    for link in LINK.findall(prose):
+        if OUTSIDE.match(link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            dead.append(f"{name_of(page)}: {link}")
+    return dead
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert [link for page in pages() for link in dead_links(page)] == []
+
+
+def test_generated_pages_are_current() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "docs.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_decision_record_has_the_parts_of_the_template() -> None:
+    parts = ["**Context.**", "**Decision.**", "**Consequences.**"]
+    records = [page for page in pages() if page.parent == ROOT / "docs" / "decisions"]
+    missing = [
+        f"{name_of(page)}: {part}"
+        for page in records
+        for part in parts
+        if part not in text_of(page)
+    ]
+    assert missing == []
