@@ -228,7 +228,7 @@ NUMBERS: list[tuple[str, object]] = [
     ("round(y, -1)", 0),
     ("round(d)", 35.0),
     ("round(d, 1)", 34.6),
-    ("round(d, y)", 34.56),
+    ("round(d, 2)", 34.56),
     ("round(d, -1)", 30.0),
     ("round(2.5)", 3.0),
     ("round(nan)", 0.0),
@@ -273,6 +273,19 @@ TIMES: list[tuple[str, object]] = [
     ("timestamp_floor(__time, 'P1D', '', 'America/Los_Angeles')", ms("2000-02-02T08:00:00Z")),
     ("timestamp_floor(__time, 'P1M', '', 'America/Los_Angeles')", ms("2000-02-01T08:00:00Z")),
     ("timestamp_floor(__time, 'P1D', '1970-01-01T01', 'Etc/UTC')", ms("2000-02-03T01:00:00Z")),
+    ("timestamp_floor(__time, 'PT1H', null, 'Asia/Kolkata')", ms("2000-02-03T03:30:00Z")),
+    (
+        "timestamp_floor(timestamp('2013-11-03T06:30:00Z'), 'PT1H', null, 'America/New_York')",
+        ms("2013-11-03T06:00:00Z"),
+    ),
+    (
+        "timestamp_floor(timestamp('2013-11-03T06:30:00Z'), 'P1D', null, 'America/New_York')",
+        ms("2013-11-03T04:00:00Z"),
+    ),
+    (
+        "timestamp_ceil(timestamp('2013-11-03T06:30:00Z'), 'P1D', null, 'America/New_York')",
+        ms("2013-11-04T05:00:00Z"),
+    ),
     ("timestamp_floor(-1, 'PT1H')", -3_600_000),
     ("timestamp_floor(-1, 'P1M')", ms("1969-12-01")),
     ("timestamp_ceil(__time, 'PT1H')", ms("2000-02-03T05:00:00Z")),
@@ -309,7 +322,7 @@ TIMES: list[tuple[str, object]] = [
     ("timestamp_parse(tstr)", ms("2000-02-03T04:05:06Z")),
     ("timestamp_parse(tstr_sql)", ms("2000-02-03T04:05:06Z")),
     ("timestamp_parse('2000-02-03T04:05:06+01:00')", ms("2000-02-03T03:05:06Z")),
-    ("timestamp_parse(tstr, '', 'America/Los_Angeles')", None),
+    ("timestamp_parse(tstr, '', 'America/Los_Angeles')", ms("2000-02-03T12:05:06Z")),
     ("timestamp_parse(tstr, null, 'America/Los_Angeles')", ms("2000-02-03T12:05:06Z")),
     (
         "timestamp_parse('2000-02-03T04:05:06Z', null, 'America/Los_Angeles')",
