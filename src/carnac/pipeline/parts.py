@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.intervals import Interval, interval_set
 from carnac.core.layout import plan_chunks
 from carnac.core.segments import TIME_COLUMN
 from carnac.pipeline.duck import translated
@@ -53,12 +53,10 @@ class CutRows:
     """What became of the rows of a task.
 
     Attributes:
-        filtered: Outside of the intervals that the job takes.
-        late: Of those taken, older than the newest row that was there before.
+        late: Rows older than the newest row that was there before.
     """
 
     parts: tuple[Part, ...]
-    filtered: int
     late: int
 
 
@@ -67,12 +65,10 @@ class Cut:
     """How a job cuts rows. Picklable; the same for all tasks of a job.
 
     Attributes:
-        take: Rows outside of these instants are thrown away; None: all are taken.
         staging_url: Folder for part files.
     """
 
     layout: ChunkLayout
-    take: IntervalSet | None
     newest_before_ms: int | None
     staging_url: str
 
@@ -94,31 +90,27 @@ class Cut:
     def _rows(
         self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, name: str
     ) -> CutRows:
-        seen = _survey(con, source, self.take, self.newest_before_ms)
+        seen = _survey(con, source, self.newest_before_ms)
         chunks = self.chunks(seen.days)
         if not chunks:
-            return CutRows(parts=(), filtered=seen.filtered, late=0)
-        taken = f"(SELECT * FROM {source} WHERE {_within(self.take)})"
-        numbered = _numbered(taken, chunks)
-        query = part_sql(shape, numbered, span=seen.span, keys=(CHUNK_COLUMN,))
+            return CutRows(parts=(), late=0)
+        query = part_sql(shape, _numbered(source, chunks), span=seen.span, keys=(CHUNK_COLUMN,))
         if len(chunks) > MAX_OPEN_FILES:
             query += f" ORDER BY {CHUNK_COLUMN}"
         reader = con.sql(query).to_arrow_reader(BATCH_ROWS)
         with PartFiles(self.staging_url, chunks, name=name) as files:
             for batch in reader:
                 files.add(batch)
-        return CutRows(parts=files.parts, filtered=seen.filtered, late=seen.late)
+        return CutRows(parts=files.parts, late=seen.late)
 
     def chunks(self, days: Iterable[int]) -> tuple[Interval, ...]:
-        """Return the chunks, disjoint and in order, that hold every row that the job takes of these days.
+        """Return the chunks, disjoint and in order, that hold every row of these days (UTC, counted from 1970).
 
         Planning goes by days that have rows, not by the first and the last one, so that one stray row of 1970 does
         not cost the planning of fifty years.
         """
         granularity = parse_granularity(self.layout.segment_granularity)
         present = interval_set(Interval(day * 86_400_000, (day + 1) * 86_400_000) for day in days)
-        if self.take is not None:
-            present = present.intersect(self.take)
         found: set[Interval] = set()
         for run in present:
             found.update(plan_chunks(granularity, self.layout.existing, self.layout.within, run))
@@ -129,42 +121,23 @@ class Cut:
 class _Survey:
     days: tuple[int, ...]
     span: Interval | None
-    filtered: int
     late: int
 
 
-def _survey(
-    con: Any, source: str, take: IntervalSet | None, newest_before_ms: int | None
-) -> _Survey:
-    """Look at the times: which days have rows to be taken, how many are not taken, how many are late."""
+def _survey(con: Any, source: str, newest_before_ms: int | None) -> _Survey:
+    """Look at the times: which days have rows, and how many rows are late."""
     time = f"epoch_us({quote(TIME_COLUMN)})"
     late = "false" if newest_before_ms is None else f"{time} < {newest_before_ms * 1000}"
     day = f"({time} - ((({time} % {_DAY_US}) + {_DAY_US}) % {_DAY_US})) // {_DAY_US}"
     rows = con.sql(
-        f"SELECT {_within(take)} AS is_taken, {day} AS day, count(*), count(*) FILTER (WHERE {late}),"
-        f" min({time}), max({time}) FROM {source} GROUP BY ALL"
+        f"SELECT {day} AS day, count(*) FILTER (WHERE {late}), min({time}), max({time})"
+        f" FROM {source} GROUP BY ALL ORDER BY day"
     ).fetchall()
-    taken = [row for row in rows if row[0]]
-    span = None
-    if taken:
-        first_us, last_us = min(row[4] for row in taken), max(row[5] for row in taken)
-        span = Interval(first_us // 1000, last_us // 1000 + 1)
     return _Survey(
-        days=tuple(sorted(int(row[1]) for row in taken)),
-        span=span,
-        filtered=sum(row[2] for row in rows if not row[0]),
-        late=sum(row[3] for row in taken),
+        days=tuple(int(row[0]) for row in rows),
+        span=Interval(rows[0][2] // 1000, rows[-1][3] // 1000 + 1) if rows else None,
+        late=sum(row[1] for row in rows),
     )
-
-
-def _within(take: IntervalSet | None) -> str:
-    if take is None:
-        return "true"
-    time = f"epoch_us({quote(TIME_COLUMN)})"
-    pieces = (
-        f"({time} >= {piece.start_ms * 1000} AND {time} < {piece.end_ms * 1000})" for piece in take
-    )
-    return f"({' OR '.join(pieces) or 'false'})"
 
 
 def _numbered(source: str, chunks: tuple[Interval, ...]) -> str:

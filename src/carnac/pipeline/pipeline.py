@@ -1,0 +1,88 @@
+"""The port `DataPipeline`, on Spark."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from carnac.errors import Invalid
+from carnac.pipeline.ingest import IngestJob, Workshop, read_files
+from carnac.pipeline.progress import OnProgress
+from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.ports import ChunkLayout, Clock, IdSource, JobResult
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
+
+DEFAULT_TASK_MEMORY_BYTES = 1 << 30
+MAX_TASK_MEMORY_BYTES = 4 << 30
+MEMORY_SHARE = 0.5
+"""Of this machine's memory, for all tasks that run at the same time."""
+
+
+class SparkPipeline:
+    """Jobs over rows, run on Spark. Starts no JVM before the first job.
+
+    Args:
+        output_url: Root of deep storage, as `DeepStorage.url` gives it; all executors must reach it.
+        task_memory_bytes: What one task may hold in memory before it spills; None: by this machine's memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        output_url: str,
+        clock: Clock,
+        ids: IdSource,
+        spark: SparkSettings,
+        task_memory_bytes: int | None = None,
+    ) -> None:
+        self._workshop = Workshop(
+            holder=SparkHolder(spark),
+            clock=clock,
+            ids=ids,
+            output_url=output_url,
+            task_memory_bytes=task_memory_bytes or default_task_memory_bytes(),
+        )
+
+    def run_ingest(
+        self,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        rows: object | None = None,
+        newest_before_ms: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> JobResult:
+        """Read, parse, transform, roll up, partition, sort and write segment files."""
+        self._check_shared_storage()
+        job = IngestJob(
+            self._workshop,
+            spec,
+            layout,
+            newest_before_ms=newest_before_ms,
+            on_progress=on_progress,
+        )
+        if rows is not None:
+            raise Invalid("rows that are handed over in memory cannot be ingested yet")
+        return job.run(read_files)
+
+    def close(self) -> None:
+        """Stop Spark if it was started here. Idempotent."""
+        self._workshop.holder.close()
+
+    def _check_shared_storage(self) -> None:
+        if self._workshop.output_url.startswith("memory:"):
+            raise Invalid(
+                "Spark's processes cannot reach deep storage in memory; use a directory or an object store"
+            )
+
+
+def default_task_memory_bytes() -> int:
+    """Return what a task may hold in memory, if as many run here as there are cores."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return DEFAULT_TASK_MEMORY_BYTES
+    share = int(total * MEMORY_SHARE) // (os.cpu_count() or 1)
+    return max(DEFAULT_TASK_MEMORY_BYTES // 2, min(MAX_TASK_MEMORY_BYTES, share))

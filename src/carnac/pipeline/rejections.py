@@ -1,0 +1,100 @@
+"""Rejected rows on their way from tasks to the report; the rows themselves stay in quarantine files.
+
+Each attempt writes its own file, so a task that ran twice leaves two; the job removes those of the losers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from carnac.pipeline.output import OutputFile
+from carnac.pipeline.reading import ReadCounts
+from carnac.ports import RejectedRows
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RAW_EXAMPLE_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejections:
+    """What one task rejected.
+
+    Attributes:
+        path: The file with the rows, below the root of deep storage; None if there are none.
+        examples: A few of the rows: file, line, byte_offset, raw, reason.
+    """
+
+    by_reason: Mapping[str, int] = field(default_factory=dict)
+    path: str | None = None
+    examples: tuple[Mapping[str, str], ...] = ()
+
+
+def keep_rejected(
+    con: duckdb.DuckDBPyConnection,
+    counts: ReadCounts,
+    *,
+    root_url: str,
+    path: str,
+    temp_dir: str,
+    examples: int,
+) -> Rejections:
+    """Write the rows of the view `rejected` to a Parquet file, if there are any.
+
+    Raises:
+        Unavailable: Deep storage is full or does not answer.
+    """
+    import pyarrow.parquet as pq
+
+    if not counts.rows_rejected:
+        return Rejections()
+    output = OutputFile(root_url, path, temp_dir=temp_dir)
+    try:
+        reader = con.sql(
+            "SELECT * FROM rejected ORDER BY file, line, byte_offset"
+        ).to_arrow_reader()
+        with pq.ParquetWriter(output.file, reader.schema, compression="zstd") as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+        output.place()
+    finally:
+        output.discard()
+    shown = con.sql(
+        f"SELECT file, line, byte_offset, left(raw, {_RAW_EXAMPLE_CHARS}) AS raw, reason FROM rejected"
+        f" ORDER BY file, line, byte_offset LIMIT {examples}"
+    ).to_arrow_table()
+    return Rejections(
+        by_reason=counts.rejected_by_reason,
+        path=path,
+        examples=tuple(
+            {key: str(value) for key, value in row.items() if value is not None}
+            for row in shown.to_pylist()
+        ),
+    )
+
+
+def gather(found: Sequence[Rejections], *, folder: str, examples: int) -> RejectedRows:
+    """Return what all tasks rejected.
+
+    Args:
+        folder: Where their files are.
+    """
+    by_reason: Counter[str] = Counter()
+    for one in found:
+        by_reason.update(one.by_reason)
+    shown = [example for one in found for example in one.examples]
+    shown.sort(key=_place)
+    return RejectedRows(
+        count=by_reason.total(),
+        by_reason=dict(by_reason.most_common()),
+        path=folder if by_reason else None,
+        examples=tuple(shown[:examples]),
+    )
+
+
+def _place(example: Mapping[str, str]) -> tuple[str, int, int]:
+    return example["file"], int(example.get("line", 0)), int(example.get("byte_offset", 0))

@@ -1,0 +1,129 @@
+"""Pass 2: the part files of all chunks become segments, on Spark, the largest chunk first."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from carnac.core.segments import Segment
+from carnac.pipeline.merge import MergeTask, merge_parts
+from carnac.pipeline.output import local_root, remove_file
+from carnac.pipeline.parts import Part
+from carnac.pipeline.tasks import Attempt
+
+BINS_PER_CORE = 4
+"""Small chunks share a Spark task; so many tasks for each core even out what was guessed wrongly."""
+MAX_ROWS_PER_BIN = 5_000_000
+"""No chunk joins others in a task beyond this: what a lost worker costs is bounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """A merge and about how much work it is."""
+
+    task: MergeTask
+    rows: int
+
+
+def plan_merges(
+    parts: Iterable[Part], template: MergeTask, *, max_rows: int | None, new_id: Iterable[str]
+) -> tuple[Merge, ...]:
+    """Return the merges that make segments of all parts, in order of time.
+
+    Args:
+        template: What all merges have in common.
+        max_rows: A chunk with more rows than this may be divided between merges, so that several cores share it; None
+            where all rows of a chunk must meet (perfect rollup, hashed and range partitions).
+        new_id: Ids, one is taken for each merge.
+    """
+    by_chunk: dict[object, list[Part]] = {}
+    for part in sorted(parts, key=lambda part: (part.chunk, part.path)):
+        by_chunk.setdefault(part.chunk, []).append(part)
+    ids = iter(new_id)
+    merges = []
+    for chunk_parts in by_chunk.values():
+        groups = _divide(chunk_parts, max_rows)
+        merges += [
+            Merge(
+                task=replace(
+                    template,
+                    parts=tuple(part.path for part in group),
+                    chunk=group[0].chunk,
+                    id_prefix=next(ids),
+                    is_perfect=len(groups) == 1,
+                ),
+                rows=sum(part.rows for part in group),
+            )
+            for group in groups
+        ]
+    return tuple(merges)
+
+
+def _divide(parts: Sequence[Part], max_rows: int | None) -> list[list[Part]]:
+    total = sum(part.rows for part in parts)
+    if max_rows is None or total <= max_rows:
+        return [list(parts)]
+    count = min(len(parts), -(-total // max_rows))
+    return [list(parts[index::count]) for index in range(count)]
+
+
+def pack(merges: Sequence[Merge], *, cores: int) -> list[tuple[MergeTask, ...]]:
+    """Return the merges in as many Spark tasks as serve the cores well, largest task first."""
+    total = sum(merge.rows for merge in merges)
+    wanted = max(cores * BINS_PER_CORE, -(-total // MAX_ROWS_PER_BIN))
+    bins: list[list[Merge]] = [[] for _ in range(min(len(merges), wanted))]
+    heap = [(0, index) for index in range(len(bins))]
+    for merge in sorted(merges, key=lambda merge: -merge.rows):
+        rows, index = heapq.heappop(heap)
+        bins[index].append(merge)
+        heapq.heappush(heap, (rows + merge.rows, index))
+    bins.sort(key=lambda chosen: -sum(merge.rows for merge in chosen))
+    return [tuple(merge.task for merge in chosen) for chosen in bins]
+
+
+def merge_all(tasks: tuple[MergeTask, ...], attempt: Attempt) -> tuple[Segment, ...]:
+    """Run the merges of one Spark task; if one fails, what the others wrote is removed."""
+    segments: list[Segment] = []
+    try:
+        for task in tasks:
+            segments += merge_parts(
+                task, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows)
+            )
+    except BaseException:
+        remove_segments(segments, tasks[0].output_url)
+        raise
+    return tuple(segments)
+
+
+def remove_segments(segments: Iterable[Segment], output_url: str) -> None:
+    """Remove the files of segments that will not be published."""
+    for segment in segments:
+        with contextlib.suppress(OSError):
+            remove_file(output_url, segment.path)
+
+
+def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> None:
+    """Remove the files below a job's own folder that are not among `keep`.
+
+    They are of attempts that died or lost a race. What is not seen here is left to garbage collection.
+    """
+    kept = set(keep)
+    root = local_root(output_url)
+    if root is not None:
+        for path in sorted((root / folder).glob("*")):
+            if path.relative_to(root).as_posix() not in kept:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        with contextlib.suppress(OSError):
+            (root / folder).rmdir()  # only if nothing was kept
+        return
+    import fsspec
+
+    filesystem, base = fsspec.core.url_to_fs(output_url)
+    prefix = base.rstrip("/") + "/"
+    with contextlib.suppress(OSError):
+        for name in filesystem.find(prefix + folder):
+            if name.removeprefix(prefix) not in kept:
+                filesystem.rm_file(name)
