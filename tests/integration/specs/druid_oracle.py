@@ -156,6 +156,10 @@ GENERAL: list[tuple[str, object]] = [
     ('"we ird"', "quoted"),
     ("is_distinct_from(nothing, null)", 0),
     ("notdistinctfrom(x, 'foo')", 1),
+    ("istrue(nothing == 'a')", 0),
+    ("isfalse(zero)", 1),
+    ("nottrue(nothing == 'a')", 1),
+    ("notfalse(zero)", 0),
 ]
 
 TEXTS: list[tuple[str, object]] = [
@@ -191,6 +195,7 @@ TEXTS: list[tuple[str, object]] = [
     ("trim('xxaxx', 'x')", "a"),
     ("ltrim('xyaxy', 'xy')", "axy"),
     ("rtrim('xyaxy', 'xy')", "xya"),
+    ("btrim('xyaxy', 'xy')", "a"),
     ("lpad(x, 5, 'ab')", "abfoo"),
     ("lpad(x, 2, 'ab')", "fo"),
     ("lpad(x, -1, 'ab')", ""),
@@ -256,7 +261,27 @@ NUMBERS: list[tuple[str, object]] = [
     ("bitwiseXor(6, 3)", 5),
     ("bitwiseComplement(0)", -1),
     ("bitwiseShiftLeft(1, 4)", 16),
+    ("bitwiseShiftRight(16, 4)", 1),
     ("copysign(3.0, -1.0)", -3.0),
+    ("acos(1)", 0.0),
+    ("asin(1)", math.pi / 2),
+    ("atan(1)", math.pi / 4),
+    ("atan2(1, 1)", math.pi / 4),
+    ("cbrt(27)", 3.0),
+    ("cos(0)", 1.0),
+    ("cosh(0)", 1.0),
+    ("cot(1)", 1 / math.tan(1)),
+    ("expm1(0)", 0.0),
+    ("log1p(0)", 0.0),
+    ("log1p(-1)", -INFINITY),
+    ("power(2, 0.5)", math.sqrt(2)),
+    ("rint(2.5)", 2.0),
+    ("scalb(1.5, 4)", 24.0),
+    ("sin(0)", 0.0),
+    ("sinh(0)", 0.0),
+    ("tan(0)", 0.0),
+    ("tanh(0)", 0.0),
+    ("toradians(180)", math.pi),
 ]
 
 TIMES: list[tuple[str, object]] = [
@@ -406,6 +431,16 @@ ARRAYS: list[tuple[str, object]] = [
     ("mv_length(a)", 4),
     ("mv_to_string(a, ' ')", "foo bar baz foobar"),
     ("mv_contains(a, 'bar')", 1),
+    ("mv_overlap(a, ['bar', 'x'])", 1),
+    ("mv_offset(a, 1)", "bar"),
+    ("mv_ordinal(a, 1)", "foo"),
+    ("mv_append(a, 'x')", ["foo", "bar", "baz", "foobar", "x"]),
+    ("mv_prepend('x', a)", ["x", "foo", "bar", "baz", "foobar"]),
+    ("mv_concat(a, ['x'])", ["foo", "bar", "baz", "foobar", "x"]),
+    ("mv_slice(a, 1, 3)", ["bar", "baz"]),
+    ("mv_to_array(x)", ["foo"]),
+    ("array_to_mv(b)", ["1", "2", "3", "4", "5"]),
+    ("string_to_mv('1|2', '[|]')", ["1", "2"]),
 ]
 
 JSON: list[tuple[str, object]] = [
@@ -420,6 +455,7 @@ JSON: list[tuple[str, object]] = [
     ("json_keys(nested, '$.o')", ["k"]),
     ("parse_json('{\"a\": 1}')", '{"a": 1}'),
     ("parse_json('{bad')", None),
+    ("try_parse_json('[1]')", "[1]"),
     ("to_json_string(x)", '"foo"'),
     ("to_json_string(y)", "2"),
     ("json_object('k', x, 'n', null)", '{"k":"foo","n":null}'),
