@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +28,7 @@ PYTHON = VENV / "bin" / "python"
 LOG = VENV / "setup.log"
 GROUPS = {"demo": ("demo", "dev"), "dev": ("dev",)}  # what satisfies what: dev holds all of demo
 HEARTBEAT_S = 10.0
+SILENCE_S = 0.5
 ERROR_TAIL_LINES = 25
 
 
@@ -75,9 +76,10 @@ class PipProgress:
         if match := re.match(r"Collecting (\S+)", line):
             self.count += 1
             self.text = match.group(1).replace("==", " ")
-        elif match := re.match(r"\s+Downloading (\S+?)(?:-py\S*|\.tar\.gz)? \((.+?)\)", line):
-            name = match.group(1).rsplit("/", 1)[-1]
-            self.text = f"downloading {name} ({match.group(2)})"
+        elif match := re.match(
+            r"\s+Downloading (?:\S*/)?([^\s/-]+-[^\s/-]+?)(?:\.tar\.gz|-\S+)? \((.+?)\)", line
+        ):
+            self.text = f"downloading {match.group(1)} ({match.group(2)})"
         elif match := re.match(r"Requirement already satisfied: (\S+)", line):
             self.count += 1
             self.text = f"{match.group(1)} is here"
@@ -93,6 +95,24 @@ class PipProgress:
         return f"{min(self.count, self.total)} of {self.total} packages: {self.text}"
 
 
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
+    """Yield what a process prints, line by line, and None whenever it is silent for half a second."""
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for line in process.stdout or ():
+            lines.put(line.rstrip("\n"))
+        lines.put(None)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while reader.is_alive() or not lines.empty():
+        try:
+            yield lines.get(timeout=SILENCE_S)
+        except queue.Empty:
+            yield None
+
+
 def run_logged(
     command: list[str], on_line: Callable[[str], None], tick: Callable[[], None]
 ) -> None:
@@ -101,34 +121,19 @@ def run_logged(
     Raises:
         SetupError: The command failed; the message ends with the tail of its output.
     """
-    lines: queue.Queue[str | None] = queue.Queue()
+    tail: list[str] = []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
     )
-
-    def read() -> None:
-        assert process.stdout is not None  # noqa: S101 - it was asked for above
-        for line in process.stdout:
-            lines.put(line.rstrip("\n"))
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    tail: list[str] = []
-    with LOG.open("a", encoding="utf-8") as log:
+    with process, LOG.open("a", encoding="utf-8") as log:
         log.write(f"$ {' '.join(command)}\n")
-        while True:
-            try:
-                line = lines.get(timeout=0.5)
-            except queue.Empty:
-                tick()
-                continue
-            if line is None:
-                break
-            log.write(line + "\n")
-            tail = [*tail[-ERROR_TAIL_LINES:], line]
-            on_line(line)
+        for line in lines_of(process):
+            if line is not None:
+                log.write(line + "\n")
+                tail = [*tail[-ERROR_TAIL_LINES:], line]
+                on_line(line)
             tick()
-    if process.wait() != 0:
+    if process.returncode != 0:
         shown = "\n".join(f"    {line}" for line in tail)
         raise SetupError(f"this failed: {' '.join(command)}\n{shown}\n  the whole output: {LOG}")
 
@@ -160,7 +165,6 @@ def fingerprint(group: str) -> str:
     digest = hashlib.sha256(sys.version.encode())
     for path in (lock_path("build"), lock_path(group), ROOT / "pyproject.toml"):
         digest.update(path.read_bytes())
-    digest.update(str(ROOT).encode())  # an environment does not survive being moved
     return digest.hexdigest()
 
 
@@ -177,18 +181,29 @@ def is_ready(group: str) -> bool:
     )
 
 
-def works(python: Path) -> bool:
-    """Return whether that interpreter runs and is this checkout's own."""
-    if not python.exists():
+def works(environment: Path) -> bool:
+    """Return whether an environment runs, on Python 3.11 or newer, where it was made.
+
+    One that was moved or copied still runs, but its programs name the old place.
+    """
+    pip = environment / "bin" / "pip"
+    if not pip.is_file() or str(environment) not in pip.read_text(encoding="utf-8"):
         return False
-    probe = "import sys, pip; print(sys.prefix)"
-    result = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=False)
-    return result.returncode == 0 and Path(result.stdout.strip()).resolve() == VENV.resolve()
+    probe = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    try:
+        return (
+            subprocess.run(
+                [environment / "bin" / "python", "-c", probe], check=False, capture_output=True
+            ).returncode
+            == 0
+        )
+    except OSError:
+        return False
 
 
 def make_venv(progress: Progress) -> None:
-    """Create .venv, or make it anew if it does not run (moved, or its Python is gone)."""
-    if works(PYTHON):
+    """Create .venv, or make it anew if it does not work (moved, or its Python is gone)."""
+    if works(VENV):
         return
     version = ".".join(map(str, sys.version_info[:3]))
     progress.step(f"creating .venv with Python {version} ({sys.executable})")
@@ -241,7 +256,7 @@ def main(arguments: list[str]) -> int:
     group = arguments[0]
     progress = Progress()
     try:
-        was_ready = works(PYTHON) and is_ready(group)
+        was_ready = works(VENV) and is_ready(group)
         if not was_ready:
             make_venv(progress)
             install_group(progress, group)

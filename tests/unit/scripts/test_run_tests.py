@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from scripts.run_tests import summarise
+
+REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
+
+
+def test_the_last_line_counts_what_passed_and_what_was_skipped(tmp_path: Path) -> None:
+    report = tmp_path / "tests.xml"
+    report.write_text(REPORT.format(10, 0, 0, 3))
+    assert summarise(report, 125.4) == "tests: 7 passed, 3 skipped, 2 min 5 s"
+    report.write_text(REPORT.format(10, 1, 2, 3))
+    assert summarise(report, 59.6) == "tests: 3 failed, 4 passed, 3 skipped, 1 min 0 s"
