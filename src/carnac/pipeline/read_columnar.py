@@ -1,0 +1,233 @@
+"""Parquet, ORC and Arrow: typed columns. Rows are numbered from 1, as lines are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Invalid
+from carnac.pipeline.coerce import Field
+from carnac.pipeline.paths import FieldPaths, Step, engine_path
+from carnac.pipeline.projection import (
+    LINE,
+    OFFSET,
+    RAW,
+    field_names,
+    insert_sql,
+    make_projection,
+    run,
+)
+from carnac.pipeline.shape import RowShape, quote
+from carnac.pipeline.timestamps import quote_text
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.specs.schema import TimestampSpec
+
+ARROW_BATCH_ROWS = 1 << 16
+SOURCE_LINE = "__carnac_row"
+
+_F = "__carnac_f"
+_ELEMENT = re.compile(r"(.*)\[\d*\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedSource:
+    """A relation of typed columns.
+
+    Attributes:
+        relation: What stands after FROM.
+        row: Expression of the row's number, from 1.
+        types: DuckDB's type of each column, by name.
+        name: Of the file, for errors.
+    """
+
+    relation: str
+    row: str
+    types: dict[str, Any]
+    name: str
+
+
+def parquet_source(
+    con: duckdb.DuckDBPyConnection, path: Path, name: str, *, binary_as_string: bool
+) -> TypedSource:
+    """Open a Parquet file.
+
+    Raises:
+        Invalid: It is no Parquet file, or a damaged one; names it.
+    """
+    binary = ", binary_as_string=true" if binary_as_string else ""
+    relation = f"read_parquet({quote_text(str(path))}, file_row_number=true{binary})"
+    with unreadable(name, "Parquet"):
+        types = describe(con, relation)
+    del types["file_row_number"]
+    return TypedSource(relation, "file_row_number + 1", types, name)
+
+
+def arrow_source(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> TypedSource:
+    """Return a registered Arrow reader made by `numbered`."""
+    types = describe(con, relation)
+    del types[SOURCE_LINE]
+    return TypedSource(relation, SOURCE_LINE, types, name)
+
+
+def orc_batches(path: Path, name: str) -> pa.RecordBatchReader:
+    """Open an ORC file.
+
+    Raises:
+        Invalid: It is no ORC file, or a damaged one; names it.
+    """
+    import pyarrow as pa
+    from pyarrow import orc
+
+    try:
+        file = orc.ORCFile(path)
+        schema = file.schema
+    except (pa.ArrowException, OSError) as error:
+        raise _not_readable(name, "ORC", error) from error
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for stripe in range(file.nstripes):
+            try:
+                yield file.read_stripe(stripe)
+            except (pa.ArrowException, OSError) as error:
+                raise _not_readable(name, "ORC", error) from error
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def numbered(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, first_row: int = 1
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the batches with the number of each row as a further column."""
+    import numpy as np
+    import pyarrow as pa
+
+    wide = schema.append(pa.field(SOURCE_LINE, pa.int64()))
+
+    def widened() -> Iterator[pa.RecordBatch]:
+        row = first_row
+        for batch in batches:
+            rows = pa.array(np.arange(row, row + batch.num_rows, dtype=np.int64))
+            row += batch.num_rows
+            yield pa.RecordBatch.from_arrays([*batch.columns, rows], schema=wide)
+
+    return wide, widened()
+
+
+def load_typed(
+    con: duckdb.DuckDBPyConnection,
+    source: TypedSource,
+    shape: RowShape,
+    timestamp: TimestampSpec,
+    paths: FieldPaths,
+    *,
+    file: int,
+) -> None:
+    """Read the relation into the table, good and bad.
+
+    Raises:
+        Invalid: A column's type can never become what the spec says.
+        SeveralValues: A column is an array, its dimension a string.
+    """
+    names = field_names(shape, timestamp)
+    fields: dict[str, Field] = {}
+    selected: list[str] = []
+    for index, name in enumerate(names):
+        found = locate(source.types, paths.find(name))
+        if found is None:
+            fields[name] = Field(kind="absent")
+            continue
+        sql, sql_type = found
+        selected.append(f"{sql} AS {_F}{index}")
+        fields[name] = Field(kind="typed", sql=f"{_F}{index}", sql_type=str(sql_type))
+    try:
+        projection = make_projection(shape, timestamp, fields.__getitem__)
+    except Invalid as error:
+        if type(error) is not Invalid:
+            raise
+        raise Invalid(f"input {source.name}: {error.message}", **error.ids) from None
+    raw = ", ".join(
+        f"{quote(name)} := {field.sql}" for name, field in fields.items() if field.kind != "absent"
+    )
+    packed = f"CAST(to_json(struct_pack({raw})) AS VARCHAR)" if raw else "''"
+    query = (
+        f"SELECT {source.row} AS {LINE}, CAST(NULL AS BIGINT) AS {OFFSET}, NULL AS {RAW}"
+        f"{''.join(', ' + one for one in selected)} FROM {source.relation}"
+    )
+    statement = insert_sql(projection, query, file=file, raw=packed)
+    with unreadable(source.name, "input"):
+        run(con, statement)
+
+
+def locate(types: dict[str, Any], steps: tuple[Step, ...] | None) -> tuple[str, Any] | None:
+    """Return the expression of a nested place and its type; None if there is none."""
+    if not steps or not isinstance(steps[0], str) or steps[0] not in types:
+        return None
+    sql, kind = quote(steps[0]), types[steps[0]]
+    for at, step in enumerate(steps[1:], start=1):
+        if kind.id == "struct" and isinstance(step, str):
+            children = dict(kind.children)
+            if step not in children:
+                return None
+            sql, kind = f"{sql}.{quote(step)}", children[step]
+        elif kind.id in {"list", "array"} and isinstance(step, int):
+            sql, kind = f"{sql}[{step + 1}]", kind.children[0][1]
+        elif kind.id == "map" and isinstance(step, str):
+            sql, kind = f"{sql}[{quote_text(step)}]", dict(kind.children)["value"]
+        elif kind.id in {"varchar", "json"} or str(kind) == "JSON":
+            import duckdb
+
+            path = quote_text(engine_path(steps[at:]))
+            return f"TRY(json_extract({sql}, {path}))", duckdb.sqltype("JSON")
+        else:
+            return None
+    return sql, kind
+
+
+def describe(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, Any]:
+    """Return the type of each column of a relation."""
+    cursor = con.execute(f"SELECT * FROM {relation} LIMIT 0")
+    described = {name: kind for name, kind, *_ in cursor.description or []}
+    cursor.complete()
+    return described
+
+
+class unreadable:  # noqa: N801 - a context manager reads like a word
+    """Turns DuckDB's errors about a damaged file into ours.
+
+    Args:
+        name: Of the file.
+        kind: What it should have been.
+    """
+
+    def __init__(self, name: str, kind: str) -> None:
+        self._name = name
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Raise Invalid in place of an error of the engine.
+
+        Raises:
+            Invalid: There was such an error.
+        """
+        import duckdb
+
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return
+        if isinstance(error, duckdb.Error):
+            raise _not_readable(self._name, self._kind, error) from error
+
+
+def _not_readable(name: str, kind: str, error: BaseException) -> Invalid:
+    text = next(iter(str(error).splitlines()), type(error).__name__)
+    what = "input" if kind == "input" else f"{kind} file"
+    return Invalid(f"{what} {name} cannot be read: {text}", url=name)

@@ -1,0 +1,491 @@
+"""One task of pass 1, first half: from input files (or Arrow data) to normalised rows and rejected ones.
+
+Every record of the input is, exactly once, in one of three: the view `rows` (normalised, as `RowShape` says), the view
+`rejected` (file, line, byte_offset, raw, reason), or thrown away for its time. Blank lines and headers are no records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from carnac.core.intervals import IntervalSet
+from carnac.core.segments import TIME_COLUMN
+from carnac.errors import Invalid, InvariantError, NotFound
+from carnac.pipeline.coerce import SEVERAL_MARK, Field, SeveralValues
+from carnac.pipeline.inputs import InputFile, local_file
+from carnac.pipeline.lines import MAX_RAW_BYTES, RecordReader, Records, Reject, record_array
+from carnac.pipeline.paths import FieldPaths, field_paths
+from carnac.pipeline.projection import (
+    FILE,
+    LINE,
+    LOADED,
+    OFFSET,
+    RAW,
+    REASON,
+    count,
+    insert_sql,
+    make_projection,
+    prepare,
+    run,
+)
+from carnac.pipeline.read_columnar import (
+    arrow_source,
+    load_typed,
+    numbered,
+    orc_batches,
+    parquet_source,
+)
+from carnac.pipeline.read_csv import CsvReader, Header
+from carnac.pipeline.read_json import BLANK, SUSPECT, JsonPlan
+from carnac.pipeline.shape import RowShape, quote
+from carnac.pipeline.timestamps import quote_text
+from carnac.specs.inputs import (
+    CsvFormat,
+    InputFormat,
+    JsonFormat,
+    OrcFormat,
+    ParquetFormat,
+    TsvFormat,
+)
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.specs.schema import TimestampSpec
+
+_BATCH = "__carnac_batch"
+_REJECTS = "__carnac_rejects"
+_CELL = "__carnac_c"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """What one task reads. Picklable.
+
+    Attributes:
+        files: Read one after the other; rows of all come into one relation.
+        scratch_dir: Local folder for copies of remote files; made if missing.
+        within: Rows outside of these instants are thrown away (counted, not rejected); None: none are.
+    """
+
+    files: tuple[InputFile, ...]
+    format: InputFormat
+    timestamp: TimestampSpec
+    scratch_dir: str
+    within: IntervalSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCounts:
+    """How many records became what; `rows_read` is the sum of the other three.
+
+    Attributes:
+        rows_parsed: In `rows`.
+        rows_rejected: In `rejected`.
+        rows_thrown_away: Good rows outside of the task's instants.
+        rejected_by_reason: Largest first.
+    """
+
+    rows_read: int = 0
+    rows_parsed: int = 0
+    rows_rejected: int = 0
+    rows_thrown_away: int = 0
+    rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
+
+
+def load_rows(con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -> ReadCounts:
+    """Read the files of a task into the views `rows` and `rejected` of `con`.
+
+    `rows` has the columns of normalised rows, `__time` first, in no particular order. The views hold until the next
+    call on the same connection.
+
+    Raises:
+        Invalid: A file is damaged or not what it should be; a column's type can never become what the spec says.
+        SeveralValues: A string dimension has several values in some row: call again with a widened shape.
+        NotFound: A file is not there any more.
+        Unavailable: A remote file cannot be copied.
+    """
+    prepare(con, shape)
+    rejects: list[tuple[int, Reject]] = []
+    records = 0
+    for index, file in enumerate(task.files):
+        reader = _Reader(con, task, shape, file, index)
+        records += reader.load()
+        rejects += [(index, reject) for reject in reader.rejects]
+    return _finish(
+        con,
+        shape,
+        within=task.within,
+        files=[file.url for file in task.files],
+        rejects=rejects,
+        records=records,
+    )
+
+
+def load_rows_from_arrow(
+    con: duckdb.DuckDBPyConnection,
+    data: object,
+    shape: RowShape,
+    *,
+    origin: str,
+    timestamp: TimestampSpec,
+    paths: FieldPaths | None = None,
+    within: IntervalSet | None = None,
+    first_row: int = 1,
+) -> ReadCounts:
+    """Read an Arrow table or reader (or a pandas DataFrame) as `load_rows` reads a file.
+
+    Args:
+        origin: Stands as `file` of rejected rows; their `line` is the number of the row.
+        first_row: Number of the first row.
+
+    Raises:
+        Invalid: A column's type can never become what the spec says.
+        SeveralValues: As of `load_rows`.
+    """
+    prepare(con, shape)
+    reader = _as_reader(data)
+    counted = _Counted(reader)
+    with _registered(con, *numbered(reader.schema, counted, first_row=first_row)):
+        source = arrow_source(con, _BATCH, origin)
+        load_typed(con, source, shape, timestamp, paths or FieldPaths(), file=0)
+    return _finish(con, shape, within=within, files=[origin], rejects=[], records=counted.rows)
+
+
+class _Reader:
+    """Reads one file into the table."""
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        task: ReadTask,
+        shape: RowShape,
+        file: InputFile,
+        index: int,
+    ) -> None:
+        self._con = con
+        self._task = task
+        self._shape = shape
+        self._file = file
+        self._index = index
+        self.rejects: list[Reject] = []
+
+    def load(self) -> int:
+        """Read it; return how many records there were."""
+        match self._task.format:
+            case JsonFormat():
+                return self._load_json(self._task.format)
+            case CsvFormat() | TsvFormat():
+                return self._load_csv(self._task.format)
+            case ParquetFormat() | OrcFormat():
+                return self._load_columnar(self._task.format)
+
+    def _load_json(self, file_format: JsonFormat) -> int:
+        plan = JsonPlan(self._shape, self._task.timestamp, file_format.flatten)
+        with self._stream() as (stream, offset):
+            records = RecordReader(
+                stream=stream,
+                name=self._file.url,
+                start_offset=offset,
+                end_offset=self._file.end_byte,
+                knows_lines=offset == 0,
+            )
+            batches = (_line_batch(block, with_lines=offset == 0) for block in records)
+            with _registered(self._con, _line_schema(), batches):
+                plan.load(self._con, _BATCH, file=self._index)
+        self.rejects = records.rejects
+        blank = _count(self._con, f"{REASON} = '{BLANK}' AND {FILE} = {self._index}")
+        return records.count - blank
+
+    def _load_csv(self, file_format: CsvFormat | TsvFormat) -> int:
+        header = Header(self._file.url, file_format)
+        with self._stream() as (stream, _):
+            reader = CsvReader(stream, self._file.url, file_format, header)
+            blocks = reader.tables()
+            first = next(blocks, None)
+            if first is not None:
+                self._insert_csv(header, file_format, first, blocks)
+        self.rejects = reader.records.rejects
+        return reader.records.count - reader.skipped
+
+    def _insert_csv(
+        self,
+        header: Header,
+        file_format: CsvFormat | TsvFormat,
+        first: tuple[Records, pa.Table],
+        rest: Iterator[tuple[Records, pa.Table]],
+    ) -> None:
+        at = {name: index for index, name in enumerate(header.columns)}
+
+        def resolve(name: str) -> Field:
+            if name not in at:
+                return Field(kind="absent")
+            return Field(kind="text", sql=f"{_CELL}{at[name]}")
+
+        projection = make_projection(
+            self._shape, self._task.timestamp, resolve, list_delimiter=file_format.list_delimiter
+        )
+        first_batch = _csv_batch(*first)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield first_batch
+            for block in rest:
+                yield _csv_batch(*block)
+
+        with _registered(self._con, first_batch.schema, batches()):
+            run(self._con, insert_sql(projection, f"SELECT * FROM {_BATCH}", file=self._index))
+
+    def _load_columnar(self, file_format: ParquetFormat | OrcFormat) -> int:
+        paths = field_paths(file_format.flatten)
+        timestamp = self._task.timestamp
+        if self._file.size_bytes == 0:
+            return 0
+        with local_file(self._file, self._task.scratch_dir) as path:
+            if isinstance(file_format, ParquetFormat):
+                source = parquet_source(
+                    self._con, path, self._file.url, binary_as_string=file_format.binary_as_string
+                )
+                load_typed(self._con, source, self._shape, timestamp, paths, file=self._index)
+                metadata = f"parquet_file_metadata({quote_text(str(path))})"
+                return count(self._con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
+            reader = orc_batches(path, self._file.url)
+            counted = _Counted(reader)
+            with _registered(self._con, *numbered(reader.schema, counted)):
+                source = arrow_source(self._con, _BATCH, self._file.url)
+                load_typed(self._con, source, self._shape, timestamp, paths, file=self._index)
+            return counted.rows
+
+    @contextmanager
+    def _stream(self) -> Iterator[tuple[Any, int]]:
+        """Yield the decompressed bytes, and the offset at which they start."""
+        import pyarrow as pa
+
+        file = self._file
+        if file.data is not None:
+            yield pa.BufferReader(file.data), 0
+            return
+        with local_file(file, self._task.scratch_dir) as path:
+            if file.start_byte == 0:
+                with _open(path, file) as stream:
+                    yield stream, 0
+                return
+            with path.open("rb") as ranged:
+                ranged.seek(file.start_byte - 1)
+                ranged.readline()
+                yield ranged, ranged.tell()
+
+
+class _Counted:
+    """Batches that count their rows as they go by."""
+
+    def __init__(self, batches: pa.RecordBatchReader) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches."""
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+class _Guarded:
+    """Keeps the error of an iterator that C code runs, so that it comes out as it was raised."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches."""
+        try:
+            yield from self._batches
+        except Exception as error:
+            self.error = error
+            raise
+
+
+@contextmanager
+def _registered(
+    con: duckdb.DuckDBPyConnection, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[None]:
+    """Let the connection see the batches, once, as a relation."""
+    import pyarrow as pa
+
+    guarded = _Guarded(batches)
+    con.register(_BATCH, pa.RecordBatchReader.from_batches(schema, iter(guarded)))
+    try:
+        yield
+    except Exception:
+        if guarded.error is not None:
+            raise guarded.error from None
+        raise
+    finally:
+        con.unregister(_BATCH)
+
+
+@contextmanager
+def _open(path: Path, file: InputFile) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        stream = pa.input_stream(str(path), compression=file.compression)
+    except FileNotFoundError:
+        raise NotFound(f"input file {file.url} does not exist any more", url=file.url) from None
+    except OSError as error:
+        raise Invalid(f"input file {file.url} cannot be read: {error}", url=file.url) from error
+    with stream:
+        yield stream
+
+
+def _line_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(LINE, pa.int64()), (OFFSET, pa.int64()), (RAW, pa.string())])
+
+
+def _line_batch(records: Records, *, with_lines: bool) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    lines = pa.array(records.lines) if with_lines else pa.nulls(len(records.ends), pa.int64())
+    return pa.RecordBatch.from_arrays(
+        [lines, pa.array(records.offsets), record_array(records)], schema=_line_schema()
+    )
+
+
+def _csv_batch(records: Records, table: pa.Table) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    fields = table.combine_chunks()
+    columns = [
+        column.chunk(0) if column.num_chunks else pa.array([], pa.string())
+        for column in fields.columns
+    ]
+    names = [f"{_CELL}{index}" for index in range(len(columns))]
+    rows = _line_batch(records, with_lines=True)
+    return pa.RecordBatch.from_arrays([*rows.columns, *columns], names=[LINE, OFFSET, RAW, *names])
+
+
+def _count(con: duckdb.DuckDBPyConnection, condition: str) -> int:
+    return count(con, f"SELECT count(*) FROM {LOADED} WHERE {condition}")
+
+
+def _finish(
+    con: duckdb.DuckDBPyConnection,
+    shape: RowShape,
+    *,
+    within: IntervalSet | None,
+    files: Sequence[str],
+    rejects: Sequence[tuple[int, Reject]],
+    records: int,
+) -> ReadCounts:
+    """Make the views, and count."""
+    _refuse_several(con)
+    _make_rejected(con, files, rejects)
+    condition = _within_sql(within)
+    names = ", ".join(
+        quote(name) for name in (TIME_COLUMN, *(n for n, _ in shape.normalised_columns))
+    )
+    run(
+        con,
+        f"CREATE OR REPLACE TEMP VIEW rows AS SELECT {names} FROM {LOADED}"
+        f" WHERE {REASON} IS NULL AND {condition}",
+    )
+    good = _count(con, f"{REASON} IS NULL")
+    parsed = good if within is None else _count(con, f"{REASON} IS NULL AND {condition}")
+    by_reason = con.execute(
+        "SELECT reason, count(*) AS n FROM rejected GROUP BY reason ORDER BY n DESC, reason"
+    ).fetchall()
+    rejected = sum(number for _, number in by_reason)
+    if good + rejected != records:
+        raise InvariantError(
+            f"of {records} records read, {good} became rows and {rejected} were rejected"
+        )
+    return ReadCounts(
+        rows_read=records,
+        rows_parsed=parsed,
+        rows_rejected=rejected,
+        rows_thrown_away=good - parsed,
+        rejected_by_reason=dict(by_reason),
+    )
+
+
+def _refuse_several(con: duckdb.DuckDBPyConnection) -> None:
+    found = con.execute(
+        f"SELECT DISTINCT {REASON} FROM {LOADED} WHERE starts_with({REASON}, '{SEVERAL_MARK}')"
+    ).fetchall()
+    if found:
+        raise SeveralValues({reason.removeprefix(SEVERAL_MARK) for (reason,) in found})
+
+
+def _make_rejected(
+    con: duckdb.DuckDBPyConnection, files: Sequence[str], rejects: Sequence[tuple[int, Reject]]
+) -> None:
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("file", pa.int32()),
+            ("line", pa.int64()),
+            ("byte_offset", pa.int64()),
+            ("raw", pa.string()),
+            ("reason", pa.string()),
+        ]
+    )
+    rows = [dict(zip(schema.names, (index, *reject), strict=True)) for index, reject in rejects]
+    con.register(_REJECTS, pa.Table.from_pylist(rows, schema=schema))
+    run(con, f"CREATE OR REPLACE TEMP TABLE {_REJECTS}_kept AS SELECT * FROM {_REJECTS}")
+    con.unregister(_REJECTS)
+    con.register(f"{_REJECTS}_files", pa.table({"url": pa.array(files, pa.string())}))
+    run(
+        con,
+        f"CREATE OR REPLACE TEMP TABLE {_REJECTS}_urls AS"
+        f" SELECT url, row_number() OVER () - 1 AS file FROM {_REJECTS}_files",
+    )
+    con.unregister(f"{_REJECTS}_files")
+    run(
+        con,
+        f"CREATE OR REPLACE TEMP VIEW rejected AS SELECT u.url AS file, r.line, r.byte_offset,"
+        f" r.raw, r.reason FROM (SELECT * FROM {_REJECTS}_kept UNION ALL BY NAME"
+        f" SELECT {FILE} AS file, {LINE} AS line, {OFFSET} AS byte_offset,"
+        f" left(rtrim({RAW}, E'\r\n'), {MAX_RAW_BYTES}) AS raw, {REASON} AS reason FROM {LOADED}"
+        f" WHERE {REASON} IS NOT NULL AND {REASON} NOT IN ('{SUSPECT}', '{BLANK}')) r"
+        f" JOIN {_REJECTS}_urls u USING (file)",
+    )
+
+
+def _within_sql(within: IntervalSet | None) -> str:
+    if within is None:
+        return "true"
+    time = quote(TIME_COLUMN)
+    parts = [
+        f"({time} >= make_timestamptz({one.start_ms * 1000}::BIGINT)"
+        f" AND {time} < make_timestamptz({one.end_ms * 1000}::BIGINT))"
+        for one in within
+    ]
+    return f"({' OR '.join(parts)})" if parts else "false"
+
+
+def _as_reader(data: object) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if not isinstance(data, pa.Table):
+        if hasattr(data, "to_arrow"):  # polars
+            data = data.to_arrow()
+        elif hasattr(data, "columns") and hasattr(data, "iloc"):  # pandas
+            data = pa.Table.from_pandas(data, preserve_index=False)
+        else:
+            raise Invalid(
+                f"rows cannot be read from a {type(data).__name__}; "
+                "give an Arrow table, a pandas or a Polars DataFrame"
+            )
+    return cast("pa.Table", data).to_reader(max_chunksize=1 << 16)
