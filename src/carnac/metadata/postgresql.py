@@ -98,8 +98,11 @@ class PostgresqlDatabase:
                     session.control("BEGIN")
                     session.control(_LOCK)
                     yield PostgresqlWriting(session, connection)
-            except BaseException:
+            except CarnacError:
                 self._roll_back(connection)
+                raise
+            except BaseException:
+                self._forget_writer()  # a broken pipeline leaves statements prepared on one side only
                 raise
             self._roll_back(connection)
 

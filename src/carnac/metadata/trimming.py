@@ -292,7 +292,8 @@ def _forget_frames(session: Session, kept: Kept) -> None:
     """Forget the frames from which no kept revision would start: no kept one between a frame and the next."""
     frames = session.rows(FRAMES)
     useless: list[Row] = []
-    for frame, following in zip(frames, [*frames[1:], None], strict=True):
+    followers = [*frames[1:], None] if frames else []
+    for frame, following in zip(frames, followers, strict=True):
         next_revision = (
             following[3] if following is not None and following[:3] == frame[:3] else None
         )
