@@ -1,0 +1,133 @@
+"""Segment files of an object store, fetched to a local folder that stays within a size."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from carnac.core.segments import Segment
+from carnac.errors import Corrupt, Unavailable
+from carnac.ports import DeepStorage
+
+FETCH_THREADS = 8
+_COPY_BYTES = 1 << 20
+
+
+class FileCache:
+    """A folder of fetched segment files, named by their ids. Segments never change, so what is there is right.
+
+    Several processes may share the folder. The files of running queries stay; of the others, those that were used
+    longest ago go first when `max_bytes` is exceeded.
+
+    Args:
+        folder: Created when it is first needed.
+    """
+
+    def __init__(self, storage: DeepStorage, folder: Path, max_bytes: int) -> None:
+        self._storage = storage
+        self._folder = Path(os.path.abspath(folder))  # noqa: PTH100 - absolute, without following links
+        self._max_bytes = max_bytes
+        self._in_use: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._folder
+
+    @contextmanager
+    def held(self, segments: Iterable[Segment]) -> Iterator[Mapping[str, Path]]:
+        """Fetch what is missing; give the place of each file by segment id, and keep them there meanwhile.
+
+        Raises:
+            NotFound: Deep storage has no such file.
+            Unavailable: Deep storage or the local disk does not do its part.
+            Corrupt: A fetched file has another size than was recorded.
+        """
+        wanted = {segment.segment_id: segment for segment in segments}
+        names = {segment_id: _file_name(segment_id) for segment_id in wanted}
+        with self._lock:
+            self._in_use.update(names.values())
+        try:
+            missing = [
+                one for one in wanted.values() if not self._is_there(names[one.segment_id], one)
+            ]
+            if missing:
+                self._make_room(sum(one.size_bytes for one in missing))
+                with ThreadPoolExecutor(FETCH_THREADS) as pool:
+                    list(pool.map(self._fetch, missing))
+            yield {segment_id: self._folder / name for segment_id, name in names.items()}
+        finally:
+            with self._lock:
+                self._in_use.subtract(names.values())
+                self._in_use += Counter()  # forgets those that nobody uses
+            self._make_room(0)
+
+    def _is_there(self, name: str, segment: Segment) -> bool:
+        place = self._folder / name
+        with suppress(OSError):
+            if place.stat().st_size == segment.size_bytes:
+                os.utime(place)
+                return True
+        return False
+
+    def _fetch(self, segment: Segment) -> None:
+        place = self._folder / _file_name(segment.segment_id)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self._folder)
+            try:
+                with (
+                    os.fdopen(handle, "wb") as file,
+                    self._storage.open_read(segment.path) as source,
+                ):
+                    shutil.copyfileobj(source, file, _COPY_BYTES)
+                size_bytes = Path(temporary).stat().st_size
+                if size_bytes != segment.size_bytes:
+                    raise Corrupt(
+                        f"segment {segment.segment_id} ({segment.path}) has {size_bytes} bytes in deep storage, "
+                        f"not {segment.size_bytes} as recorded; run carnac verify",
+                        segment=segment.segment_id,
+                    )
+                Path(temporary).replace(place)
+            finally:
+                Path(temporary).unlink(missing_ok=True)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(
+                f"cannot fetch segment {segment.segment_id} into {self._folder}: {reason}"
+            ) from error
+
+    def _make_room(self, wanted_bytes: int) -> None:
+        files = []
+        with suppress(FileNotFoundError):
+            for place in self._folder.iterdir():
+                with suppress(FileNotFoundError):
+                    status = place.stat()
+                    files.append((status.st_mtime_ns, status.st_size, place))
+        excess = sum(size for _, size, _ in files) + wanted_bytes - self._max_bytes
+        for _, size, place in sorted(files):
+            if excess <= 0:
+                return
+            with self._lock:
+                if place.suffix == ".tmp" or self._in_use[place.name] > 0:
+                    continue
+                place.unlink(missing_ok=True)
+            excess -= size
+
+
+def _file_name(segment_id: str) -> str:
+    is_safe = (
+        segment_id.isascii()
+        and segment_id.replace("-", "").replace("_", "").isalnum()
+        and len(segment_id) < 100
+    )
+    return f"{segment_id if is_safe else hashlib.sha256(segment_id.encode()).hexdigest()}.parquet"

@@ -1,0 +1,218 @@
+"""The query engine: SQL over the segment files of one revision, on DuckDB.
+
+What happens to a query: DuckDB's parser makes a tree of it; the gate (`checking`) lets it pass; its tables and the
+conditions on them are found (`relations`, `conditions`); of each table the segments that may match are taken
+(`core.pruning`) and become a view on their files (`scans`); the tree, its tables replaced by these views, is printed
+and run. So the text that runs names nothing but views on segment files.
+
+Behind the gate stands a second wall: DuckDB itself may open files in deep storage's and the cache's folders only, can
+load nothing, and its configuration is locked.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.core.segments import Segment
+from carnac.errors import Unavailable
+from carnac.ports import Catalog, DeepStorage, QueryResult
+from carnac.query.cache import FileCache
+from carnac.query.messages import translate
+from carnac.query.planning import Plan, Planner
+from carnac.query.results import arrow_table, plan_table, tidy
+from carnac.query.scans import literal, scan_sql
+from carnac.query.sketching import names_sketches, register_sketches
+
+if TYPE_CHECKING:
+    import duckdb
+
+DEFAULT_CACHE_BYTES = 10 * 1024**3
+_ANY_FILE = "x"
+
+
+class DuckDbQueryEngine:
+    """Runs SELECT statements (port `QueryEngine`). Safe for threads: each query has a cursor of its own.
+
+    Args:
+        storage: Where segment files are.
+        cache_folder: Where files of an object store are kept; default: a folder in the machine's temporary one.
+        cache_bytes: How much that folder may hold, besides the files of running queries.
+        threads: None: one for each core.
+        memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's.
+        timeout_ms: A query that takes longer is stopped; None: no limit.
+    """
+
+    def __init__(
+        self,
+        storage: DeepStorage,
+        *,
+        cache_folder: Path | None = None,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        threads: int | None = None,
+        memory_limit_bytes: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self._storage = storage
+        temporary = Path(tempfile.gettempdir())
+        self._cache = FileCache(storage, cache_folder or temporary / "carnac-segments", cache_bytes)
+        self._spill_folder = temporary / "carnac-spill"
+        self._threads = threads
+        self._memory_limit_bytes = memory_limit_bytes
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._has_sketches = False
+
+    def run_query(
+        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
+    ) -> QueryResult:
+        """Run one SELECT statement over the revision of `catalog`.
+
+        Raises:
+            Invalid: The SQL is not one SELECT statement, does not parse, or names what a query may not reach.
+            NotFound: It names a datasource or column that is not in the revision.
+            Unavailable: It took too long, needs more memory than there is, or was interrupted.
+            Corrupt: A segment file is missing or damaged.
+        """
+        with self._query_cursor(sql) as cursor:
+            plan = Planner(cursor, catalog, parameters).plan(sql)
+            with self._files(plan) as paths:
+                table = _run(cursor, plan, paths, parameters)
+        return QueryResult(
+            table=table,
+            revision=catalog.revision,
+            segments_total=plan.segments_total,
+            segments_read=plan.segments_read,
+        )
+
+    def interrupt(self) -> None:
+        """Stop the queries that are running; they raise Unavailable."""
+        with self._lock:
+            for cursor in self._running:
+                cursor.interrupt()
+
+    def close(self) -> None:
+        """Stop what is running and let go of all memory. The next query starts anew."""
+        self.interrupt()
+        with self._lock:
+            connection, self._connection = self._connection, None
+            self._has_sketches = False
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def _query_cursor(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a cursor in a transaction of its own; DuckDB's errors leave as ours."""
+        import duckdb
+
+        timed_out = threading.Event()
+        with self._lock:
+            connection = self._connected()
+            if not self._has_sketches and names_sketches(sql):
+                register_sketches(connection)  # now: the query's transaction would not see it later
+                self._has_sketches = True
+            cursor = connection.cursor()
+            self._running.add(cursor)
+        try:
+            with self._timeout(cursor, timed_out):
+                cursor.execute("BEGIN TRANSACTION")
+                yield cursor
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                self.close()  # DuckDB refuses everything after such an error
+            if timed_out.is_set():
+                raise Unavailable(
+                    f"the query took longer than {self._timeout_ms} ms and was stopped; "
+                    "select a shorter time or fewer rows"
+                ) from error
+            raise translate(error, memory_limit=self._memory_limit) from error
+        finally:
+            with self._lock:
+                self._running.discard(cursor)
+            cursor.close()
+
+    @contextmanager
+    def _timeout(
+        self, cursor: duckdb.DuckDBPyConnection, timed_out: threading.Event
+    ) -> Iterator[None]:
+        if self._timeout_ms is None:
+            yield
+            return
+
+        def stop() -> None:
+            timed_out.set()
+            cursor.interrupt()
+
+        timer = threading.Timer(self._timeout_ms / 1000, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _files(self, plan: Plan) -> AbstractContextManager[Mapping[str, Path]]:
+        local: dict[str, Path] = {}
+        remote: list[Segment] = []
+        for scan in plan.scans:
+            for piece in scan.slices:
+                place = self._storage.local_path(piece.segment.path)
+                if place is None:
+                    remote.append(piece.segment)
+                else:
+                    local[piece.segment.segment_id] = place
+        return self._cache.held(remote) if remote else nullcontext(local)
+
+    @property
+    def _memory_limit(self) -> str:
+        if self._memory_limit_bytes is None:
+            return "80 % of the machine's memory"
+        return f"{self._memory_limit_bytes:,} bytes"
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            import duckdb
+
+            self._connection = duckdb.connect(config={"python_enable_replacements": False})
+            self._connection.execute(";".join(self._settings()))
+        return self._connection
+
+    def _settings(self) -> Iterator[str]:
+        example = self._storage.local_path(_ANY_FILE)
+        folder = self._cache.folder if example is None else example.parent
+        yield f"SET GLOBAL allowed_directories = [{literal(f'{folder}/')}]"
+        yield f"SET GLOBAL temp_directory = {literal(str(self._spill_folder))}"
+        yield "SET GLOBAL TimeZone = 'UTC'"
+        yield "SET GLOBAL parquet_metadata_cache = true"
+        if self._threads is not None:
+            yield f"SET GLOBAL threads = {self._threads}"
+        if self._memory_limit_bytes is not None:
+            yield f"SET GLOBAL memory_limit = '{self._memory_limit_bytes}B'"
+        yield "SET GLOBAL autoinstall_known_extensions = false"
+        yield "SET GLOBAL autoload_known_extensions = false"
+        yield "SET GLOBAL allow_community_extensions = false"
+        yield "SET GLOBAL enable_external_access = false"
+        yield "SET GLOBAL lock_configuration = true"
+
+
+def _run(
+    cursor: duckdb.DuckDBPyConnection,
+    plan: Plan,
+    paths: Mapping[str, Path],
+    parameters: Sequence[object],
+) -> object:
+    for name, columns in plan.tables.items():
+        cursor.register(name, arrow_table(columns))
+    for scan in plan.scans:
+        cursor.execute(
+            f"CREATE TEMP VIEW {scan.view} AS {scan_sql(scan.columns, scan.slices, paths)}"
+        )
+    if plan.is_explain:
+        return plan_table(cursor.execute(plan.sql, list(parameters)).fetchall())
+    return tidy(cursor.sql(plan.sql, params=list(parameters)).to_arrow_table())

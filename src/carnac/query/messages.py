@@ -1,0 +1,119 @@
+"""DuckDB's errors as one clear sentence each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable
+
+if TYPE_CHECKING:
+    import duckdb
+
+_KIND = re.compile(r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*)* Error|INTERNAL Error): ", re.DOTALL)
+_UDF = re.compile(r"^Python exception occurred while executing the UDF: (?:\w+: )?")
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found', re.DOTALL)
+_UNKNOWN_IN_TABLE = re.compile(r'Table "(.*?)" does not have a column named "(.*?)"', re.DOTALL)
+_CANDIDATES = re.compile(
+    r'Candidate (?:bindings|columns|Entries): ?(?::\s*)?(".*?"(?:, ".*?")*)', re.DOTALL
+)
+_UNKNOWN_FUNCTION = re.compile(r"Function with name (\S+) does not exist", re.IGNORECASE)
+_HINT = re.compile(r'Did you mean "(.*?)"', re.DOTALL)
+
+
+def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
+    """Return what `json_serialize_sql` says of a statement that it does not take."""
+    if tree.get("error_type") == "not implemented":
+        if "Only SELECT" in str(tree["error_message"]):
+            return Invalid(
+                "only SELECT statements can be run here; the store is changed by its own commands"
+            )
+        return Invalid(first_sentence(str(tree["error_message"])))
+    message = first_sentence(str(tree.get("error_message", "")))
+    position = str(tree.get("position", ""))
+    if not position.isdigit():
+        return Invalid(message)
+    before = sql.encode()[: int(position)].decode("utf-8", "replace")
+    line = before.count("\n") + 1
+    column = len(before) - (before.rfind("\n") + 1) + 1
+    return Invalid(f"{message} (line {line}, column {column})", line=line, column=column)
+
+
+def translate(error: duckdb.Error, *, memory_limit: str) -> CarnacError:
+    """Return the error that tells the user what to do about one of DuckDB's."""
+    import duckdb
+
+    text = str(error)
+    match error:
+        case duckdb.OutOfMemoryException():
+            return Unavailable(
+                f"the query needs more memory than the query engine may use ({memory_limit}); "
+                "select fewer rows or groups, or raise query_memory_limit_bytes"
+            )
+        case duckdb.InterruptException():
+            return Unavailable("the query was interrupted")
+        case duckdb.BinderException() | duckdb.CatalogException():
+            return _unknown_name(text) or Invalid(first_sentence(text))
+        case duckdb.IOException():
+            return _storage_failure(text)
+        case duckdb.PermissionException():
+            return Invalid(
+                "the query reaches for something outside of the store's data, which is not allowed"
+            )
+        case _:
+            return Invalid(first_sentence(text))
+
+
+def first_sentence(text: str) -> str:
+    """Return the first line of a message: lower-case start, no final stop, no kind of error in front."""
+    line = (
+        _UDF.sub("", _KIND.sub("", text.strip()))
+        .partition("\n")[0]
+        .strip()
+        .rstrip("!.")
+        .replace("__carnac_", "")
+    )
+    if not line:
+        return "the query failed"
+    first_word = line.partition(" ")[0]
+    return line if first_word.isupper() and len(first_word) > 1 else line[0].lower() + line[1:]
+
+
+def did_you_mean(name: str, known: list[str]) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or what there is, or nothing."""
+    import difflib
+
+    by_fold = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_fold, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{by_fold[near[0]]}'?"
+    if known and len(known) <= 12:
+        return f"; there are {', '.join(known)}"
+    return ""
+
+
+def _unknown_name(text: str) -> CarnacError | None:
+    in_table = _UNKNOWN_IN_TABLE.search(text)
+    column = in_table[2] if in_table else None
+    if column is None:
+        found = _UNKNOWN_COLUMN.search(text)
+        column = found[1] if found else None
+    if column is not None:
+        listed = _CANDIDATES.search(text)
+        candidates = re.findall(r'"(.*?)"', listed[1]) if listed else []
+        names = [candidate.rpartition(".")[2] for candidate in candidates]
+        hint = did_you_mean(column, names) if len(names) != 1 else f"; did you mean '{names[0]}'?"
+        return NotFound(f"there is no column '{column}'{hint}", column=column)
+    function = _UNKNOWN_FUNCTION.search(text)
+    if function is not None:
+        near = _HINT.search(text)
+        rest = f"; did you mean '{near[1]}'?" if near else ""
+        return Invalid(f"there is no function '{function[1]}'{rest}", function=function[1])
+    return None
+
+
+def _storage_failure(text: str) -> CarnacError:
+    line = first_sentence(text)
+    if "No space left" in text or "disk is full" in text.lower():
+        return Unavailable(f"the query ran out of disk space for intermediate results: {line}")
+    return Corrupt(f"a segment file cannot be read ({line}); run carnac verify")

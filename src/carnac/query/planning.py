@@ -1,0 +1,170 @@
+"""From SQL and a catalog to what DuckDB is to run: a statement, and the files of the views that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.predicates import EVERYTHING, Predicate, time_bounds
+from carnac.core.pruning import Pruner
+from carnac.core.segments import ColumnType
+from carnac.ports import Catalog
+from carnac.query.checking import check
+from carnac.query.conditions import Conditions
+from carnac.query.folding import Constants
+from carnac.query.names import INFORMATION_SCHEMA, LOOKUP_SCHEMA, Names, column_lookup
+from carnac.query.relations import Columns, Relation, Scope, Tables
+from carnac.query.scans import FileSlice, slices_of
+from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
+from carnac.query.syntax import Node, base_table, parse, unparse, walk
+
+if TYPE_CHECKING:
+    import duckdb
+
+VIEW_PREFIX = "__carnac_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The view that stands for a datasource at one or more places of a statement.
+
+    Attributes:
+        columns: Without `__time`.
+        slices: What is left after pruning.
+    """
+
+    view: str
+    columns: Mapping[str, ColumnType]
+    slices: Sequence[FileSlice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be run.
+
+    Attributes:
+        tables: Small tables that the statement names, as columns.
+    """
+
+    sql: str
+    is_explain: bool
+    scans: Sequence[Scan]
+    tables: Mapping[str, Mapping[str, Sequence[Any]]]
+    segments_total: int
+    segments_read: int
+
+
+@dataclass(slots=True)
+class Planner:
+    """Plans one query.
+
+    Args:
+        cursor: In the transaction that the query will run in.
+    """
+
+    cursor: duckdb.DuckDBPyConnection
+    catalog: Catalog
+    parameters: Sequence[object]
+    _tables: dict[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    _scans: dict[tuple[str, Predicate], Scan] = field(default_factory=dict)
+
+    def plan(self, sql: str) -> Plan:
+        """Return the plan.
+
+        Raises:
+            Invalid: The SQL is not one SELECT statement, or names what a query may not reach.
+            NotFound: It names a datasource that is not in the revision.
+        """
+        prefix, statement = parse(self.cursor, sql)
+        names = Names(self.catalog)
+        check(statement, SKETCH_FUNCTIONS)
+        self._replace_show_tables(statement, names)
+        constants = Constants(self.cursor, self.parameters)
+
+        def open_table(node: Node) -> tuple[Columns | None, str]:
+            schema = str(node["schema_name"]).lower()
+            if schema == INFORMATION_SCHEMA:
+                self._use_table(node, names.information(str(node["table_name"])))
+                return None, ""
+            if schema == LOOKUP_SCHEMA:
+                mapping = names.lookup(str(node["table_name"]))
+                self._use_table(node, {"k": list(mapping), "v": list(mapping.values())})
+                return None, ""
+            if (
+                str(node["table_name"]).startswith(VIEW_PREFIX)
+                and node["table_name"] in self._tables
+            ):
+                return None, ""
+            datasource = names.datasource(node)
+            return column_lookup(names.columns(datasource)), datasource
+
+        def translate(node: Node, relation: Relation, scope: Scope) -> Predicate:
+            return Conditions(lambda path: scope.resolve(path, relation), constants).translate(node)
+
+        tables = Tables(open_table, translate)
+        tables.visit_query(statement["node"])
+        rewrite_sketches(statement["node"], sql, tables.found, names)
+        relations = [relation for relation in tables.found if relation.datasource]
+        for relation in relations:
+            self._use_scan(relation, names)
+        scans = list(self._scans.values())
+        return Plan(
+            sql=prefix + unparse(self.cursor, statement),
+            is_explain=bool(prefix),
+            scans=scans,
+            tables=self._tables,
+            segments_total=sum(
+                self.catalog.count_segments(name) for name in {one.datasource for one in relations}
+            ),
+            segments_read=len(
+                {piece.segment.segment_id for scan in scans for piece in scan.slices}
+            ),
+        )
+
+    def _use_scan(self, relation: Relation, names: Names) -> None:
+        """Let the relation's node name the view on the segments that it may need."""
+        predicate = relation.predicate
+        key = (relation.datasource, predicate)
+        if key not in self._scans:
+            columns = names.columns(relation.datasource)
+            view = f"{VIEW_PREFIX}scan_{len(self._scans)}"
+            self._scans[key] = Scan(
+                view=view,
+                columns=columns,
+                slices=self._slices(relation.datasource, predicate, columns),
+            )
+        if relation.node is not None:
+            _point(relation.node, self._scans[key].view)
+
+    def _slices(
+        self, datasource: str, predicate: Predicate, columns: Mapping[str, ColumnType]
+    ) -> list[FileSlice]:
+        bounds = time_bounds(predicate)
+        if not bounds:
+            return []
+        entries = self.catalog.visible(datasource, None if bounds == EVERYTHING else bounds)
+        pruner = Pruner(predicate, columns)
+        return slices_of(item for item in entries if pruner.may_match(item.segment))
+
+    def _use_table(self, node: Node, columns: Mapping[str, Sequence[Any]]) -> None:
+        name = f"{VIEW_PREFIX}table_{len(self._tables)}"
+        self._tables[name] = columns
+        _point(node, name)
+
+    def _replace_show_tables(self, statement: Node, names: Names) -> None:
+        for node in walk(statement["node"]):
+            if node.get("type") == "SHOW_REF" and node["query"] is None:
+                name = f"{VIEW_PREFIX}table_{len(self._tables)}"
+                self._tables[name] = names.table_names()
+                alias = node["alias"] or "tables"
+                node.clear()
+                node.update(base_table(name, alias))
+
+
+def _point(node: Node, view: str) -> None:
+    """Let a BASE_TABLE node name a view, under the name that the statement knows."""
+    node["alias"] = node["alias"] or node["table_name"]
+    node["table_name"] = view
+    node["schema_name"] = node["catalog_name"] = ""
+    node["qualified_name"] = {"path": [view]}

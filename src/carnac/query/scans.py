@@ -1,0 +1,186 @@
+"""SQL over segment files: one SELECT that reads the visible rows of some entries with the columns of a datasource.
+
+Files whose columns are alike are read by one `read_parquet`; a datasource whose segments are all alike is one scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
+from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
+
+HIDDEN_PREFIX = "__at_"
+"""Columns that belong to first and last metrics, not to the user."""
+
+_CLIP_GROUPS = 8
+"""How many groups of clipped files are tried for a place before a new one is made."""
+
+SQL_TYPE: Mapping[ColumnType, str] = {
+    ColumnType.STRING: "VARCHAR",
+    ColumnType.LONG: "BIGINT",
+    ColumnType.DOUBLE: "DOUBLE",
+    ColumnType.FLOAT: "FLOAT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.JSON: "VARCHAR",
+    ColumnType.STRING_ARRAY: "VARCHAR[]",
+    ColumnType.LONG_ARRAY: "BIGINT[]",
+    ColumnType.DOUBLE_ARRAY: "DOUBLE[]",
+    ColumnType.HLL: "BLOB",
+    ColumnType.THETA: "BLOB",
+    ColumnType.QUANTILES: "BLOB",
+}
+TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
+
+Signature = tuple[tuple[str, ColumnType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A segment, and which of its instants are visible; None: all."""
+
+    segment: Segment
+    clip: IntervalSet | None
+
+
+def quote(name: str) -> str:
+    """Return an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return an SQL text literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def shown_columns(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """Return the columns that a user sees, without `__time`."""
+    return {name: kind for name, kind in columns.items() if not name.startswith(HIDDEN_PREFIX)}
+
+
+def slices_of(entries: Iterable[VisibleSegment]) -> list[FileSlice]:
+    """Return each segment once, with all of its visible instants."""
+    found: dict[str, FileSlice] = {}
+    for item in entries:
+        segment, clip = item.segment, item.entry.clip
+        before = found.get(segment.segment_id)
+        if before is not None:
+            clip = None if before.clip is None or clip is None else before.clip.union(clip)
+        if clip is not None and not IntervalSet((segment.span,)).minus(clip):
+            clip = None
+        found[segment.segment_id] = FileSlice(segment, clip)
+    return list(found.values())
+
+
+def scan_sql(
+    columns: Mapping[str, ColumnType], slices: Sequence[FileSlice], paths: Mapping[str, Path]
+) -> str:
+    """Return the SELECT of the visible rows.
+
+    Args:
+        columns: The columns to give, without `__time`, which comes first.
+        paths: Where the file of each segment is, by segment id.
+    """
+    groups: dict[Signature, list[FileSlice]] = {}
+    for piece in slices:
+        signature = tuple([(column.name, column.type) for column in piece.segment.columns])
+        groups.setdefault(signature, []).append(piece)
+    selects = []
+    for signature, members in groups.items():
+        names = _select_list(columns, dict(signature))
+        for clip_sql, files in _by_clip(members):
+            listed = ", ".join(
+                literal(escape_glob(str(paths[segment.segment_id]))) for segment in files
+            )
+            where = f" WHERE {clip_sql}" if clip_sql else ""
+            selects.append(
+                f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false){where}"
+            )
+    if not selects:
+        nulls = [f"CAST(NULL AS {TIME_SQL_TYPE}) AS {quote(TIME_COLUMN)}"]
+        nulls += [
+            f"CAST(NULL AS {SQL_TYPE[kind]}) AS {quote(name)}" for name, kind in columns.items()
+        ]
+        return f"SELECT {', '.join(nulls)} WHERE false"
+    return " UNION ALL ".join(selects)
+
+
+def escape_glob(path: str) -> str:
+    """Return a path in which nothing is a wild card."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in path)
+
+
+def _select_list(columns: Mapping[str, ColumnType], stored: Mapping[str, ColumnType]) -> str:
+    parts = [quote(TIME_COLUMN)]
+    for name, kind in columns.items():
+        parts.append(_column_sql(name, kind, stored.get(name)))
+    return ", ".join(parts)
+
+
+def _column_sql(name: str, kind: ColumnType, stored: ColumnType | None) -> str:
+    column, wanted = quote(name), SQL_TYPE[kind]
+    if stored is None:
+        return f"CAST(NULL AS {wanted}) AS {column}"
+    if SQL_TYPE[stored] == wanted:
+        return column
+    if wanted.endswith("[]") and not SQL_TYPE[stored].endswith("[]"):
+        element = f"CAST({column} AS {wanted.removesuffix('[]')})"
+        return f"CASE WHEN {column} IS NULL THEN NULL ELSE [{element}] END AS {column}"
+    return f"CAST({column} AS {wanted}) AS {column}"
+
+
+@dataclass(slots=True)
+class _ClipGroup:
+    """Clipped files that one condition on time clips all right: it holds what one shows and nothing another hides."""
+
+    segments: list[Segment] = field(default_factory=list)
+    shown: IntervalSet = field(default_factory=IntervalSet)
+    hidden: IntervalSet = field(default_factory=IntervalSet)
+
+    def takes(self, piece: FileSlice, shown: IntervalSet, hidden: IntervalSet) -> bool:
+        """Add the file if it fits."""
+        if self.shown.intersect(hidden) or self.hidden.intersect(shown):
+            return False
+        self.segments.append(piece.segment)
+        self.shown = self.shown.union(shown)
+        self.hidden = self.hidden.union(hidden)
+        return True
+
+
+def _by_clip(slices: Sequence[FileSlice]) -> list[tuple[str, list[Segment]]]:
+    """Return conditions and the files that each applies to; the empty one first."""
+    whole = [piece.segment for piece in slices if piece.clip is None]
+    groups: list[_ClipGroup] = []
+    for piece in slices:
+        if piece.clip is None:
+            continue
+        span = IntervalSet((piece.segment.span,))
+        shown, hidden = span.intersect(piece.clip), span.minus(piece.clip)
+        if not any(group.takes(piece, shown, hidden) for group in groups[-_CLIP_GROUPS:]):
+            groups.append(_ClipGroup([piece.segment], shown, hidden))
+    found = [("", whole)] if whole else []
+    return found + [(_clip_sql(group), group.segments) for group in groups]
+
+
+def _clip_sql(group: _ClipGroup) -> str:
+    if len(group.hidden) < len(group.shown):
+        return "NOT (" + _inside(group.hidden) + ")"
+    return _inside(group.shown)
+
+
+def _inside(instants: IntervalSet) -> str:
+    if not instants:
+        return "false"
+    return " OR ".join(f"({_within(interval)})" for interval in instants)
+
+
+def _within(interval: Interval) -> str:
+    column, parts = quote(TIME_COLUMN), []
+    if interval.start_ms > MIN_MS:
+        parts.append(f"{column} >= TIMESTAMPTZ '{format_ms(interval.start_ms)}'")
+    if interval.end_ms < MAX_MS:
+        parts.append(f"{column} < TIMESTAMPTZ '{format_ms(interval.end_ms)}'")
+    return " AND ".join(parts) or "true"

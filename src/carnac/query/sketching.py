@@ -1,0 +1,332 @@
+"""Sketches in SQL: our names and Druid's, rewritten to a handful of functions over `carnac.sketches`.
+
+An aggregate becomes a function of a list: `hll_merge(s) FILTER (…)` is `__carnac_merge_hll(list(s) FILTER (…))`.
+Druid's aggregates take raw values and sketches alike; which of the two is seen from the column's type.
+The functions are registered when a query first names one, because they need numpy and datasketches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.segments import ColumnType
+from carnac.errors import Invalid
+from carnac.query.syntax import NO_LOCATION, Node, arguments, call, walk
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from carnac.query.names import Names
+    from carnac.query.relations import Relation
+
+PREFIX = "__carnac_"
+
+_MERGES = {"hll_merge": "hll", "theta_merge": "theta", "quantiles_merge": "quantiles"}
+_BUILDS = {
+    "ds_hll": "hll",
+    "ds_theta": "theta",
+    "ds_quantiles_sketch": "quantiles",
+    "approx_count_distinct_ds_hll": "hll",
+    "approx_count_distinct_ds_theta": "theta",
+    "approx_quantile_ds": "quantiles",
+}
+_ESTIMATES = {
+    "hll_estimate": "hll",
+    "hll_sketch_estimate": "hll",
+    "theta_estimate": "theta",
+    "theta_sketch_estimate": "theta",
+}
+_SETS = {
+    "hll_union": "merge_hll",
+    "hll_sketch_union": "merge_hll",
+    "theta_union": "merge_theta",
+    "theta_sketch_union": "merge_theta",
+    "theta_intersect": "intersect_theta",
+    "theta_sketch_intersect": "intersect_theta",
+    "theta_not": "subtract_theta",
+    "theta_sketch_not": "subtract_theta",
+    "quantiles_union": "merge_quantiles",
+}
+_QUANTILES = {"quantile", "quantiles_estimate", "ds_get_quantile"}
+_RANKS = {"quantiles_rank", "ds_rank"}
+_STATE_OF = {**_MERGES, "ds_hll": "hll", "ds_theta": "theta", "ds_quantiles_sketch": "quantiles"}
+_STATE_OF |= {name: function.rpartition("_")[2] for name, function in _SETS.items()}
+
+SKETCH_FUNCTIONS = frozenset({*_MERGES, *_BUILDS, *_ESTIMATES, *_SETS, *_QUANTILES, *_RANKS})
+"""What a query may call besides DuckDB's own functions, in lower case."""
+
+_NAMED = re.compile(r"\b(?:" + "|".join(sorted(SKETCH_FUNCTIONS)) + r")\s*\(", re.IGNORECASE)
+_DEFAULT_SIZE = {"hll": 12, "theta": 12, "quantiles": 200}
+_VALUE_TYPE = {
+    ColumnType.LONG: "BIGINT",
+    ColumnType.BOOLEAN: "BIGINT",
+    ColumnType.DOUBLE: "DOUBLE",
+    ColumnType.FLOAT: "DOUBLE",
+    ColumnType.LONG_ARRAY: "BIGINT",
+    ColumnType.DOUBLE_ARRAY: "DOUBLE",
+}
+_ARRAYS = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
+
+
+def names_sketches(sql: str) -> bool:
+    """Whether the text may call one of our functions."""
+    return _NAMED.search(sql) is not None
+
+
+def rewrite_sketches(node: Node, sql: str, relations: Sequence[Relation], names: Names) -> None:
+    """Rewrite, in place, the calls of our functions to those that `register_sketches` provides.
+
+    Args:
+        sql: The text that the tree was made of: columns that have no name get their own text as a name.
+        relations: The tables of the statement, whose columns' types say what is a sketch.
+
+    Raises:
+        Invalid: A call has too few or wrong arguments.
+    """
+    types: dict[str, ColumnType] = {}
+    for relation in relations:
+        if relation.datasource:
+            types.update(
+                {name.lower(): kind for name, kind in names.columns(relation.datasource).items()}
+            )
+    calls = [
+        one
+        for one in walk(node)
+        if one.get("class") in {"FUNCTION", "WINDOW"}
+        and str(one["function_name"]).lower() in SKETCH_FUNCTIONS
+    ]
+    if not calls:
+        return
+    for select in walk(node):
+        for item in select.get("select_list") or ():
+            _name(item, sql.encode())
+    state_kinds = {id(one): _STATE_OF.get(str(one["function_name"]).lower()) for one in calls}
+    for one in reversed(calls):  # inner calls first
+        _rewrite(one, types, state_kinds)
+
+
+def _name(item: Node, sql: bytes) -> None:
+    start, length = item["query_location"], item["query_location_length"]
+    is_rewritten = any(
+        str(one.get("function_name", "")).lower() in SKETCH_FUNCTIONS for one in walk(item)
+    )
+    if is_rewritten and not item["alias"] and start != NO_LOCATION:
+        item["alias"] = sql[start : start + length].decode()
+
+
+def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, str | None]) -> None:
+    name, args = str(node["function_name"]).lower(), arguments(node)
+    is_plain_quantile = name == "quantile" and not (args and _is_state(args[0], types, state_kinds))
+    if is_plain_quantile:
+        return
+    if node["class"] == "WINDOW":
+        raise Invalid(f"{name} cannot be used as a window function", function=name)
+    if not args:
+        raise Invalid(f"{name} needs an argument", function=name)
+    if name in _MERGES:
+        kind = _MERGES[name]
+        new = call(f"{PREFIX}merge_{kind}", [_listed(node, args[0]), _size(kind, args[1:2])])
+    elif name in _BUILDS:
+        new = _build(name, node, args, types, state_kinds)
+    elif name in _ESTIMATES:
+        new = call(f"{PREFIX}estimate_{_ESTIMATES[name]}", args[:1])
+        if len(args) > 1:  # Druid's HLL_SKETCH_ESTIMATE(sketch, round)
+            new = call("round", [new])
+    elif name in _SETS:
+        states = [
+            arg
+            for arg in args
+            if not (arg["type"] == "VALUE_CONSTANT" and arg["literal"]["kind"] == "INTEGER")
+        ]
+        kind = _SETS[name].rpartition("_")[2]
+        new = call(f"{PREFIX}{_SETS[name]}", [call("list_value", states), _size(kind, [])])
+    else:
+        if len(args) < 2:
+            raise Invalid(f"{name} needs a sketch and a number", function=name)
+        inner = "rank" if name in _RANKS else "quantile"
+        new = call(f"{PREFIX}{inner}", [args[0], _cast(args[1], "DOUBLE")])
+    alias, location = node["alias"], node["query_location"]
+    node.clear()
+    node.update(new)
+    node["alias"], node["query_location"] = alias, location
+
+
+def _build(
+    name: str,
+    node: Node,
+    args: list[Node],
+    types: dict[str, ColumnType],
+    state_kinds: dict[int, str | None],
+) -> Node:
+    kind = _BUILDS[name]
+    is_quantile = name == "approx_quantile_ds"
+    if is_quantile and len(args) < 2:
+        raise Invalid("approx_quantile_ds needs an expression and a fraction", function=name)
+    size = _size(kind, args[2:3] if is_quantile else args[1:2])
+    if _is_state(args[0], types, state_kinds):
+        state = call(f"{PREFIX}merge_{kind}", [_listed(node, args[0]), size])
+    else:
+        column = types.get(_column_name(args[0]), ColumnType.STRING)
+        wanted = "DOUBLE" if kind == "quantiles" else _VALUE_TYPE.get(column, "VARCHAR")
+        if column in _ARRAYS:
+            values = call("flatten", [_listed(node, args[0])])
+        else:
+            values = _listed(node, _cast(args[0], wanted), is_distinct=kind != "quantiles")
+        suffix = (
+            ""
+            if kind == "quantiles"
+            else {"BIGINT": "_longs", "DOUBLE": "_doubles"}.get(wanted, "_texts")
+        )
+        state = call(f"{PREFIX}build_{kind}{suffix}", [values, size])
+    if name.startswith("approx_count_distinct"):
+        estimate = call(f"{PREFIX}estimate_{kind}", [state])
+        return _cast(call("round", [_coalesce_zero(estimate)]), "BIGINT")
+    return call(f"{PREFIX}quantile", [state, _cast(args[1], "DOUBLE")]) if is_quantile else state
+
+
+def _is_state(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, str | None]) -> bool:
+    if node["class"] == "COLUMN_REF":
+        kind = types.get(_column_name(node))
+        return kind is not None and kind.is_sketch
+    name = str(node.get("function_name", ""))
+    is_rewritten = name.startswith(
+        (f"{PREFIX}merge", f"{PREFIX}build", f"{PREFIX}intersect", f"{PREFIX}subtract")
+    )
+    return is_rewritten or state_kinds.get(id(node)) is not None
+
+
+def _column_name(node: Node) -> str:
+    return str(node["column_names"][-1]).lower() if node["class"] == "COLUMN_REF" else ""
+
+
+def _listed(aggregate: Node, argument: Node, *, is_distinct: bool = False) -> Node:
+    """Return `list(argument)` with the aggregate's own FILTER and DISTINCT."""
+    listed = call("list", [argument])
+    listed["filter"] = aggregate["filter"]
+    listed["distinct"] = bool(aggregate["distinct"]) or is_distinct
+    return listed
+
+
+def _size(kind: str, given: list[Node]) -> Node:
+    if given and given[0]["type"] == "VALUE_CONSTANT" and given[0]["literal"]["kind"] == "INTEGER":
+        size = int(given[0]["literal"]["text"])
+        if kind == "theta" and size > 26:  # Druid says the size itself, not its logarithm
+            size = max(5, (size - 1).bit_length())
+    else:
+        size = _DEFAULT_SIZE[kind]
+    return _constant({"kind": "INTEGER", "text": str(size)})
+
+
+def _constant(literal: dict[str, str]) -> Node:
+    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", **_NOWHERE, "literal": literal}
+
+
+def _coalesce_zero(node: Node) -> Node:
+    zero = _constant({"kind": "INTEGER", "text": "0"})
+    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **_NOWHERE, "children": [node, zero]}
+
+
+def _cast(node: Node, type_name: str) -> Node:
+    named = {
+        "class": "TYPE",
+        "type": "TYPE",
+        **_NOWHERE,
+        "catalog": "",
+        "schema": "",
+        "type_name": type_name,
+        "children": [],
+        "qualified_name": {"path": [type_name]},
+    }
+    return {
+        "class": "CAST",
+        "type": "OPERATOR_CAST",
+        **_NOWHERE,
+        "child": node,
+        "try_cast": False,
+        "type_expr": named,
+    }
+
+
+_NOWHERE = {"alias": "", "query_location": NO_LOCATION, "query_location_length": 0}
+
+
+def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the functions that rewritten queries call."""
+    from duckdb.func import PythonUDFType
+
+    from carnac import sketches
+
+    def create(name: str, function: Callable[..., Any], parameters: list[Any], result: str) -> None:
+        connection.create_function(
+            f"{PREFIX}{name}", function, parameters, result, type=PythonUDFType.ARROW
+        )
+
+    for kind in ("hll", "theta", "quantiles"):
+        create(
+            f"merge_{kind}",
+            _of_lists(getattr(sketches, f"merge_{kind}")),
+            ["BLOB[]", "INTEGER"],
+            "BLOB",
+        )
+    for kind in ("hll", "theta"):
+        build, estimate = getattr(sketches, f"build_{kind}"), getattr(sketches, f"estimate_{kind}")
+        for suffix, sql_type in (
+            ("texts", "VARCHAR[]"),
+            ("longs", "BIGINT[]"),
+            ("doubles", "DOUBLE[]"),
+        ):
+            create(f"build_{kind}_{suffix}", _of_lists(build), [sql_type, "INTEGER"], "BLOB")
+        create(f"estimate_{kind}", _of_states(estimate), ["BLOB"], "DOUBLE")
+    create(
+        "build_quantiles",
+        _of_lists(sketches.build_quantiles),
+        ["DOUBLE[]", "INTEGER"],
+        "BLOB",
+    )
+    create("quantile", _of_states_and_numbers(sketches.quantile), ["BLOB", "DOUBLE"], "DOUBLE")
+    create("rank", _of_states_and_numbers(sketches.rank), ["BLOB", "DOUBLE"], "DOUBLE")
+    intersect = _of_lists(lambda states, _: sketches.intersect_theta(states))
+    create("intersect_theta", intersect, ["BLOB[]", "INTEGER"], "BLOB")
+    subtract = _of_lists(lambda states, _: sketches.subtract_theta(states[0], states[1:]))
+    create("subtract_theta", subtract, ["BLOB[]", "INTEGER"], "BLOB")
+
+
+def _of_lists(function: Callable[[Any, int], bytes]) -> Callable[..., Any]:
+    """Return the Arrow function that calls `function(list, size)` for each row."""
+
+    def apply(lists: Any, sizes: Any) -> Any:
+        import pyarrow as pa
+
+        rows = zip(lists.to_pylist(), sizes.to_pylist(), strict=True)
+        return pa.array(
+            [None if items is None else function(items, size) for items, size in rows], "binary"
+        )
+
+    return apply
+
+
+def _of_states(function: Callable[[bytes], Any]) -> Callable[..., Any]:
+    """Return the Arrow function that calls `function(state)` for each row; DuckDB counts its parameters."""
+
+    def apply(states: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.array(
+            [None if state is None else function(state) for state in states.to_pylist()], "double"
+        )
+
+    return apply
+
+
+def _of_states_and_numbers(function: Callable[[bytes, float], Any]) -> Callable[..., Any]:
+    """Return the Arrow function that calls `function(state, number)` for each row."""
+
+    def apply(states: Any, numbers: Any) -> Any:
+        import pyarrow as pa
+
+        rows = zip(states.to_pylist(), numbers.to_pylist(), strict=True)
+        return pa.array([None if None in row else function(*row) for row in rows], "double")
+
+    return apply

@@ -1,0 +1,163 @@
+"""DuckDB's own syntax tree of a statement, as JSON, and walks over it.
+
+A node is a dictionary. Expressions have a `class` and a `type`; query nodes, table references and result modifiers
+have a `type` only. Parser and printer are DuckDB's (`json_serialize_sql`, `json_deserialize_sql`), so what is checked
+here is what is run: the text that runs is printed from the checked tree, never the user's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from carnac.errors import Invalid
+from carnac.query.messages import syntax_error
+
+if TYPE_CHECKING:
+    import duckdb
+
+Node: TypeAlias = dict[str, Any]
+
+_EXPLAIN = re.compile(
+    r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*explain\b(\s+analyze\b)?", re.IGNORECASE | re.DOTALL
+)
+
+
+def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
+    """Return the prefix (`EXPLAIN ` or empty) and the tree of the one SELECT statement in `sql`.
+
+    Raises:
+        Invalid: It does not parse, is no SELECT, or is not one statement.
+    """
+    prefix, body = "", sql
+    explained = _EXPLAIN.match(sql)
+    if explained is not None:
+        prefix = "EXPLAIN ANALYZE " if explained[1] else "EXPLAIN "
+        body = " " * explained.end() + sql[explained.end() :]
+    if "\0" in body:
+        raise Invalid("the statement contains a null character")
+    found = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [body]).fetchall()
+    try:
+        tree = json.loads(found[0][0])
+    except RecursionError:
+        raise Invalid("the statement is nested too deeply") from None
+    if tree["error"]:
+        raise syntax_error(tree, body)
+    statements = tree["statements"]
+    if len(statements) != 1:
+        count = "is empty" if not statements else f"has {len(statements)} statements"
+        raise Invalid(f"the query {count}; write one SELECT statement")
+    return prefix, statements[0]
+
+
+def unparse(cursor: duckdb.DuckDBPyConnection, statement: Node) -> str:
+    """Return the SQL text of a tree."""
+    tree = json.dumps({"error": False, "statements": [statement]})
+    found = cursor.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
+    return str(found[0][0])
+
+
+def walk(node: Any) -> Iterator[Node]:
+    """Yield all dictionaries of the tree, parents before children."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            yield one
+            stack.extend(one.values())
+        elif isinstance(one, list):
+            stack.extend(one)
+
+
+def walk_here(node: Any) -> Iterator[Node]:
+    """Yield the dictionaries of an expression without those of the subqueries in it."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            yield one
+            if one.get("class") != "SUBQUERY":
+                stack.extend(one.values())
+        elif isinstance(one, list):
+            stack.extend(one)
+
+
+def is_expression(node: Node, kind: str) -> bool:
+    """Whether it is an expression of that class."""
+    return node.get("class") == kind
+
+
+def arguments(function: Node) -> list[Node]:
+    """Return the argument expressions of a FUNCTION node."""
+    return [argument.get("expression", argument) for argument in function["arguments"]]
+
+
+def base_table(name: str, alias: str) -> Node:
+    """Return a reference to a table."""
+    return {
+        "type": "BASE_TABLE",
+        "alias": alias,
+        "sample": None,
+        "query_location": NO_LOCATION,
+        "query_location_length": 0,
+        "schema_name": "",
+        "table_name": name,
+        "column_name_alias": [],
+        "catalog_name": "",
+        "at_clause": None,
+        "qualified_name": {"path": [name]},
+    }
+
+
+def call(name: str, args: list[Node]) -> Node:
+    """Return a call of a function."""
+    return {
+        "class": "FUNCTION",
+        "type": "FUNCTION",
+        "alias": "",
+        "query_location": NO_LOCATION,
+        "query_location_length": 0,
+        "function_name": name,
+        "schema": "",
+        "filter": None,
+        "order_bys": {"type": "ORDER_MODIFIER", "orders": []},
+        "distinct": False,
+        "is_operator": False,
+        "export_state": False,
+        "catalog": "",
+        "arguments": [{"name": "", "expression": arg} for arg in args],
+        "qualified_name": {"path": [name]},
+    }
+
+
+NO_LOCATION = 18_446_744_073_709_551_615
+"""DuckDB's word for a node that stands nowhere in the text."""
+
+
+def select_of(expressions: list[Node]) -> Node:
+    """Return the statement `SELECT <expressions>`."""
+    return {
+        "node": {
+            "type": "SELECT_NODE",
+            "modifiers": [],
+            "cte_map": {"map": []},
+            "select_list": expressions,
+            "from_table": {
+                "type": "EMPTY",
+                "alias": "",
+                "sample": None,
+                "query_location": NO_LOCATION,
+                "query_location_length": 0,
+            },
+            "where_clause": None,
+            "group_expressions": [],
+            "group_sets": [],
+            "aggregate_handling": "STANDARD_HANDLING",
+            "having": None,
+            "sample": None,
+            "qualify": None,
+        },
+        "named_param_map": [],
+    }
