@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
+from carnac.pipeline.delete_job import delete_where
 from carnac.pipeline.ingest import IngestJob, Workshop, read_files
 from carnac.pipeline.progress import OnProgress
+from carnac.pipeline.read_back import frame_of
 from carnac.pipeline.session import SparkHolder, SparkSettings
-from carnac.ports import ChunkLayout, Clock, IdSource, JobResult
+from carnac.ports import ChunkLayout, Clock, IdSource, JobResult, SegmentInput, SegmentRewrite
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from carnac.specs.ingest import IngestSpec
 
 DEFAULT_TASK_MEMORY_BYTES = 1 << 30
@@ -66,6 +71,23 @@ class SparkPipeline:
         if rows is not None:
             raise Invalid("rows that are handed over in memory cannot be ingested yet")
         return job.run(read_files)
+
+    def run_delete_where(
+        self,
+        datasource: str,
+        inputs: Sequence[SegmentInput],
+        predicate: str,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[SegmentRewrite, ...]:
+        """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
+        self._check_shared_storage()
+        return delete_where(self._workshop, datasource, inputs, predicate, on_progress=on_progress)
+
+    def read_spark(self, inputs: Sequence[SegmentInput]) -> DataFrame:
+        """Return a Spark DataFrame over the visible rows."""
+        self._check_shared_storage()
+        return frame_of(self._workshop.holder.session(), inputs, self._workshop.output_url)
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""

@@ -1,0 +1,71 @@
+"""Predicate deletes as a Spark job: one task for each segment that may hold a matching row."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from carnac.core.schemas import unite_columns
+from carnac.pipeline.delete import DeleteTask, rewrite_segment
+from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop, safe_name
+from carnac.pipeline.predicate import check_predicate
+from carnac.pipeline.progress import OnProgress, Phase
+from carnac.pipeline.tasks import Attempt, run_tasks
+from carnac.pipeline.write_pass import remove_others
+from carnac.ports import SegmentInput, SegmentRewrite
+
+
+def delete_where(
+    workshop: Workshop,
+    datasource: str,
+    inputs: Sequence[SegmentInput],
+    predicate: str,
+    *,
+    on_progress: OnProgress | None,
+) -> tuple[SegmentRewrite, ...]:
+    """Rewrite the segments of `inputs` that hold a visible row for which the predicate is true.
+
+    Raises:
+        Invalid: The predicate is no condition over the datasource's columns, or fails on a value.
+    """
+    columns = unite_columns(source.segment.columns for source in inputs)
+    check_predicate(predicate, columns)
+    job_id = workshop.ids.new_id()
+    folder = f"{SEGMENTS_FOLDER}/{safe_name(datasource)}/{job_id}"
+    tasks = [
+        DeleteTask(
+            source=source,
+            predicate=predicate,
+            columns=tuple(columns.items()),
+            output_url=workshop.output_url,
+            path_prefix=folder,
+            id_prefix=workshop.ids.new_id(),
+            created_at_ms=workshop.clock.now_ms(),
+            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{job_id}"),
+            memory_bytes=workshop.task_memory_bytes,
+        )
+        for source in inputs
+    ]
+    try:
+        found = run_tasks(
+            workshop.holder,
+            _rewrite,
+            tasks,
+            phase=Phase(name="rewrite segments", total=len(tasks)),
+            clock=workshop.clock,
+            on_progress=on_progress,
+        )
+    except BaseException:
+        remove_others(workshop.output_url, folder, ())
+        raise
+    rewrites = tuple(rewrite for rewrite in found if rewrite is not None)
+    kept = [segment.path for rewrite in rewrites for segment in rewrite.replacements]
+    remove_others(workshop.output_url, folder, kept)
+    return rewrites
+
+
+def _rewrite(task: DeleteTask, attempt: Attempt) -> SegmentRewrite | None:
+    rewrite = rewrite_segment(task, attempt=attempt.number)
+    attempt.count(rows=task.source.segment.rows)
+    return rewrite
