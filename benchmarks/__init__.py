@@ -1,0 +1,1 @@
+"""Benchmarks: each writes its results, with the machine, to `benchmarks/results/`."""

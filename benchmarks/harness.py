@@ -1,0 +1,91 @@
+"""What benchmarks share: medians of runs, percentiles, ratios within one run, and result files with the machine.
+
+A result file says what was measured on what: cores, memory, versions. It names no host and no path, so that files of
+different machines can be compared and published.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+RESULTS = Path(__file__).parent / "results"
+RUNS = 5
+"""Results are medians of this many runs."""
+
+
+def machine(packages: Iterable[str] = ()) -> dict[str, object]:
+    """Return cores, memory and versions; the packages named are added to Python's own version."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    load = os.getloadavg()[0]
+    return {
+        "system": platform.system(),
+        "kernel": platform.release().split("-")[0],
+        "architecture": platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "load_1min_at_end": round(load, 2),
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in sorted(packages)},
+    }
+
+
+def seconds(work: Callable[[], T]) -> tuple[float, T]:
+    """Run once; return wall seconds and the result."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def median_of(work: Callable[[], float], runs: int = RUNS) -> float:
+    """Return the median of what `work` measures, over `runs` runs."""
+    return statistics.median(work() for _ in range(runs))
+
+
+def percentiles_ms(latencies_s: Sequence[float]) -> dict[str, float]:
+    """Return p50, p99 and max in milliseconds; the latencies are in seconds and not empty."""
+    ordered = sorted(latencies_s)
+    return {
+        "p50_ms": round(ordered[len(ordered) // 2] * 1000, 3),
+        "p99_ms": round(ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000, 3),
+        "max_ms": round(ordered[-1] * 1000, 3),
+    }
+
+
+def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the median of each figure over the runs, which all have the same figures."""
+    return {name: round(statistics.median(run[name] for run in runs), 4) for name in runs[0]}
+
+
+def ratio(ours: float, theirs: float) -> float:
+    """Return how many times theirs ours is, to two digits."""
+    return round(ours / theirs, 2)
+
+
+def write_results(
+    name: str, figures: Mapping[str, object], *, packages: Iterable[str] = (), note: str = ""
+) -> Path:
+    """Write `results/<name>.json`, and print it."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    content = {
+        "benchmark": name,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": machine(packages),
+        **({"note": note} if note else {}),
+        "figures": figures,
+    }
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    sys.stdout.write(text + "\n")
+    return path
