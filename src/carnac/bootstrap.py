@@ -204,11 +204,29 @@ def _resolve_url(place: StorePlace, url: str) -> str:
 def _make_pipeline(
     deep_storage: DeepStorage, settings: Settings, clock: Clock, ids: IdSource
 ) -> DataPipeline:
-    raise NotImplementedError
+    from carnac.pipeline.pipeline import SparkPipeline
+    from carnac.pipeline.session import SparkSettings
+
+    return SparkPipeline(
+        output_url=deep_storage.url,
+        clock=clock,
+        ids=ids,
+        spark=SparkSettings(
+            master=settings.spark_master,
+            remote=settings.spark_remote,
+            config=settings.spark_conf,
+        ),
+    )
 
 
 def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
-    raise NotImplementedError
+    from carnac.query import DuckDbQueryEngine
+
+    return DuckDbQueryEngine(
+        deep_storage,
+        threads=settings.query_threads,
+        memory_limit_bytes=settings.query_memory_limit_bytes,
+    )
 
 
 def _no_store(name: str) -> NotFound:

@@ -15,6 +15,7 @@ from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+DEMO = "Start here"
 WRITING = "Write"
 READING = "Read"
 HISTORY = "History"

@@ -8,6 +8,7 @@ from carnac.cli.app import app
 
 # The order is that of the help page.
 from carnac.cli.commands import (
+    demo,
     stores,
     writing,
     specs,
@@ -24,6 +25,7 @@ from carnac.cli.commands import (
 __all__ = [
     "app",
     "contents",
+    "demo",
     "doctor",
     "history",
     "lookups",

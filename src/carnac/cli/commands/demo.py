@@ -1,0 +1,87 @@
+"""`demo`: the whole story on real data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import DEMO, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.tables import Column, format_seconds
+
+if TYPE_CHECKING:
+    from carnac.cli.demo.story import Story
+
+EXIT_DIFFERENT = 1
+
+
+@command("demo", panel=DEMO, examples=["carnac demo", "carnac demo --keep my-demo"])
+def demo(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--keep", metavar="DIR", help="Where the store and the files go; they stay there."
+        ),
+    ] = Path("demo-output"),
+    as_json: AsJson = False,
+) -> None:
+    """Ingest, append, replace, delete, revert and query 336,776 real flights, and check every count.
+
+    Exits with 1 if a count is not that of the source.
+    """
+    from carnac.cli.demo.story import Story
+
+    session = session_of(ctx)
+    story = Story(session=session, folder=folder)
+    story.tell()
+    if as_json:
+        session.output.json(_document(story))
+    else:
+        _summarise(story)
+    if not story.is_right:
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _document(story: Story) -> dict[str, object]:
+    return {
+        "ok": story.is_right,
+        "store": str(story.folder / "store"),
+        "picture": str(story.picture),
+        "revisions": story.revisions,
+        "steps": [{"title": step.title, "seconds": step.seconds} for step in story.steps],
+        "checks": [
+            {"name": check.name, "in_store": check.in_store, "in_source": check.in_source}
+            for check in story.checks
+        ],
+    }
+
+
+def _summarise(story: Story) -> None:
+    output = story.output
+    output.line()
+    output.table(
+        [Column("step"), Column("time", is_number=True)],
+        [[step.title, format_seconds(step.seconds)] for step in story.steps]
+        + [["all", format_seconds(sum(step.seconds for step in story.steps))]],
+    )
+    output.line()
+    different = [check.name for check in story.checks if not check.is_equal]
+    if different:
+        output.error(f"not as in the source: {', '.join(different)}")
+        return
+    output.line(output.style(f"all {len(story.checks)} checks agree with the source", "green"))
+    output.line("Next, try:")
+    question = (
+        "SELECT carrier, count(*) AS flights, round(avg(dep_delay), 1) AS delay "
+        "FROM flights GROUP BY carrier ORDER BY delay DESC"
+    )
+    corrected = story.revisions["corrected"]
+    for args in (
+        ("sql", f'"{question}"'),
+        ("diff", str(corrected - 1), str(corrected)),
+        ("segments", "flights", "--interval", "2013-11-28/P2D"),
+    ):
+        output.line(f"  {story.command_line(*args)}")
