@@ -1,15 +1,12 @@
-"""The hash of hashed partitioning, as SQL."""
+"""The hash of hashed partitioning as SQL: `carnac.core.partitioning.hash_bucket`, for many rows at once.
+
+Beyond what that function takes, and readers do not prune by: floats are hashed as DuckDB writes them, arrays as JSON.
+"""
 
 from __future__ import annotations
 
 from carnac.core.segments import ColumnType
 from carnac.pipeline.shape import RowShape, quote
-
-BUCKET_FUNCTION = "md5-60/1"
-"""Name and version. The first 60 bits of the MD5 of the key, modulo the number of buckets.
-
-The key is the values of the dimensions, one after the other: `~` for null, else the value as text, its length in
-bytes and `:` before it. Longs are decimal; floats as DuckDB writes them; arrays as JSON."""
 
 _JSON = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
 

@@ -13,7 +13,7 @@ from carnac.pipeline.rollup import OVERFLOW_MARK
 if TYPE_CHECKING:
     import duckdb
 
-MIN_MEMORY_BYTES = 128 << 20
+MIN_MEMORY_BYTES = 64 << 20
 """Less than this, and DuckDB fails at tasks that it could do on disk."""
 
 

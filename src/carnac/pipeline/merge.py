@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.core.intervals import Interval
+from carnac.core.partitioning import HASH_FUNCTION
 from carnac.core.segments import (
     HashedPartition,
     Partition,
@@ -232,8 +233,6 @@ class _Sink:
         starts: list[tuple[int | None, tuple[Scalar, ...] | None]],
         buckets: int | None,
     ) -> Iterator[Partition | None]:
-        from carnac.pipeline.bucketing import BUCKET_FUNCTION
-
         spec = self._task.partitions
         for index, (bucket, start) in enumerate(starts):
             if spec.type == "hashed" and bucket is not None and buckets is not None:
@@ -241,7 +240,7 @@ class _Sink:
                     dimensions=spec.dimensions or self._task.shape.dimension_names,
                     bucket=bucket,
                     buckets=buckets,
-                    function=BUCKET_FUNCTION,
+                    function=HASH_FUNCTION,
                 )
             elif spec.type == "range":
                 following = starts[index + 1][1] if index + 1 < len(starts) else None

@@ -6,6 +6,7 @@ everything else by DuckDB, which rolls up, and spills to disk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from carnac.pipeline.cutting import (
     cut_ranges,
     even_rows,
 )
-from carnac.pipeline.duck import connect
+from carnac.pipeline.duck import MIN_MEMORY_BYTES, connect
 from carnac.pipeline.output import local_root
 from carnac.pipeline.rollup import may_leave_chunk, merge_sql
 from carnac.pipeline.segment_writer import ROW_GROUP_ROWS
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
     from carnac.pipeline.merge import MergeTask
 
+SORTABLE_FACTOR = 1.0
+"""DuckDB is trusted to sort this many times its memory in one go; 0.5 to 5 were measured."""
+SLICES_AGAIN, MAX_DEPTH = 4, 3
+"""Into how many ranges, and how often, a range is divided that proves too large."""
+SAMPLE_ROWS = 10_000
+"""Rows by which the ranges of a larger sort are chosen."""
 STREAM_ROWS = 16_384
 """Rows that DuckDB hands over at a time: few, because they count against its memory."""
 IN_MEMORY_FRACTION = 0.2
@@ -88,9 +95,10 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
     con = resources.enter_context(
         connect(temp_dir=temp_dir, memory_bytes=task.memory_bytes, threads=task.threads)
     )
+    slices = parts.slices(max(task.memory_bytes, MIN_MEMORY_BYTES))
     source = merge_sql(shape, parts.attach(con, shape), not_before_ms=task.chunk.start_ms)
     total = parts.rows
-    if shape.is_rollup and total > limit:
+    if shape.is_rollup and (total > limit or slices > 1):
         con.execute(f"CREATE TEMP TABLE merged AS {source}").complete()
         total = _count(con, "merged")
         source = "SELECT * FROM merged"
@@ -98,9 +106,9 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
         buckets = spec.num_shards or max(1, -(-total // limit))
         bucket = bucket_sql(shape, spec.dimensions, buckets)
         source = f"SELECT *, {bucket} AS {quote(BUCKET_COLUMN)} FROM ({source})"
-        pieces = cut_buckets(_stream(con, source, (BUCKET_COLUMN, *sort)))
+        pieces = cut_buckets(_stream(con, source, (BUCKET_COLUMN, *sort), slices))
         return OpenRows(pieces=pieces, sort_columns=sort, buckets=buckets)
-    batches = _stream(con, source, sort)
+    batches = _stream(con, source, sort, slices)
     return OpenRows(pieces=_cut(batches, task, even_rows(total, limit)), sort_columns=sort)
 
 
@@ -138,10 +146,50 @@ def _cut(batches: Iterable[pa.RecordBatch], task: MergeTask, rows: int) -> Itera
     return cut_evenly(batches, rows)
 
 
-def _stream(con: Any, source: str, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _stream(
+    con: Any, source: str, sort: tuple[str, ...], slices: int, depth: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a query in order.
+
+    DuckDB sorts some times its memory, but how often depends on how wide rows are. So rows are read once for each of
+    `slices` ranges of the first sort column, which follow one another; and a range that is still too large is divided
+    again.
+    """
+    import duckdb
+
     order = ", ".join(f"{quote(name)} ASC NULLS FIRST" for name in sort)
-    reader = con.sql(f"SELECT * FROM ({source}) ORDER BY {order}").to_arrow_reader(STREAM_ROWS)
-    yield from reader
+    for condition in _slice_conditions(con, source, sort[0], slices, depth):
+        part = f"SELECT * FROM ({source}) WHERE {condition}"
+        has_begun = False
+        try:
+            for batch in con.sql(f"{part} ORDER BY {order}").to_arrow_reader(STREAM_ROWS):
+                has_begun = True
+                yield batch
+        except duckdb.OutOfMemoryException:
+            if has_begun or depth == MAX_DEPTH:
+                raise
+            yield from _stream(con, part, sort, SLICES_AGAIN, depth + 1)
+
+
+def _slice_conditions(con: Any, source: str, column: str, slices: int, depth: int) -> Iterator[str]:
+    """Yield conditions that divide the rows by a column, in its order, nulls first."""
+    if slices <= 1:
+        yield "TRUE"
+        return
+    name, table = quote(column), f"cuts_{depth}"
+    shares = ", ".join(str(index / slices) for index in range(1, slices))
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT quantile_disc({name}, [{shares}]) AS edges"
+        f" FROM (SELECT {name} FROM ({source}) USING SAMPLE reservoir({SAMPLE_ROWS} ROWS))"
+    ).complete()
+    for index in range(slices):
+        low, high = (f"(SELECT edges[{place}] FROM {table})" for place in (index, index + 1))
+        if index == 0:
+            yield f"({name} IS NULL OR {name} < {high} OR {high} IS NULL)"
+        elif index == slices - 1:
+            yield f"{name} >= {low}"
+        else:
+            yield f"{name} >= {low} AND {name} < {high}"
 
 
 class _Parts:
@@ -183,6 +231,12 @@ class _Parts:
                 for index in range(metadata.num_row_groups)
             )
         return 2 * total
+
+    def slices(self, memory_bytes: int) -> int:
+        """Return in how many goes the rows should be sorted."""
+        if not self.is_local:
+            return 1
+        return max(1, math.ceil(self.bytes_in_memory() / (SORTABLE_FACTOR * memory_bytes)))
 
     @property
     def is_local(self) -> bool:
