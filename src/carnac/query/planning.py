@@ -83,7 +83,7 @@ class Planner:
         constants = Constants(self.cursor, self.parameters)
 
         def open_table(node: Node) -> tuple[Columns | None, str]:
-            schema = str(node["schema_name"]).lower()
+            schema = "" if node["catalog_name"] else str(node["schema_name"]).lower()
             if schema == INFORMATION_SCHEMA:
                 self._use_table(node, names.information(str(node["table_name"])))
                 return None, ""
