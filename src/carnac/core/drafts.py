@@ -62,8 +62,14 @@ class ChunkDrafts:
         span = pieces.span()
         if span is None:
             return
-        if not self._overlapping(hint) and hint.contains(span):
+        found = self._overlapping(hint)
+        if not found and hint.contains(span):
             self._add(ChunkDraft(hint, self._new_major(hint), 0))
+            found = (hint,)
+        for chunk in found:
+            if chunk.contains(span):  # as nearly always: no set algebra is needed then
+                yield chunk, pieces
+                return
         for chunk in self._overlapping(span):
             part = pieces.intersect(IntervalSet((chunk,)))
             if part:

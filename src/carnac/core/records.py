@@ -47,6 +47,7 @@ _KINDS = {str(member): member for member in MetricKind}
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _SCALARS = (str, int, float, bool, type(None))
 _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_NO_DETAILS = _dumps({"recordFormat": RECORD_FORMAT})
 
 
 def dump_segment(segment: Segment) -> str:
@@ -278,6 +279,8 @@ def dump_commit_details(
     Args:
         lookups: Names of the lookups it changed, in order; whether it set them (else it removed them).
     """
+    if not offsets and not lookups and proof is None:
+        return _NO_DETAILS
     record: Json = {"recordFormat": RECORD_FORMAT}
     if offsets:
         record["offsets"] = dict(offsets)
@@ -369,6 +372,8 @@ def load_ids(text: str) -> tuple[int, ...]:
 
 def dump_interval_set(pieces: IntervalSet) -> str:
     """Return `[[start_ms, end_ms], …]`."""
+    if not pieces:
+        return "[]"
     return _dumps([[piece.start_ms, piece.end_ms] for piece in pieces])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from carnac.core.commits import Commit, CommitKind, DatasourceCommit
 from carnac.core.entries import Entry
@@ -12,6 +13,7 @@ from carnac.core.records import (
     dump_commit_details,
     dump_interval_set,
     dump_segment,
+    dump_shape,
     load_id_ranges,
     load_interval_set,
 )
@@ -71,19 +73,33 @@ def entry_of(row: Row) -> Entry:
     )
 
 
+class EncodedSegment(NamedTuple):
+    """What is written of a segment, made before its transaction begins so that others wait less."""
+
+    record: str
+    shape: str
+    digest: int
+
+
+def encode_segment(segment: Segment) -> EncodedSegment:
+    """Return the texts of a segment."""
+    shape = dump_shape(segment.columns)
+    return EncodedSegment(dump_segment(segment), shape, shape_digest(shape))
+
+
 def segment_row(
-    segment: Segment, datasource_id: int, segment_key: int, digest: int
+    segment: Segment, encoded: EncodedSegment, datasource_id: int, segment_key: int
 ) -> dict[str, object]:
     """Return the row of a segment."""
     return {
         "segment_key": segment_key,
         "segment_id": segment.segment_id,
         "datasource_id": datasource_id,
-        "digest": digest,
+        "digest": encoded.digest,
         "path": segment.path,
         "rows": segment.rows,
         "size_bytes": segment.size_bytes,
-        "record": dump_segment(segment),
+        "record": encoded.record,
         "trashed_at_ms": None,
     }
 

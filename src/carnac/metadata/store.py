@@ -21,7 +21,7 @@ from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
 from carnac.metadata.retention import require_whole
 from carnac.metadata.rows import lease_of
 from carnac.metadata.session import Session
-from carnac.metadata.writer import load_head, write_publication
+from carnac.metadata.writer import encode_segments, load_head, write_publication
 from carnac.ports import (
     Clock,
     DatasourceInfo,
@@ -110,8 +110,9 @@ class SqlMetadataStore:
 
     def publish(self, publication: Publication) -> Published:
         """Publish in one transaction, or change nothing."""
+        encoded = encode_segments(publication)
         return self._write(
-            lambda session: write_publication(session, publication, self._clock.now_ms())
+            lambda session: write_publication(session, publication, encoded, self._clock.now_ms())
         )
 
     def find_batch(self, writer: str, batch: str) -> int | None:

@@ -10,7 +10,7 @@ from carnac.core.commits import Commit, DatasourceCommit, LookupChange, Publicat
 from carnac.core.entries import ENTRY_BITS
 from carnac.core.intervals import Interval
 from carnac.core.publishing import plan_commit
-from carnac.core.records import dump_ids, dump_shape, dump_texts
+from carnac.core.records import dump_ids, dump_texts
 from carnac.core.versions import SegmentVersion
 from carnac.metadata import queries as q
 from carnac.metadata import rows as r
@@ -33,7 +33,21 @@ def load_head(session: Session) -> Head:
     return Head(revision=row[0], at_ms=row[1])
 
 
-def write_publication(session: Session, publication: Publication, now_ms: int) -> Published:
+def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:
+    """Return the texts of the new segments, by id; to be called before the transaction begins."""
+    return {
+        segment.segment_id: r.encode_segment(segment)
+        for change in publication.changes
+        for segment in change.adds
+    }
+
+
+def write_publication(
+    session: Session,
+    publication: Publication,
+    encoded: Mapping[str, r.EncodedSegment],
+    now_ms: int,
+) -> Published:
     """Plan the publication on the newest revision and write the commit, inside a write transaction.
 
     Raises:
@@ -53,7 +67,9 @@ def write_publication(session: Session, publication: Publication, now_ms: int) -
     commit = plan_commit(
         view, publication, revision=head.revision + 1, at_ms=max(now_ms, head.at_ms)
     )
-    writers = [_DatasourceWriter(session, view, change, commit) for change in commit.changes]
+    writers = [
+        _DatasourceWriter(session, view, change, commit, encoded) for change in commit.changes
+    ]
     for writer in writers:
         writer.prepare()
     _write_commit(session, commit, publication.lease_id)
@@ -104,8 +120,14 @@ class _DatasourceWriter:
     """Writes what a commit does to one datasource."""
 
     def __init__(
-        self, session: Session, view: SqlPublishView, change: DatasourceCommit, commit: Commit
+        self,
+        session: Session,
+        view: SqlPublishView,
+        change: DatasourceCommit,
+        commit: Commit,
+        encoded: Mapping[str, r.EncodedSegment],
     ) -> None:
+        self._encoded = encoded
         self._session = session
         self._view = view
         self._change = change
@@ -191,11 +213,11 @@ class _DatasourceWriter:
     def _write_segments(self, shapes: _ShapeSums) -> None:
         found = []
         for segment in self._change.segments:
-            shape = dump_shape(segment.columns)
-            digest = r.shape_digest(shape)
+            encoded = self._encoded[segment.segment_id]
             key = self._keys[segment.segment_id]
-            found.append(r.segment_row(segment, self._datasource_id, key, digest))
-            shapes.add(digest, shape, key, (1, segment.rows, segment.size_bytes))
+            found.append(r.segment_row(segment, encoded, self._datasource_id, key))
+            counts = (1, segment.rows, segment.size_bytes)
+            shapes.add(encoded.digest, encoded.shape, key, counts)
         self._session.run_many(s.INSERT_SEGMENT, found)
 
     def _add_restored(self, shapes: _ShapeSums) -> None:
