@@ -14,6 +14,9 @@ from pathlib import Path
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGES = {
+    "cli.md": "carnac.cli.reference.cli_page",
+    "python.md": "carnac.cli.reference.python_page",
+    "settings.md": "carnac.cli.reference.settings_page",
     "spec.md": "carnac.specs.reference",
 }
 

@@ -25,7 +25,7 @@ CHUNKS_MAX = 2_000
 COLORS = ("#33658a", "#f6ae2d", "#d1495b", "#2a9d8f", "#8e6c8a", "#86bbd8", "#55a630", "#6c757d")
 """Told apart by people who see colours differently, on white."""
 FONT = "Helvetica, Arial, sans-serif"
-HATCHES = 9
+HATCHES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +178,7 @@ def _position() -> dict[str, object]:
     time_axis = {
         "title": None,
         "grid": False,
+        "tickCount": 12,
         "labelFlush": True,
         "tickColor": "#999",
         "domainColor": "#999",
@@ -194,7 +195,7 @@ def _position() -> dict[str, object]:
                 "gridColor": "#e6e6e6",
                 "domain": False,
                 "ticks": False,
-                "format": ",",
+                "format": ",d",
             },
         },
         "y2": {"field": "high"},
@@ -219,7 +220,7 @@ def _color(revisions: Sequence[int], labels: Mapping[int, str]) -> dict[str, obj
         "legend": {
             "title": "added by revision",
             "orient": "bottom",
-            "columns": 2,
+            "columns": 3,
             "titleOrient": "top",
         },
     }
@@ -236,14 +237,14 @@ def _hatch() -> dict[str, object]:
             {"offset": middle, "color": "rgba(255,255,255,0.75)"},
             {"offset": high, "color": "rgba(255,255,255,0.75)"},
         ]
-    return {"gradient": "linear", "x1": 0, "y1": 0, "x2": 0.35, "y2": 1, "stops": stops}
+    return {"gradient": "linear", "x1": 0, "y1": 0, "x2": 0.42, "y2": 1.2, "stops": stops}
 
 
 def _tooltip() -> list[dict[str, object]]:
     return [
         {"field": "chunk", "type": "nominal", "title": "time chunk"},
         {"field": "commit", "type": "nominal", "title": "added by"},
-        {"field": "rows", "type": "quantitative", "format": ","},
+        {"field": "rows", "type": "quantitative", "format": ",d"},
         {"field": "segments", "type": "quantitative"},
         {"field": "kilobytes", "type": "quantitative", "title": "kB", "format": ",.1f"},
     ]

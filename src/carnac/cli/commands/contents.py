@@ -33,8 +33,8 @@ def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> N
         Column("chunks", is_number=True),
         Column("segments", is_number=True),
         Column("size", is_number=True),
-        Column("from"),
-        Column("to"),
+        Column("first row (UTC)"),
+        Column("last row (UTC)"),
         Column("revision", is_number=True),
     ]
     rows = [
@@ -45,7 +45,7 @@ def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> N
             format_count(info.segments),
             format_bytes(info.size_bytes),
             short_ms(info.interval.start_ms) if info.interval else "",
-            short_ms(info.interval.end_ms) if info.interval else "",
+            short_ms(info.interval.end_ms - 1) if info.interval else "",
             str(info.revision),
         ]
         for info in infos

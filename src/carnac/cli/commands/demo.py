@@ -82,6 +82,6 @@ def _summarise(story: Story) -> None:
     for args in (
         ("sql", f'"{question}"'),
         ("diff", str(corrected - 1), str(corrected)),
-        ("segments", "flights", "--interval", "2013-11-28/P2D"),
+        ("segments", "flights", "--interval", "2013-11-15/P2D"),
     ):
         output.line(f"  {story.command_line(*args)}")

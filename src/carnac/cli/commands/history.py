@@ -118,7 +118,8 @@ def diff(
         Column("segments -", is_number=True),
         Column("rows +", is_number=True),
         Column("rows -", is_number=True),
-        Column("within"),
+        Column("from (UTC)"),
+        Column("to (UTC)"),
     ]
     rows = [
         [
@@ -127,7 +128,8 @@ def diff(
             format_count(len(item.removed)),
             format_count(item.rows_added),
             format_count(item.rows_removed),
-            "" if item.interval is None else short_interval(item.interval),
+            "" if item.interval is None else short_ms(item.interval.start_ms),
+            "" if item.interval is None else short_ms(item.interval.end_ms - 1),
         ]
         for item in diffs
     ]

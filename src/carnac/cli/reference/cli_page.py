@@ -1,0 +1,114 @@
+"""`docs/reference/cli.md`: every command with its arguments, options and examples, as the application knows them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+
+from carnac.cli.app import COMMANDS, app
+from carnac.cli.commands import app as _with_commands
+from carnac.errors import CarnacError
+
+assert _with_commands is app  # noqa: S101 - importing the commands is what fills the application
+
+_INTRO = """\
+# Command line
+
+<!-- Made by `python -m carnac.cli.reference.cli_page`; do not edit. -->
+
+`carnac COMMAND --help` says the same. Standard output carries the answer, standard error everything else: notes,
+progress, errors. `--store PLACE`, `--debug` and `--no-color` may stand anywhere on the line; the store is also found by
+`CARNAC_STORE` and [`carnac.toml`](settings.md), and is the directory `carnac-store` if nothing is said.
+
+A REVISION is a number, a time (`2013-05-01T12:00`: the last revision published by then), or a tag. An interval is
+`start/end` in ISO 8601 and UTC, its end excluded: `2013-02-01/2013-03-01`, `2013-02/P1M`.
+
+## JSON
+
+With `--json` standard output is one JSON document. Names are those of the [Python API](python.md), in snake_case;
+instants are ISO 8601 in UTC with milliseconds and lose the `_ms` of their name (`at_ms` is `"at"`); intervals are
+`"start/end"`; sizes are bytes. An error is `{"error": {"kind": …, "message": …, "ids": {…}}}`, beside the sentence on
+standard error.
+
+## Exit codes
+
+| code | kind | meaning |
+|---:|---|---|
+| 0 | | done |
+| 1 | | `demo`: a count differs from the source; `doctor`: something is a problem |
+"""
+
+
+def render() -> str:
+    """Return the page, as Markdown."""
+    parts = [_INTRO + "\n".join(_exit_codes()) + "\n"]
+    commands = dict(_walk(typer.main.get_command(app), ""))
+    panels = list(dict.fromkeys(info.panel for info in COMMANDS.values()))
+    for panel in panels:
+        parts.append(f"## {panel}\n")
+        parts += [
+            _command(name, commands[name]) for name, info in COMMANDS.items() if info.panel == panel
+        ]
+    return "\n".join(parts)
+
+
+def _exit_codes() -> Iterator[str]:
+    rows = []
+    for kind in CarnacError.__subclasses__():
+        meaning = (kind.__doc__ or "").strip().rstrip(".")
+        if kind.exit_code == 2:
+            meaning += "; also a wrong command line"
+        rows.append((kind.exit_code, kind.kind, meaning))
+    yield from (f"| {code} | `{kind}` | {meaning} |" for code, kind, meaning in sorted(rows))
+    yield "| 70 | | an error inside Carnac; `--debug` shows where |"
+    yield "| 130 | | interrupted by Ctrl-C; nothing was half-published |"
+    yield "| 141 | | the reader of the output went away |"
+
+
+def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    for key, child in getattr(command, "commands", {}).items():
+        full = f"{name} {key}".strip()
+        if hasattr(child, "commands"):
+            yield from _walk(child, full)
+        else:
+            yield full, child
+
+
+def _command(name: str, command: Any) -> str:
+    text, _, _ = (command.help or "").partition("\b")
+    usage = [f"carnac {name}"]
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    options = [param for param in command.params if param.param_type_name == "option"]
+    usage += [param.metavar if param.required else f"[{param.metavar}]" for param in arguments]
+    if options:
+        usage.append("[OPTIONS]")
+    lines = [f"### {name}", "", text.strip(), "", "```", " ".join(usage), "```", ""]
+    if arguments or options:
+        lines += ["| | | default |", "|---|---|---|"]
+        lines += [_parameter(param) for param in (*arguments, *options)]
+        lines.append("")
+    lines += ["```sh", *COMMANDS[name].examples, "```", ""]
+    return "\n".join(lines)
+
+
+def _parameter(param: Any) -> str:
+    if param.param_type_name == "argument":
+        name = f"`{param.metavar}`"
+    else:
+        spelled = ", ".join(f"`{option}`" for option in (*param.opts, *param.secondary_opts))
+        name = f"{spelled} `{param.metavar}`" if param.metavar else spelled
+    default = param.default
+    shown = (
+        ""
+        if default is None or default is False or default == "" or param.required
+        else f"`{default}`"
+    )
+    help_text = (param.help or "").replace("|", "\\|")
+    return f"| {name} | {help_text} | {shown} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,209 @@
+"""`docs/reference/python.md`: the public Python API, from its signatures and docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+
+import carnac
+from carnac.bootstrap import open_store
+from carnac.core.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
+from carnac.core.entries import Chunk, Entry, VisibleSegment
+from carnac.core.intervals import Interval
+from carnac.core.segments import Segment
+from carnac.errors import CarnacError
+from carnac.ports import (
+    DatasourceInfo,
+    Head,
+    JobProgress,
+    JobReport,
+    Lease,
+    Published,
+    RejectedRows,
+    Tag,
+)
+from carnac.store import Store
+from carnac.store.history import DatasourceDiff
+from carnac.store.maintenance import Finding, GcAction, GcReport
+from carnac.store.results import Result
+from carnac.store.writing import WriteOutcome
+
+VALUES: tuple[type, ...] = (
+    WriteOutcome,
+    JobReport,
+    RejectedRows,
+    JobProgress,
+    Published,
+    Head,
+    CommitSummary,
+    DatasourceSummary,
+    Commit,
+    DatasourceCommit,
+    DatasourceDiff,
+    DatasourceInfo,
+    VisibleSegment,
+    Segment,
+    Entry,
+    Chunk,
+    Interval,
+    Tag,
+    Lease,
+    GcReport,
+    GcAction,
+    Finding,
+)
+"""What the methods of a store take and return, in the order of the page."""
+
+_INTRO = """\
+# Python
+
+<!-- Made by `python -m carnac.cli.reference.python_page`; do not edit. -->
+
+```python
+import carnac
+
+with carnac.open("events", create=True) as store:
+    store.ingest({"dataSource": "edits", "input": "edits/*.json.gz"})
+    before = store.head().revision
+    store.delete("edits", interval="2015-09-12T06:00/2015-09-12T07:00")
+    now = store.sql("SELECT count(*) AS n FROM edits").rows()
+    then = store.sql("SELECT count(*) AS n FROM edits", at=before).pandas()
+```
+
+Public names: {names}. They are imported when they are first used, so `import carnac` costs nothing. All times are
+epoch milliseconds in UTC, and their names end in `_ms`; intervals are half-open.
+"""
+_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
+
+
+def render() -> str:
+    """Return the page, as Markdown."""
+    names = ", ".join(f"`carnac.{name}`" for name in carnac.__all__)
+    parts = [_INTRO.replace("{names}", names)]
+    parts.append(_function("carnac.open", open_store, level=2))
+    parts.append(f"## Store\n\n{_doc(Store)}")
+    parts += [_function(name, member, level=3) for name, member in public_members(Store)]
+    parts.append(f"## Result\n\n{_doc(Result)}")
+    parts += [_function(name, member, level=3) for name, member in public_members(Result)]
+    parts.append("## Errors\n\n" + "\n".join(_errors()) + "\n")
+    parts.append("## Values\n\nFrozen dataclasses. `…` in a type is shortened.\n")
+    parts += [_value(kind) for kind in VALUES]
+    return "\n".join(parts)
+
+
+def public_members(kind: type) -> list[tuple[str, object]]:
+    """Return the public methods and properties of a class, in the order of its source."""
+    return [
+        (name, member)
+        for name, member in vars(kind).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    ]
+
+
+def _errors() -> Iterator[str]:
+    yield "All are subclasses of `carnac.CarnacError` and have `message`, `ids`, `kind` and `exit_code`.\n"
+    yield "| error | kind | exit code | retry | what to do |"
+    yield "|---|---|---:|---|---|"
+    for kind in CarnacError.__subclasses__():
+        retry = "yes" if kind.retryable else "no"
+        doc = (kind.__doc__ or "").strip()
+        yield f"| `{kind.__name__}` | `{kind.kind}` | {kind.exit_code} | {retry} | {doc} |"
+
+
+def _function(name: str, member: object, *, level: int) -> str:
+    heading = "#" * level
+    if isinstance(member, property):
+        return f"{heading} {name}\n\n*Property.* {_doc(member.fget)}"
+    return f"{heading} {name}\n\n```python\n{_signature(name, member)}\n```\n\n{_doc(member)}"
+
+
+def _signature(name: str, function: object) -> str:
+    signature = inspect.signature(function)  # type: ignore[arg-type]
+    parts, is_keyword = [], False
+    for param in signature.parameters.values():
+        if param.name == "self":
+            continue
+        if param.kind is param.KEYWORD_ONLY and not is_keyword:
+            is_keyword = True
+            parts.append("*")
+        prefix = "**" if param.kind is param.VAR_KEYWORD else ""
+        text = f"{prefix}{param.name}: {_type(param.annotation)}"
+        parts.append(text if param.default is param.empty else f"{text} = {param.default!r}")
+    returns = _type(signature.return_annotation)
+    line = f"{name}({', '.join(parts)}) -> {returns}"
+    if len(line) <= 96:
+        return line
+    inner = "".join(f"    {part},\n" for part in parts)
+    return f"{name}(\n{inner}) -> {returns}"
+
+
+def _value(kind: type) -> str:
+    fields = dataclasses.fields(kind)
+    described = _attributes(inspect.getdoc(kind) or "")
+    lines = [f"### {kind.__name__}", "", _summary(inspect.getdoc(kind) or ""), ""]
+    lines += ["| field | type | |", "|---|---|---|"]
+    for field in fields:
+        text = described.get(field.name, "").replace("|", "\\|")
+        lines.append(f"| `{field.name}` | `{_type(field.type)}` | {text} |".replace(" | |", " | |"))
+    for name, member in public_members(kind):
+        doc = _summary(inspect.getdoc(member) or "")
+        suffix = "" if isinstance(member, property) else "()"
+        lines.append(f"| `{name}{suffix}` | *computed* | {doc} |")
+    return "\n".join([*lines, ""])
+
+
+def _doc(thing: object) -> str:
+    """Return a Google docstring as Markdown: the text, then one list for each section."""
+    lines, in_section = [], False
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        match = _SECTION.match(line)
+        if match:
+            in_section = True
+            lines += [f"*{match[1]}*", ""]
+        elif in_section and re.match(r"^    \S", line):
+            lines.append("- " + re.sub(r"^(\*{0,2}\w+(?:, \w+)*):", r"`\1`:", line.strip()))
+        elif in_section and line.strip():
+            lines.append("  " + line.strip())
+        else:
+            in_section = in_section and bool(line.strip())
+            lines.append(line)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _summary(doc: str) -> str:
+    kept = []
+    for line in doc.splitlines():
+        if _SECTION.match(line):
+            break
+        kept.append(line)
+    return " ".join(" ".join(kept).split())
+
+
+def _attributes(doc: str) -> dict[str, str]:
+    """Return what the section `Attributes` says, by name."""
+    described: dict[str, str] = {}
+    name, inside = "", False
+    for line in doc.splitlines():
+        section = _SECTION.match(line)
+        if section:
+            inside = section[1] in {"Attributes", "Args"}
+            continue
+        match = re.match(r"^    (\w+): (.*)$", line)
+        if inside and match:
+            name = match[1]
+            described[name] = match[2]
+        elif inside and name and line.strip():
+            described[name] += " " + line.strip()
+    return described
+
+
+def _type(annotation: object) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return re.sub(r"\b(?:pa|pd|pl|os)\.", "", str(text))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,58 @@
+"""`docs/reference/settings.md`: every setting, from the model that reads them."""
+
+from __future__ import annotations
+
+import sys
+
+from carnac.config import PREFIX, Settings
+
+_INTRO = """\
+# Settings
+
+<!-- Made by `python -m carnac.cli.reference.settings_page`; do not edit. -->
+
+Settings are read from `carnac.toml` in the working directory (or the file that `CARNAC_CONFIG` names), then from the
+environment, then from what a caller gives (`--store`, `carnac.open(…, spark_master="local[2]")`): the later the
+stronger. An empty variable counts as not set. A setting that does not exist is an error.
+
+```toml
+# carnac.toml
+store = "events"
+spark_master = "spark://head:7077"
+retention_age_ms = 2_592_000_000
+
+[spark_conf]
+"spark.executor.memory" = "8g"
+```
+
+| setting | environment | type | default | meaning |
+|---|---|---|---|---|
+"""
+
+
+def render() -> str:
+    """Return the page, as Markdown."""
+    return _INTRO + "".join(_row(name) for name in Settings.model_fields)
+
+
+def _row(name: str) -> str:
+    field = Settings.model_fields[name]
+    kind = str(getattr(field.annotation, "__name__", field.annotation))
+    kind = (
+        str(field.annotation)
+        if "|" in str(field.annotation) or "[" in str(field.annotation)
+        else kind
+    )
+    kind = kind.replace(" | None", "").replace("|", "\\|")
+    default = field.get_default(call_default_factory=True)
+    shown = "–" if default is None or default == {} else f"`{_number(default)}`"
+    meaning = (field.description or "").replace("|", "\\|")
+    return f"| `{name}` | `{PREFIX}{name.upper()}` | `{kind}` | {shown} | {meaning} |\n"
+
+
+def _number(value: object) -> str:
+    return f"{value:_}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
