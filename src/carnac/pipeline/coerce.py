@@ -119,10 +119,12 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO _json_number(j) AS CASE json_type(j) WHEN 'NULL' THEN NULL"
     " WHEN 'BOOLEAN' THEN CASE WHEN json_extract_string(j, '$') = 'true' THEN '1' ELSE '0' END"
     " ELSE json_extract_string(j, '$') END",
+    # the text of any value, the same as of a field that is taken out with its record
+    "CREATE OR REPLACE TEMP MACRO _json_text(j) AS json_transform(j, '\"VARCHAR\"')",
     # an array of strings; one value is an array of one
     "CREATE OR REPLACE TEMP MACRO _json_strings(j) AS CASE WHEN j IS NULL OR json_type(j) = 'NULL'"
-    " THEN NULL WHEN json_type(j) = 'ARRAY' THEN json_extract_string(j, '$[*]')"
-    " ELSE [json_extract_string(j, '$')] END",
+    " THEN NULL WHEN json_type(j) = 'ARRAY' THEN json_transform(j, '[\"VARCHAR\"]')"
+    " ELSE [_json_text(j)] END",
     "CREATE OR REPLACE TEMP MACRO _json_numbers(j) AS CASE WHEN j IS NULL OR json_type(j) = 'NULL'"
     " THEN NULL WHEN json_type(j) = 'ARRAY'"
     " THEN list_transform(json_extract(j, '$[*]'), lambda e: _json_number(e))"
@@ -208,13 +210,12 @@ def _of_json(j: str, target: Target) -> Cell:
 
 
 def _string_of_json(j: str, target: Target) -> Cell:
-    text = f"json_extract_string({j}, '$')"
+    text = f"_json_text({j})"
     if not target.may_split:
         return Cell(value=text)
     several = quote_text(SEVERAL_MARK + target.field)
     return Cell(
-        value=f"CASE WHEN json_type({j}) = 'ARRAY' THEN json_extract_string({j}, '$[0]')"
-        f" ELSE {text} END",
+        value=f"CASE WHEN json_type({j}) = 'ARRAY' THEN _json_strings({j})[1] ELSE {text} END",
         reason=f"CASE WHEN json_array_length({j}) > 1 THEN {several} END",
     )
 
@@ -289,7 +290,8 @@ def _list_cell(texts: str, target: Target, *, element: str | None = None) -> Cel
     values = texts if one == "e" else f"list_transform({texts}, lambda e: {one})"
     reason = "NULL"
     if one not in {"e", "CAST(e AS VARCHAR)"}:
-        lost = f"len(list_filter({texts}, lambda e: e IS NOT NULL)) > len(list_filter({target.out},"
+        there = "e IS NOT NULL" if element else "trim(e) <> ''"
+        lost = f"len(list_filter({texts}, lambda e: {there})) > len(list_filter({target.out},"
         reason = f"CASE WHEN {lost} lambda e: e IS NOT NULL)) THEN {quote_text(target.reason)} END"
     match target.multi_value:
         case "sorted_array":

@@ -7,17 +7,15 @@ Every record of the input is, exactly once, in one of three: the view `rows` (no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from carnac.core.intervals import IntervalSet
 from carnac.core.segments import TIME_COLUMN
-from carnac.errors import Invalid, InvariantError, NotFound
+from carnac.errors import Invalid, InvariantError
 from carnac.pipeline.coerce import SEVERAL_MARK, Field, SeveralValues
 from carnac.pipeline.inputs import InputFile, local_file
-from carnac.pipeline.lines import MAX_RAW_BYTES, RecordReader, Records, Reject, record_array
+from carnac.pipeline.lines import MAX_RAW_BYTES, Records, Reject
 from carnac.pipeline.paths import FieldPaths, field_paths
 from carnac.pipeline.projection import (
     FILE,
@@ -42,6 +40,15 @@ from carnac.pipeline.read_columnar import (
 from carnac.pipeline.read_csv import CsvReader, Header
 from carnac.pipeline.read_json import BLANK, SUSPECT, JsonPlan
 from carnac.pipeline.shape import RowShape, quote
+from carnac.pipeline.sources import (
+    BATCH,
+    CELL,
+    Counted,
+    csv_batch,
+    open_bytes,
+    open_lines,
+    registered,
+)
 from carnac.pipeline.timestamps import quote_text
 from carnac.specs.inputs import (
     CsvFormat,
@@ -58,9 +65,7 @@ if TYPE_CHECKING:
 
     from carnac.specs.schema import TimestampSpec
 
-_BATCH = "__carnac_batch"
 _REJECTS = "__carnac_rejects"
-_CELL = "__carnac_c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +155,9 @@ def load_rows_from_arrow(
     """
     prepare(con, shape)
     reader = _as_reader(data)
-    counted = _Counted(reader)
-    with _registered(con, *numbered(reader.schema, counted, first_row=first_row)):
-        source = arrow_source(con, _BATCH, origin)
+    counted = Counted(reader)
+    with registered(con, *numbered(reader.schema, counted, first_row=first_row)):
+        source = arrow_source(con, BATCH, origin)
         load_typed(con, source, shape, timestamp, paths or FieldPaths(), file=0)
     return _finish(con, shape, within=within, files=[origin], rejects=[], records=counted.rows)
 
@@ -187,24 +192,15 @@ class _Reader:
 
     def _load_json(self, file_format: JsonFormat) -> int:
         plan = JsonPlan(self._shape, self._task.timestamp, file_format.flatten)
-        with self._stream() as (stream, offset):
-            records = RecordReader(
-                stream=stream,
-                name=self._file.url,
-                start_offset=offset,
-                end_offset=self._file.end_byte,
-                knows_lines=offset == 0,
-            )
-            batches = (_line_batch(block, with_lines=offset == 0) for block in records)
-            with _registered(self._con, _line_schema(), batches):
-                plan.load(self._con, _BATCH, file=self._index)
+        with open_lines(self._con, self._file, self._task.scratch_dir) as records:
+            plan.load(self._con, BATCH, file=self._index)
         self.rejects = records.rejects
         blank = _count(self._con, f"{REASON} = '{BLANK}' AND {FILE} = {self._index}")
         return records.count - blank
 
     def _load_csv(self, file_format: CsvFormat | TsvFormat) -> int:
         header = Header(self._file.url, file_format)
-        with self._stream() as (stream, _):
+        with open_bytes(self._file, self._task.scratch_dir) as (stream, _):
             reader = CsvReader(stream, self._file.url, file_format, header)
             blocks = reader.tables()
             first = next(blocks, None)
@@ -225,20 +221,20 @@ class _Reader:
         def resolve(name: str) -> Field:
             if name not in at:
                 return Field(kind="absent")
-            return Field(kind="text", sql=f"{_CELL}{at[name]}")
+            return Field(kind="text", sql=f"{CELL}{at[name]}")
 
         projection = make_projection(
             self._shape, self._task.timestamp, resolve, list_delimiter=file_format.list_delimiter
         )
-        first_batch = _csv_batch(*first)
+        first_batch = csv_batch(*first)
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield first_batch
             for block in rest:
-                yield _csv_batch(*block)
+                yield csv_batch(*block)
 
-        with _registered(self._con, first_batch.schema, batches()):
-            run(self._con, insert_sql(projection, f"SELECT * FROM {_BATCH}", file=self._index))
+        with registered(self._con, first_batch.schema, batches()):
+            run(self._con, insert_sql(projection, f"SELECT * FROM {BATCH}", file=self._index))
 
     def _load_columnar(self, file_format: ParquetFormat | OrcFormat) -> int:
         paths = field_paths(file_format.flatten)
@@ -254,121 +250,11 @@ class _Reader:
                 metadata = f"parquet_file_metadata({quote_text(str(path))})"
                 return count(self._con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
             reader = orc_batches(path, self._file.url)
-            counted = _Counted(reader)
-            with _registered(self._con, *numbered(reader.schema, counted)):
-                source = arrow_source(self._con, _BATCH, self._file.url)
+            counted = Counted(reader)
+            with registered(self._con, *numbered(reader.schema, counted)):
+                source = arrow_source(self._con, BATCH, self._file.url)
                 load_typed(self._con, source, self._shape, timestamp, paths, file=self._index)
             return counted.rows
-
-    @contextmanager
-    def _stream(self) -> Iterator[tuple[Any, int]]:
-        """Yield the decompressed bytes, and the offset at which they start."""
-        import pyarrow as pa
-
-        file = self._file
-        if file.data is not None:
-            yield pa.BufferReader(file.data), 0
-            return
-        with local_file(file, self._task.scratch_dir) as path:
-            if file.start_byte == 0:
-                with _open(path, file) as stream:
-                    yield stream, 0
-                return
-            with path.open("rb") as ranged:
-                ranged.seek(file.start_byte - 1)
-                ranged.readline()
-                yield ranged, ranged.tell()
-
-
-class _Counted:
-    """Batches that count their rows as they go by."""
-
-    def __init__(self, batches: pa.RecordBatchReader) -> None:
-        self._batches = batches
-        self.rows = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches."""
-        for batch in self._batches:
-            self.rows += batch.num_rows
-            yield batch
-
-
-class _Guarded:
-    """Keeps the error of an iterator that C code runs, so that it comes out as it was raised."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches."""
-        try:
-            yield from self._batches
-        except Exception as error:
-            self.error = error
-            raise
-
-
-@contextmanager
-def _registered(
-    con: duckdb.DuckDBPyConnection, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> Iterator[None]:
-    """Let the connection see the batches, once, as a relation."""
-    import pyarrow as pa
-
-    guarded = _Guarded(batches)
-    con.register(_BATCH, pa.RecordBatchReader.from_batches(schema, iter(guarded)))
-    try:
-        yield
-    except Exception:
-        if guarded.error is not None:
-            raise guarded.error from None
-        raise
-    finally:
-        con.unregister(_BATCH)
-
-
-@contextmanager
-def _open(path: Path, file: InputFile) -> Iterator[Any]:
-    import pyarrow as pa
-
-    try:
-        stream = pa.input_stream(str(path), compression=file.compression)
-    except FileNotFoundError:
-        raise NotFound(f"input file {file.url} does not exist any more", url=file.url) from None
-    except OSError as error:
-        raise Invalid(f"input file {file.url} cannot be read: {error}", url=file.url) from error
-    with stream:
-        yield stream
-
-
-def _line_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([(LINE, pa.int64()), (OFFSET, pa.int64()), (RAW, pa.string())])
-
-
-def _line_batch(records: Records, *, with_lines: bool) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    lines = pa.array(records.lines) if with_lines else pa.nulls(len(records.ends), pa.int64())
-    return pa.RecordBatch.from_arrays(
-        [lines, pa.array(records.offsets), record_array(records)], schema=_line_schema()
-    )
-
-
-def _csv_batch(records: Records, table: pa.Table) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    fields = table.combine_chunks()
-    columns = [
-        column.chunk(0) if column.num_chunks else pa.array([], pa.string())
-        for column in fields.columns
-    ]
-    names = [f"{_CELL}{index}" for index in range(len(columns))]
-    rows = _line_batch(records, with_lines=True)
-    return pa.RecordBatch.from_arrays([*rows.columns, *columns], names=[LINE, OFFSET, RAW, *names])
 
 
 def _count(con: duckdb.DuckDBPyConnection, condition: str) -> int:
