@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from carnac.core.intervals import IntervalSet
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Invalid
-from carnac.pipeline.inputs import resolve_input
 from carnac.pipeline.merge import MergeTask
 from carnac.pipeline.output import local_root
 from carnac.pipeline.parts import Cut, remove_staged
@@ -27,15 +26,11 @@ from carnac.pipeline.progress import OnProgress, Phase, Tally
 from carnac.pipeline.read_pass import (
     PassOne,
     SplitResult,
-    SplitTask,
-    read_split,
     united_shape,
 )
-from carnac.pipeline.reading import ReadTask
 from carnac.pipeline.rejections import gather
 from carnac.pipeline.session import SparkHolder, local_master
-from carnac.pipeline.shape import RowShape, row_shape
-from carnac.pipeline.split import share_out
+from carnac.pipeline.shape import row_shape
 from carnac.pipeline.tasks import run_tasks
 from carnac.pipeline.write_pass import merge_all, pack, plan_merges, remove_others
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
@@ -105,7 +100,11 @@ class Timer:
 
 
 class IngestJob:
-    """One run of one spec."""
+    """One run of one spec.
+
+    Attributes:
+        shape: Of its rows; the reader replaces it where the shape depends on the data.
+    """
 
     def __init__(
         self,
@@ -125,6 +124,7 @@ class IngestJob:
         self.folder = f"{SEGMENTS_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.timer = Timer(workshop.clock)
+        self.shape = row_shape(spec)
         self.cut = Cut(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
         )
@@ -159,20 +159,20 @@ class IngestJob:
         self.timer.lap("clean up")
         return JobResult(segments=segments, report=self._report(results, segments, rejected))
 
-    def common(self, shape: RowShape, *, threads: int) -> PassOne:
-        """Return what all tasks of pass 1 have in common."""
+    def common(self, *, tasks: int) -> PassOne:
+        """Return what all tasks of pass 1 have in common, if there are so many."""
         return PassOne(
             job_id=self.job_id,
-            shape=shape,
+            shape=self.shape,
             cut=self.cut,
             output_url=self.workshop.output_url,
             quarantine_folder=self.quarantine_folder,
             examples=self.spec.tuning.max_saved_parse_exceptions,
             memory_bytes=self.workshop.task_memory_bytes,
-            threads=threads,
+            threads=max(1, self.workshop.cores() // max(1, tasks)),
         )
 
-    def phase(self, name: str, total: int) -> Phase:
+    def phase(self, name: str, total: int | None) -> Phase:
         """Return a phase that stops when too many rows are rejected."""
         return Phase(name=name, total=total, stop_when=self._too_many)
 
@@ -210,7 +210,7 @@ class IngestJob:
         )
 
     def _write(self, results: Sequence[SplitResult]) -> tuple[Segment, ...]:
-        shape = united_shape(results[0].shape, (result.shape for result in results))
+        shape = united_shape(self.shape, (result.shape for result in results))
         spec, cores = self.spec, self.workshop.cores()
         parts = [part for result in results for part in result.parts]
         may_divide = spec.rollup != "perfect" and spec.partitions.type == "dynamic"
@@ -254,7 +254,9 @@ class IngestJob:
     ) -> JobReport:
         return JobReport(
             rows_read=sum(result.counts.rows_read for result in results),
-            rows_filtered=sum(result.counts.rows_thrown_away for result in results),
+            rows_filtered=sum(
+                result.counts.rows_thrown_away + result.filtered for result in results
+            ),
             rows_written=sum(segment.rows for segment in segments),
             rows_late=sum(result.late for result in results),
             rejected=rejected,
@@ -262,37 +264,6 @@ class IngestJob:
             size_bytes=sum(segment.size_bytes for segment in segments),
             seconds_by_phase=dict(self.timer.seconds),
         )
-
-
-def read_files(job: IngestJob) -> Sequence[SplitResult]:
-    """Run pass 1 over the files that the spec names."""
-    found = resolve_input(job.spec.input)
-    cores = job.workshop.cores()
-    splits = share_out(found.files, found.format, cores=cores)
-    common = job.common(row_shape(job.spec), threads=max(1, cores // len(splits)))
-    tasks = [
-        SplitTask(
-            common=common,
-            read=ReadTask(
-                files=files,
-                format=found.format,
-                timestamp=job.spec.timestamp,
-                scratch_dir="",
-                within=job.within,
-            ),
-            index=index,
-        )
-        for index, files in enumerate(splits)
-    ]
-    job.timer.lap("plan")
-    return run_tasks(
-        job.workshop.holder,
-        read_split,
-        tasks,
-        phase=job.phase("read", len(tasks)),
-        clock=job.workshop.clock,
-        on_progress=job.on_progress,
-    )
 
 
 def safe_name(name: str) -> str:

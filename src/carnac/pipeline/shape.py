@@ -207,7 +207,9 @@ def row_shape(
         DimensionShape(
             name=dimension.name,
             type=_dimension_type(dimension.type, shown.get(dimension.name)),
-            multi_value=dimension.multi_value_handling,
+            multi_value=(
+                "array" if dimension.type.startswith("array") else dimension.multi_value_handling
+            ),
         )
         for dimension in spec.dimensions.dimensions
     ]
