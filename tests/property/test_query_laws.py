@@ -1,0 +1,326 @@
+"""A query over pruned, clipped, united segment files gives what the same SQL gives over a plain table of the rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carnac.core.intervals import Interval, parse_instant
+from carnac.core.partitioning import HASH_FUNCTION, hash_bucket
+from carnac.core.segments import ColumnType, HashedPartition
+from carnac.deep_storage.local import LocalDeepStorage
+from carnac.query import DuckDbQueryEngine
+from carnac.testing.segments import DAY_MS, MemoryCatalog, write_segment
+
+START_MS = parse_instant("2013-01-01")
+HOUR_MS = 3_600_000
+TEXTS = [None, "", "a", "ab", "abc", "b", "ü"]
+TYPES = {"s": ColumnType.STRING, "n": ColumnType.LONG, "x": ColumnType.DOUBLE}
+Rows = list[dict[str, object]]
+
+
+class World:
+    """Two datasources as segment files and as plain tables."""
+
+    def __init__(self, storage: LocalDeepStorage) -> None:
+        self.engine = DuckDbQueryEngine(storage, threads=1)
+        self.catalog = MemoryCatalog()
+        self.oracle = duckdb.connect(config={"threads": 1})
+        self.oracle.execute("SET TimeZone = 'UTC'")
+        self._storage = storage
+        self._random = random.Random(20130101)
+        self._fill_a()
+        self._fill_b()
+
+    def _row(self, day: int) -> dict[str, object]:
+        draw = self._random
+        return {
+            "__time": START_MS + day * DAY_MS + draw.randrange(24) * HOUR_MS,
+            "s": draw.choice(TEXTS),
+            "n": draw.choice([None, *range(-3, 9)]),
+            "x": draw.choice([None, -1.5, 0.0, 0.5, 2.0, 7.25]),
+        }
+
+    def _fill_a(self) -> None:
+        """Days with one or two segments; one of them clipped, one without x, one whose n is boolean, some hashed."""
+        visible: Rows = []
+        for day in range(8):
+            rows = [self._row(day) for _ in range(5)]
+            if day in {2, 3}:
+                visible += self._hashed(rows)
+                continue
+            types = dict(TYPES)
+            clip = None
+            if day == 4:
+                noon = START_MS + day * DAY_MS + 12 * HOUR_MS
+                clip = [
+                    Interval(noon - 6 * HOUR_MS, noon),
+                    Interval(noon + 3 * HOUR_MS, noon + 8 * HOUR_MS),
+                ]
+            elif day == 5:
+                del types["x"]
+                rows = [{**row, "x": None} for row in rows]
+            elif day == 6:
+                types["n"] = ColumnType.BOOLEAN
+                rows = [{**row, "n": self._random.choice([True, False, None])} for row in rows]
+            self.catalog.add(
+                write_segment(self._storage, rows, datasource="a", types=types), clip=clip
+            )
+            visible += [
+                row
+                for row in rows
+                if clip is None or any(one.holds(int(str(row["__time"]))) for one in clip)
+            ]
+        self._load("a", visible)
+
+    def _hashed(self, rows: Rows) -> Rows:
+        for bucket in range(3):
+            part = [row for row in rows if hash_bucket([row["s"]], 3) == bucket]  # type: ignore[list-item]
+            partition = HashedPartition(
+                dimensions=("s",), bucket=bucket, buckets=3, function=HASH_FUNCTION
+            )
+            if part:
+                self.catalog.add(
+                    write_segment(
+                        self._storage, part, datasource="a", types=TYPES, partition=partition
+                    )
+                )
+        return rows
+
+    def _fill_b(self) -> None:
+        everything: Rows = []
+        times = self._random.sample(range(8 * 24), 20)
+        for start in range(0, 20, 4):
+            rows = [
+                {**self._row(0), "__time": START_MS + hour * HOUR_MS}
+                for hour in sorted(times)[start : start + 4]
+            ]
+            self.catalog.add(write_segment(self._storage, rows, datasource="b", types=TYPES))
+            everything += rows
+        self._load("b", everything)
+
+    def _load(self, name: str, rows: Rows) -> None:
+        table = pa.table(
+            {
+                "__time": pa.array(
+                    [int(str(row["__time"])) * 1000 for row in rows], pa.int64()
+                ).cast(pa.timestamp("us", "UTC")),
+                "s": pa.array([row["s"] for row in rows], pa.string()),
+                "n": pa.array(
+                    [None if row["n"] is None else int(str(int(row["n"]))) for row in rows],
+                    pa.int64(),
+                ),  # type: ignore[call-overload]
+                "x": pa.array([row["x"] for row in rows], pa.float64()),
+            }
+        )
+        self.oracle.register("loaded", table)
+        self.oracle.execute(f"CREATE TABLE {name} AS SELECT * FROM loaded")
+        self.oracle.unregister("loaded")
+
+    def close(self) -> None:
+        self.engine.close()
+        self.oracle.close()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(LocalDeepStorage(tmp_path_factory.mktemp("laws")))
+    yield made
+    made.close()
+
+
+# ------------------------------------------------------------------------------- SQL out of a hat
+
+days = st.integers(-1, 9).map(lambda day: f"2013-01-{day + 1:02d}" if day >= 0 else "2012-12-31")
+instants = st.one_of(
+    days.map("'{}'".format),
+    days.map("DATE '{}'".format),
+    days.map("TIMESTAMP '{} 06:00:00'".format),
+    days.map("TIMESTAMPTZ '{} 06:30:00+00'".format),
+    days.map("'{}T18:00:00Z'".format),
+    days.map("(DATE '{}' + INTERVAL 1 DAY)".format),
+    days.map("date_trunc('month', TIMESTAMPTZ '{} 00:00:00+00')".format),
+    st.just("now()"),
+    st.just("current_date"),
+)
+ops = st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"])
+texts = st.sampled_from(["''", "'a'", "'ab'", "'abc'", "'b'", "'ü'", "'zz'"])
+longs = st.sampled_from(["-4", "-1", "0", "1", "3", "8", "9", "2.5", "1 + 1", "abs(-3)"])
+doubles = st.sampled_from(["-2", "-1.5", "0.0", "0.5", "0.50", "2", "7.25", "100", "1e3"])
+patterns = st.sampled_from(["'a%'", "'a_'", "'%b'", "'ab'", "'abc%'", "'%'", "''", "'ü%'"])
+
+
+def leaf(alias: str) -> st.SearchStrategy[str]:
+    column = "" if alias == "" else f"{alias}."
+
+    def compare(name: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        left = st.builds(lambda op, value: f"{column}{name} {op} {value}", ops, values)
+        right = st.builds(lambda op, value: f"{value} {op} {column}{name}", ops, values)
+        inside = st.builds(
+            lambda word, some: f"{column}{name} {word} ({', '.join(some)})",
+            st.sampled_from(["IN", "NOT IN"]),
+            st.lists(values, min_size=1, max_size=3),
+        )
+        between = st.builds(
+            lambda word, low, high: f"{column}{name} {word} {low} AND {high}",
+            st.sampled_from(["BETWEEN", "NOT BETWEEN"]),
+            values,
+            values,
+        )
+        return st.one_of(left, left, right, inside, between)
+
+    return st.one_of(
+        compare("__time", instants),
+        compare("s", texts),
+        compare("n", longs),
+        compare("x", doubles),
+        st.builds(
+            lambda name, word: f"{column}{name} IS {word}",
+            st.sampled_from("snx"),
+            st.sampled_from(["NULL", "NOT NULL"]),
+        ),
+        st.builds(
+            lambda word, text: f"{column}s {word} {text}",
+            st.sampled_from(["LIKE", "NOT LIKE", "ILIKE"]),
+            patterns,
+        ),
+        st.builds(lambda text: f"starts_with({column}s, {text})", texts),
+        st.builds(
+            lambda op, day: f"CAST({column}__time AS DATE) {op} {day}",
+            ops,
+            days.map("DATE '{}'".format),
+        ),
+        st.builds(
+            lambda unit, op, day: f"date_trunc('{unit}', {column}__time) {op} {day}",
+            st.sampled_from(["hour", "day", "week", "month"]),
+            ops,
+            days.map("'{}'".format),
+        ),
+        st.sampled_from(
+            ["true", "false", "NULL", f"{column}n > {column}x", f"coalesce({column}n, 1) = 1"]
+        ),
+    )
+
+
+def conditions(*aliases: str) -> st.SearchStrategy[str]:
+    leaves = st.one_of(*[leaf(alias) for alias in aliases])
+    if len(aliases) > 1:
+        crossed = st.sampled_from(["s", "n", "__time"]).map(
+            lambda name: f"{aliases[0]}.{name} = {aliases[1]}.{name}"
+        )
+        leaves = st.one_of(leaves, crossed)
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.builds("({} AND {})".format, inner, inner),
+            st.builds("({} OR {})".format, inner, inner),
+            st.builds("(NOT {})".format, inner),
+        ),
+        max_leaves=5,
+    )
+
+
+JOINS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+statements = st.one_of(
+    st.builds("SELECT * FROM a WHERE {}".format, conditions("", "a")),
+    st.builds(
+        "SELECT * FROM a p {} b q ON {} WHERE {}".format,
+        st.sampled_from(JOINS),
+        conditions("p", "q"),
+        conditions("p", "q"),
+    ),
+    st.builds(
+        "SELECT p.n, q.n FROM a p {} a q ON p.n = q.n AND {} WHERE {}".format,
+        st.sampled_from(JOINS),
+        conditions("p", "q"),
+        conditions("p", "q"),
+    ),
+    st.builds(
+        "SELECT * FROM (a p {} b q ON {}) {} b r ON {} WHERE {}".format,
+        st.sampled_from(JOINS),
+        conditions("p", "q"),
+        st.sampled_from(JOINS),
+        conditions("r", "q", "p"),
+        conditions("p", "q", "r"),
+    ),
+    st.builds(
+        "SELECT * FROM a p {} b q ON p.s = q.s AND {} WHERE {}".format,
+        st.sampled_from(["SEMI JOIN", "ANTI JOIN"]),
+        conditions("p", "q"),
+        conditions("p", ""),
+    ),
+    st.builds(
+        "SELECT * FROM b {} a USING (n) WHERE {} AND {}".format,
+        st.sampled_from(JOINS),
+        st.sampled_from(["n > 3", "n IS NULL", "n = 1 OR b.s = 'a'"]),
+        conditions("a", "b"),
+    ),
+    st.builds(
+        "SELECT * FROM a p ASOF {} b q ON p.__time >= q.__time WHERE {}".format,
+        st.sampled_from(["JOIN", "LEFT JOIN"]),
+        conditions("p", "q"),
+    ),
+    st.builds(
+        "WITH a AS (SELECT * FROM a WHERE {}) SELECT * FROM a WHERE {}".format,
+        conditions(""),
+        conditions(""),
+    ),
+    st.builds(
+        "WITH t AS (SELECT * FROM b WHERE {}) SELECT * FROM a JOIN t ON {} WHERE {}".format,
+        conditions(""),
+        conditions("a", "t"),
+        conditions("a", "t"),
+    ),
+    st.builds(
+        "SELECT * FROM a WHERE n {} (SELECT n FROM b WHERE {}) OR {}".format,
+        st.sampled_from(["IN", "NOT IN"]),
+        conditions("", "b"),
+        conditions("a"),
+    ),
+    st.builds(
+        "SELECT * FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.n = a.n AND {}) AND {}".format,
+        conditions("b"),
+        conditions("a"),
+    ),
+    st.builds(
+        "SELECT count(*), sum(n) FROM (SELECT * FROM a WHERE {} UNION ALL SELECT * FROM b WHERE {}) WHERE {}".format,
+        conditions(""),
+        conditions(""),
+        conditions(""),
+    ),
+    st.builds(
+        "SELECT s, count(*) c, min(__time) FROM a WHERE {} GROUP BY s HAVING count(*) > 1".format,
+        conditions(""),
+    ),
+    st.builds(
+        "SELECT *, (SELECT max(n) FROM b WHERE {}) FROM a, LATERAL (SELECT a.n + 1 AS m) l WHERE {}".format,
+        conditions("b"),
+        conditions("a"),
+    ),
+)
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
+
+
+@given(sql=statements)
+def test_a_query_over_segments_is_the_query_over_their_rows(world: World, sql: str) -> None:
+    try:
+        expected = world.oracle.sql(sql).to_arrow_table()
+    except duckdb.Error:
+        expected = None
+    if expected is None:
+        with pytest.raises(Exception, match=r"."):
+            world.engine.run_query(sql, world.catalog)
+        return
+    found = world.engine.run_query(sql, world.catalog).table
+    assert isinstance(found, pa.Table)
+    expected = expected.rename_columns(found.schema.names)
+    assert rows_of(found) == rows_of(expected.cast(found.schema))
