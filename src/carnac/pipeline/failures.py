@@ -22,12 +22,14 @@ from carnac.errors import (
     Revoked,
     Unavailable,
 )
+from carnac.pipeline.coerce import SeveralValues
 from carnac.pipeline.session import first_line
 
 _KINDS: dict[str, type[CarnacError]] = {
     kind.kind: kind
     for kind in (Conflict, Unavailable, Invalid, NotFound, Revoked, Corrupt, InvariantError)
 }
+_SEVERAL = "several values"
 _MARKED = re.compile(r"<carnac-failure>(.*?)</carnac-failure>", re.DOTALL)
 _WORKER_DIED = re.compile(
     r"Python worker exited unexpectedly|ExecutorLostFailure|Lost executor|UnresponsiveWorker|"
@@ -53,6 +55,8 @@ class TaskFailure(RuntimeError):
 
 def dump_failure(failure: CarnacError) -> str:
     """Return the failure as one line of JSON."""
+    if isinstance(failure, SeveralValues):
+        return json.dumps({"kind": _SEVERAL, "columns": failure.columns})
     ids = {key: value if _is_plain(value) else str(value) for key, value in failure.ids.items()}
     return json.dumps({"kind": failure.kind, "message": failure.message, "ids": ids})
 
@@ -60,6 +64,8 @@ def dump_failure(failure: CarnacError) -> str:
 def load_failure(text: str) -> CarnacError:
     """Return the failure that `dump_failure` wrote."""
     value = json.loads(text)
+    if value["kind"] == _SEVERAL:
+        return SeveralValues(value["columns"])
     failure = _KINDS.get(value["kind"], CarnacError)(value["message"])
     failure.ids = value["ids"]
     return failure

@@ -189,7 +189,7 @@ class IngestJob:
             Invalid: It is more than the spec puts up with.
         """
         found = [result.rejections for result in results]
-        kept = [one.path for one in found if one.path is not None]
+        kept = [path for one in found for path in one.paths]
         remove_others(self.workshop.output_url, self.quarantine_folder, kept)
         tuning = self.spec.tuning
         rejected = gather(

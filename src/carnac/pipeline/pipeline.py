@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
 from carnac.pipeline.delete_job import delete_where
-from carnac.pipeline.ingest import IngestJob, Workshop, read_files
+from carnac.pipeline.ingest import IngestJob, Workshop
 from carnac.pipeline.progress import OnProgress
 from carnac.pipeline.read_back import frame_of
+from carnac.pipeline.read_pass import SplitResult
 from carnac.pipeline.session import SparkHolder, SparkSettings
 from carnac.ports import ChunkLayout, Clock, IdSource, JobResult, SegmentInput, SegmentRewrite
 
@@ -68,9 +69,7 @@ class SparkPipeline:
             newest_before_ms=newest_before_ms,
             on_progress=on_progress,
         )
-        if rows is not None:
-            raise Invalid("rows that are handed over in memory cannot be ingested yet")
-        return job.run(read_files)
+        return job.run(_reader(spec, rows))
 
     def run_delete_where(
         self,
@@ -98,6 +97,31 @@ class SparkPipeline:
             raise Invalid(
                 "Spark's processes cannot reach deep storage in memory; use a directory or an object store"
             )
+
+
+def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequence[SplitResult]]:
+    """Return how pass 1 is run for this input.
+
+    Raises:
+        Invalid: The rows are missing, or there are rows and the spec names an input too.
+    """
+    from carnac.pipeline.readers import arrow_table, read_files, read_table
+    from carnac.pipeline.spark_rows import is_spark_frame, read_transformed
+
+    is_frame = spec.input.type == "frame"
+    if is_frame and rows is None:
+        raise Invalid("the spec's input is rows in memory; hand them over as rows")
+    if not is_frame and rows is not None:
+        raise Invalid("rows were handed over and the spec names another input; use one of them")
+    has_transforms = bool(spec.transforms.transforms) or spec.transforms.filter is not None
+    if rows is not None and (is_spark_frame(rows) or has_transforms):
+        return lambda job: read_transformed(job, rows)
+    if has_transforms:
+        return lambda job: read_transformed(job, None)
+    if rows is not None:
+        table = arrow_table(rows)
+        return lambda job: read_table(job, table)
+    return read_files
 
 
 def default_task_memory_bytes() -> int:

@@ -88,12 +88,12 @@ class Phase:
 
     Attributes:
         name: What it does, in a word or two.
-        total: Number of its tasks.
+        total: Number of its tasks; None if Spark alone knows.
         stop_when: Looks at the tally; an error that it returns cancels the job and is raised.
     """
 
     name: str
-    total: int
+    total: int | None
     stop_when: Callable[[Tally], CarnacError | None] = lambda _tally: None
 
 
@@ -111,14 +111,14 @@ class Watch:
         self._started_ms = clock.now_ms()
         self._stop = threading.Event()
         self._context = classic_context(session)
-        self._best = 0
+        self._best = self._total = 0
         self.tally = Tally(self._context)
         self.verdict: CarnacError | None = None
 
     @contextlib.contextmanager
     def follow(self) -> Iterator[None]:
         """Tag what this thread starts inside, and tell of it until it ends."""
-        self._tell(0)
+        self._tell(0, self._phase.total or 0)
         restore = self._mark_jobs()
         thread = threading.Thread(target=self._poll, name="carnac-progress", daemon=True)
         thread.start()
@@ -128,7 +128,7 @@ class Watch:
             self._stop.set()
             thread.join()
             restore()
-        self._tell(self._phase.total)
+        self._tell(total := max(self._total, 1), total)
 
     def _mark_jobs(self) -> Callable[[], None]:
         """Give this thread's jobs a name by which they can be found; return what takes it away."""
@@ -148,7 +148,7 @@ class Watch:
     def _poll(self) -> None:
         while not self._stop.wait(POLL_S):
             try:
-                self._tell(self._tasks_done())
+                self._tell(*self._tasks_done())
                 self.verdict = self.tally.failure or self._phase.stop_when(self.tally)
                 if self.verdict is not None:
                     self._cancel()
@@ -163,32 +163,36 @@ class Watch:
         else:
             self._session.interruptTag(self._tag)
 
-    def _tasks_done(self) -> int:
+    def _tasks_done(self) -> tuple[int, int]:
+        """Return (tasks done, tasks there are), as far as Spark says."""
         if self._context is None:
-            return 0
+            return 0, self._phase.total or 1
         tracker = self._context.statusTracker()
-        done = 0
+        done = total = 0
         for job_id in tracker.getJobIdsForGroup(self._tag):
             job = tracker.getJobInfo(job_id)
             for stage_id in job.stageIds if job is not None else ():
                 stage = tracker.getStageInfo(stage_id)
-                if stage is not None and stage.numTasks == self._phase.total:
-                    done = max(done, stage.numCompletedTasks)
-        return min(done, self._phase.total)
+                if stage is not None:
+                    done += stage.numCompletedTasks
+                    total += stage.numTasks
+        total = self._phase.total or total
+        return min(done, total), total
 
-    def _tell(self, done: int) -> None:
+    def _tell(self, done: int, total: int) -> None:
+        self._total = max(total, self._total)
         if self._on_progress is None:
             return
         self._best = done = max(done, self._best)
         eta_ms = None
         if done:
             elapsed_ms = max(self._clock.now_ms() - self._started_ms, 0)
-            eta_ms = elapsed_ms * (self._phase.total - done) // done
+            eta_ms = elapsed_ms * (self._total - done) // done
         self._on_progress(
             JobProgress(
                 phase=self._phase.name,
                 done=done,
-                total=self._phase.total,
+                total=self._total,
                 rows=self.tally.rows,
                 eta_ms=eta_ms,
             )

@@ -49,16 +49,19 @@ class PassOne:
         """Return a folder of this process, on the machine that runs the task."""
         return str(Path(tempfile.gettempdir()) / f"carnac-{self.job_id}-{os.getpid()}")
 
-    def run(self, name: str, load: Load, attempt: Attempt) -> SplitResult:
+    def run(
+        self, name: str, load: Load, attempt: Attempt, *, shape: RowShape | None = None
+    ) -> SplitResult:
         """Load rows with `load`, cut them, and keep the rejected ones.
 
         Args:
             name: Of this attempt at this task, unique in the job.
+            shape: To load by, if the inputs of metrics are called otherwise than the job's shape says.
         """
         with connect(
             temp_dir=self.scratch_dir(), memory_bytes=self.memory_bytes, threads=self.threads
         ) as con:
-            shape, counts = load_widening(con, load, self.shape)
+            shape, counts = load_widening(con, load, shape or self.shape)
             attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
             cut = self.cut.rows(con, "rows", shape, name=name)
             rejections = keep_rejected(
@@ -88,7 +91,8 @@ class SplitResult:
     """What one task of pass 1 did.
 
     Attributes:
-        shape: The job's shape, or wider: string dimensions that showed several values are arrays.
+        shape: That of its parts: string dimensions that showed several values are arrays.
+        filtered: Rows that the spec's filter took out; those outside of its intervals are in `counts`.
     """
 
     shape: RowShape
@@ -96,6 +100,7 @@ class SplitResult:
     parts: tuple[Part, ...]
     late: int
     rejections: Rejections
+    filtered: int = 0
 
 
 def read_split(task: SplitTask, attempt: Attempt) -> SplitResult:

@@ -25,12 +25,12 @@ class Rejections:
     """What one task rejected.
 
     Attributes:
-        path: The file with the rows, below the root of deep storage; None if there are none.
+        paths: The files with the rows, below the root of deep storage.
         examples: A few of the rows: file, line, byte_offset, raw, reason.
     """
 
     by_reason: Mapping[str, int] = field(default_factory=dict)
-    path: str | None = None
+    paths: tuple[str, ...] = ()
     examples: tuple[Mapping[str, str], ...] = ()
 
 
@@ -69,7 +69,7 @@ def keep_rejected(
     ).to_arrow_table()
     return Rejections(
         by_reason=counts.rejected_by_reason,
-        path=path,
+        paths=(path,),
         examples=tuple(
             {key: str(value) for key, value in row.items() if value is not None}
             for row in shown.to_pylist()

@@ -8,6 +8,7 @@ stopped here.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -109,6 +110,12 @@ class SparkHolder:
                 self._session = self._obtain()
             return self._session
 
+    def adopt(self, session: SparkSession) -> None:
+        """Use the session of a DataFrame that the caller handed over, if none is in use; it is not stopped here."""
+        with self._lock:
+            if self._session is None or _is_stopped(self._session):
+                self._session, self._is_ours = session, False
+
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
         with self._lock:
@@ -155,6 +162,8 @@ class SparkHolder:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
+        # What is wrong with an expression, we say ourselves, in one sentence.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         local = local_master(self.settings.master)
         try:
             context = _start_context(self._config(local), self.log_path)
