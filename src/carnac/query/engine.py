@@ -25,7 +25,7 @@ from carnac.query.cache import FileCache
 from carnac.query.messages import translate
 from carnac.query.planning import Plan, Planner
 from carnac.query.results import arrow_table, plan_table, tidy
-from carnac.query.scans import literal, scan_sql
+from carnac.query.scans import escape_glob, literal, scan_sql
 from carnac.query.sketching import names_sketches, register_sketches
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ class DuckDbQueryEngine:
             Unavailable: It took too long, needs more memory than there is, or was interrupted.
             Corrupt: A segment file is missing or damaged.
         """
-        with self._query_cursor(sql) as cursor:
+        columns: set[str] = set()
+        with self._query_cursor(sql, columns) as cursor:
             plan = Planner(cursor, catalog, parameters).plan(sql)
+            columns.update(name for scan in plan.scans for name in scan.columns)
             with self._files(plan) as paths:
                 table = _run(cursor, plan, paths, parameters)
         return QueryResult(
@@ -107,8 +109,12 @@ class DuckDbQueryEngine:
             connection.close()
 
     @contextmanager
-    def _query_cursor(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor in a transaction of its own; DuckDB's errors leave as ours."""
+    def _query_cursor(self, sql: str, columns: set[str]) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a cursor in a transaction of its own; DuckDB's errors leave as ours.
+
+        Args:
+            columns: Names that a user may have meant by one that is unknown; filled while the query is planned.
+        """
         import duckdb
 
         timed_out = threading.Event()
@@ -131,7 +137,7 @@ class DuckDbQueryEngine:
                     f"the query took longer than {self._timeout_ms} ms and was stopped; "
                     "select a shorter time or fewer rows"
                 ) from error
-            raise translate(error, memory_limit=self._memory_limit) from error
+            raise translate(error, memory_limit=self._memory_limit, columns=columns) from error
         finally:
             with self._lock:
                 self._running.discard(cursor)
@@ -186,7 +192,8 @@ class DuckDbQueryEngine:
     def _settings(self) -> Iterator[str]:
         example = self._storage.local_path(_ANY_FILE)
         folder = self._cache.folder if example is None else example.parent
-        yield f"SET GLOBAL allowed_directories = [{literal(f'{folder}/')}]"
+        allowed = dict.fromkeys((f"{folder}/", escape_glob(f"{folder}/")))
+        yield f"SET GLOBAL allowed_directories = [{', '.join(map(literal, allowed))}]"
         yield f"SET GLOBAL temp_directory = {literal(str(self._spill_folder))}"
         yield "SET GLOBAL TimeZone = 'UTC'"
         yield "SET GLOBAL parquet_metadata_cache = true"

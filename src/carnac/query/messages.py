@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
 _KIND = re.compile(r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*)* Error|INTERNAL Error): ", re.DOTALL)
 _UDF = re.compile(r"^Python exception occurred while executing the UDF: (?:\w+: )?")
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found', re.DOTALL)
-_UNKNOWN_IN_TABLE = re.compile(r'Table "(.*?)" does not have a column named "(.*?)"', re.DOTALL)
+_UNKNOWN_IN_TABLE = re.compile(r'"(.*?)" does not have a column named "(.*?)"', re.DOTALL)
 _CANDIDATES = re.compile(
     r'Candidate (?:bindings|columns|Entries): ?(?::\s*)?(".*?"(?:, ".*?")*)', re.DOTALL
 )
 _UNKNOWN_FUNCTION = re.compile(r"Function with name (\S+) does not exist", re.IGNORECASE)
+_DAMAGED = re.compile(r"(?:footer|magic bytes|metadata|thrift|corrupt).*\.parquet", re.IGNORECASE)
 _HINT = re.compile(r'Did you mean "(.*?)"', re.DOTALL)
 
 
@@ -39,8 +41,14 @@ def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
     return Invalid(f"{message} (line {line}, column {column})", line=line, column=column)
 
 
-def translate(error: duckdb.Error, *, memory_limit: str) -> CarnacError:
-    """Return the error that tells the user what to do about one of DuckDB's."""
+def translate(
+    error: duckdb.Error, *, memory_limit: str, columns: Iterable[str] = ()
+) -> CarnacError:
+    """Return the error that tells the user what to do about one of DuckDB's.
+
+    Args:
+        columns: Those that a user may have meant by an unknown one.
+    """
     import duckdb
 
     text = str(error)
@@ -53,8 +61,10 @@ def translate(error: duckdb.Error, *, memory_limit: str) -> CarnacError:
         case duckdb.InterruptException():
             return Unavailable("the query was interrupted")
         case duckdb.BinderException() | duckdb.CatalogException():
-            return _unknown_name(text) or Invalid(first_sentence(text))
+            return _unknown_name(text, columns) or Invalid(first_sentence(text))
         case duckdb.IOException():
+            return _storage_failure(text)
+        case duckdb.InvalidInputException() if _DAMAGED.search(text):
             return _storage_failure(text)
         case duckdb.PermissionException():
             return Invalid(
@@ -92,7 +102,7 @@ def did_you_mean(name: str, known: list[str]) -> str:
     return ""
 
 
-def _unknown_name(text: str) -> CarnacError | None:
+def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
     in_table = _UNKNOWN_IN_TABLE.search(text)
     column = in_table[2] if in_table else None
     if column is None:
@@ -100,7 +110,7 @@ def _unknown_name(text: str) -> CarnacError | None:
         column = found[1] if found else None
     if column is not None:
         listed = _CANDIDATES.search(text)
-        candidates = re.findall(r'"(.*?)"', listed[1]) if listed else []
+        candidates = re.findall(r'"(.*?)"', listed[1]) if listed else sorted(columns)
         names = [candidate.rpartition(".")[2] for candidate in candidates]
         hint = did_you_mean(column, names) if len(names) != 1 else f"; did you mean '{names[0]}'?"
         return NotFound(f"there is no column '{column}'{hint}", column=column)
