@@ -5,6 +5,7 @@ Modules of commands import nothing heavy at the top: the command line is assembl
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -22,6 +23,10 @@ HISTORY = "History"
 UPKEEP = "Look after a store"
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class ReaderGone(Exception):
+    """Whoever read standard output has closed it; Typer would turn a BrokenPipeError into exit code 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +116,20 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
         text = (function.__doc__ or "").strip()
         lines = "\n".join(f"  {line}".replace("[", r"\[") for line in examples)
         title = "Example" if len(examples) == 1 else "Examples"
+
+        @functools.wraps(function)
+        def guarded(*args: object, **kwargs: object) -> object:
+            try:
+                return function(*args, **kwargs)
+            except BrokenPipeError as error:
+                raise ReaderGone from error
+
         target.command(
             leaf,
             help=f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}",
             rich_help_panel=panel if not group else None,
             context_settings=_CONTEXT,
-        )(function)
+        )(guarded)
         COMMANDS[name] = CommandInfo(name=name, panel=panel, examples=tuple(examples))
         return function
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from carnac.cli.app import ReaderGone
 from carnac.cli.session import Session
 from carnac.errors import CarnacError
 
@@ -21,10 +22,12 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run one command line; return its exit code."""
     given = list(sys.argv[1:] if args is None else args)
     session = Session(wants_json="--json" in given)
+    if "--debug" not in given:
+        _silence_libraries()
     try:
         code = _run(_hoist(given), session)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         # Whoever read our output has seen enough. What is still buffered must not be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
@@ -39,6 +42,14 @@ def main(args: Sequence[str] | None = None) -> int:
     if code == EXIT_INTERRUPTED:
         session.output.note("interrupted")
     return code
+
+
+def _silence_libraries() -> None:
+    """Keep what libraries log (py4j, when it is interrupted) off the terminal: we say it in one sentence."""
+    import logging
+
+    if not logging.root.handlers:
+        logging.root.addHandler(logging.NullHandler())
 
 
 def _run(args: Sequence[str], session: Session) -> int:

@@ -81,10 +81,9 @@ def sql(
     --format csv and jsonl write all rows and nothing else.
     """
     session = session_of(ctx)
-    if as_json:
-        form = "json"
     if form not in FORMATS:
         raise Invalid(f"there is no format '{form}'; there are {', '.join(FORMATS)}")
+    form = "json" if as_json else form
     statement = _read_statement(text, file)
     parameters = [_parse_parameter(value) for value in param or ()]
     with session.open_store() as store:

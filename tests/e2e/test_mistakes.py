@@ -1,0 +1,240 @@
+"""Bad input of every kind: one clear sentence, an exit code, no traceback, nothing half-published."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import Ran, run_process
+from tests.e2e.conftest import Run
+
+SPEC = {"dataSource": "edits", "input": "edits.jsonl"}
+
+
+def one_sentence(done: Ran) -> str:
+    """Return the error's sentence; there must be exactly one, and no traceback."""
+    lines = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, done.err
+    assert "Traceback" not in done.err + done.out
+    sentence = lines[0].removeprefix("error: ")
+    assert sentence[0].islower() or not sentence[0].isalpha(), sentence
+    assert not sentence.endswith("."), sentence
+    return sentence
+
+
+def revisions(store: Path, cwd: Path) -> list[int]:
+    log = run_process(["log", "--json", "--store", str(store)], cwd=cwd).json["commits"]
+    return [commit["revision"] for commit in log]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["sql", "SELECT * FROM nowhere"], 5, "nowhere"),
+        (["sql", "SELECT nothing FROM flights"], 5, "nothing"),
+        (["sql", "SELEC 1"], 2, "SELEC"),
+        (["sql", "SELECT 1; SELECT 2"], 2, "one"),
+        (["sql", "DROP TABLE flights"], 2, "SELECT"),
+        (["sql", "SELECT * FROM read_csv('/etc/passwd')"], 2, "read_csv"),
+        (["sql", "SELECT * FROM flights WHERE delay > ?"], 2, "parameter"),
+        (["sql", "SELECT 1", "--at", "99"], 5, "99"),
+        (["sql", "SELECT 1", "--at", "no-such-tag"], 5, "no-such-tag"),
+        (["sql", "SELECT 1", "--format", "xml"], 2, "xml"),
+        (["sql"], 2, "--file"),
+        (["sql", "-f", "missing.sql"], 5, "missing.sql"),
+        (["show", "99"], 5, "99"),
+        (["revert", "99"], 5, "99"),
+        (["diff", "1", "99"], 5, "99"),
+        (["segments", "nowhere"], 5, "nowhere"),
+        (["chunks", "nowhere"], 5, "nowhere"),
+        (["picture", "nowhere", "-o", "a.svg"], 5, "nowhere"),
+        (["picture", "flights", "-o", "a.pdf"], 2, ".pdf"),
+        (["picture", "flights", "-o", "no/such/folder/a.svg"], 4, "no/such/folder"),
+        (["delete", "nowhere", "--interval", "2013-01-01/P1D"], 5, "nowhere"),
+        (["delete", "flights"], 2, "--interval"),
+        (["delete", "flights", "--interval", "2013-01-01"], 2, "2013-01-01"),
+        (["delete", "flights", "--interval", "2013-01-02/2013-01-01"], 2, "2013-01-02"),
+        (["tag", "1"], 2, "1"),
+        (["tag", "gone", "--remove"], 5, "gone"),
+        (["lookups", "remove", "gone"], 5, "gone"),
+        (["lookups", "set", "a", "missing.csv"], 5, "missing.csv"),
+        (["quarantine", "quarantine/none"], 5, "quarantine/none"),
+        (["ingest", "missing.json"], 5, "missing.json"),
+        (["ingest", "."], 2, "directory"),
+        (["spec", "check", "missing.json"], 5, "missing.json"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_mistakes_are_one_sentence_and_change_nothing(
+    run: Run, store: Path, tmp_path: Path, *, args: list[str], code: int, says: str
+) -> None:
+    done = run(*args, "--store", str(store), code=code)
+    assert says in one_sentence(done)
+    assert done.out == ""
+    as_json = run(*args, "--store", str(store), "--json", code=code)
+    assert says in as_json.json["error"]["message"]
+    assert revisions(store, tmp_path) == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "JSON"),
+        ("[1]", "list"),
+        ("", "empty"),
+        ("a: [", "YAML"),
+        (json.dumps({"input": "a.json"}), "dataSource"),
+        (json.dumps({**SPEC, "colour": "red"}), "colour"),
+        (json.dumps({**SPEC, "granularitySpec": {"segmentGranularity": "fortnight"}}), "fortnight"),
+        (
+            json.dumps(
+                {
+                    **SPEC,
+                    "mode": "replace",
+                    "granularitySpec": {
+                        "queryGranularity": "hour",
+                        "intervals": ["2013-01-01T00:30/2013-01-02"],
+                    },
+                }
+            ),
+            "queryGranularity",
+        ),
+        (json.dumps({"type": "index_parallel", "spec": {"dataSchema": {}}}), "dataSource"),
+    ],
+)
+def test_a_wrong_spec_is_one_sentence(
+    run: Run, store: Path, tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "spec.json").write_text(text)
+    checked = run("spec", "check", "spec.json", code=2)
+    ingested = run("ingest", "spec.json", "--store", str(store), code=2)
+    assert says in one_sentence(checked)
+    assert one_sentence(checked) == one_sentence(ingested)
+
+
+@pytest.mark.parametrize(
+    "args", [["log", "--bla"], ["blog"], ["sql", "--max-rows", "-1", "SELECT 1"], ["show"]]
+)
+def test_a_wrong_command_line_exits_with_2(run: Run, args: list[str]) -> None:
+    done = run(*args, code=2)
+    assert "Usage: carnac" in done.err
+    assert done.out == ""
+
+
+def test_no_store_says_how_to_make_one(run: Run, tmp_path: Path) -> None:
+    done = run("log", "--store", "nowhere", code=5)
+    assert one_sentence(done) == "there is no store at nowhere; make one with: carnac init nowhere"
+    assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "file").write_text("not a store")
+    assert "is a file" in one_sentence(run("log", "--store", "file", code=2))
+    assert "mysql://" in one_sentence(run("log", "--store", "mysql://host/db", code=2))
+
+
+def test_a_file_that_is_no_database_is_corrupt(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "metadata.db").write_bytes(b"this is not a database" * 1000)
+    one_sentence(run("log", "--store", "broken", code=7))
+
+
+def test_an_error_inside_carnac_is_one_sentence_with_70(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from carnac.store import Store
+
+    monkeypatch.setattr(Store, "log", lambda *_args, **_kwargs: 1 // 0)
+    done = run("log", "--store", str(store), code=70)
+    assert one_sentence(done).startswith("internal error: ZeroDivisionError")
+    assert "--debug" in done.err
+    debugged = run("log", "--store", str(store), "--debug", code=70)
+    assert "Traceback" in debugged.err
+    assert "ZeroDivisionError" in debugged.err
+
+
+def test_debug_shows_the_traceback_of_an_expected_error_too(run: Run) -> None:
+    done = run("log", "--store", "nowhere", "--debug", code=5)
+    assert "Traceback" in done.err
+    assert done.err.splitlines()[-1].startswith("error: there is no store")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "lines", "code", "says"),
+    [
+        ({"input": "missing.jsonl"}, [], 5, "missing.jsonl"),
+        (
+            {
+                "tuningConfig": {"maxParseExceptions": 0},
+                "dimensions": [{"name": "n", "type": "long"}],
+            },
+            ['{"timestamp": "2013-01-01T01:00:00Z", "n": "many"}'],
+            2,
+            "maxParseExceptions",
+        ),
+        (
+            {"transforms": [{"name": "x", "expression": "no_such_function(n)"}]},
+            ['{"timestamp": "2013-01-01T01:00:00Z", "n": 1}'],
+            2,
+            "no_such_function",
+        ),
+    ],
+    ids=["missing input", "type that cannot be coerced", "wrong expression"],
+)
+def test_an_ingestion_that_cannot_be_done_publishes_nothing(
+    store: Path,
+    tmp_path: Path,
+    *,
+    changes: dict[str, object],
+    lines: list[str],
+    code: int,
+    says: str,
+) -> None:
+    (tmp_path / "edits.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "spec.json").write_text(json.dumps({**SPEC, **changes}))
+    done = run_process(["ingest", "spec.json", "--store", str(store)], cwd=tmp_path)
+    assert done.code == code, done.err
+    assert says in one_sentence(done)
+    assert done.out == ""
+    assert revisions(store, tmp_path) == [3, 2, 1]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence_and_publishes_nothing(tmp_path: Path) -> None:
+    """Deep storage is a file system of 200 kB, in a mount namespace of its own."""
+    unshare = shutil.which("unshare")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    wrapped = [str(unshare), "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=200k tmpfs {disk}"
+    if (
+        unshare is None
+        or subprocess.run([*wrapped, mount], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("this machine lets no user mount a small file system (unshare --map-root-user)")
+    store = tmp_path / "store"
+    assert run_process(["init", str(store), "--deep-storage", str(disk)], cwd=tmp_path).code == 0
+    rows = [
+        f'{{"timestamp": "2013-01-01T01:00:00Z", "n": "{n * 7919 % 1_000_003:x}-{n}"}}'
+        for n in range(100_000)
+    ]
+    (tmp_path / "edits.jsonl").write_text("\n".join(rows) + "\n")
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC))
+    command = f"{sys.executable} -m carnac ingest spec.json --store {store}"
+    ran = subprocess.run(
+        [*wrapped, f"{mount} && {command}"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    done = Ran(ran.returncode, ran.stdout, ran.stderr)
+    assert done.code == 4, done.err
+    assert "full" in one_sentence(done)
+    assert revisions(store, tmp_path) == []

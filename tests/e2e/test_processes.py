@@ -1,0 +1,119 @@
+"""`carnac` as a process: what it imports, how it ends when it is interrupted or its reader goes away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import run_process
+
+WATCHED = ("pyspark", "py4j", "duckdb", "pyarrow", "pandas", "altair", "vl_convert", "rich", "yaml")
+PROBE = """
+import json, sys
+from carnac.cli import main
+code = main(sys.argv[2:])
+json.dump([code, [name for name in sys.argv[1].split(",") if name in sys.modules]], sys.stderr)
+"""
+
+
+def imported(args: list[str], cwd: Path) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, ",".join(WATCHED), *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    code, names = json.loads(
+        done.stderr.splitlines()[-1][done.stderr.splitlines()[-1].index("[") :]
+    )
+    assert code == 0, done.stderr
+    return set(names)
+
+
+@pytest.mark.parametrize(
+    ("args", "allowed"),
+    [
+        (["version"], set()),
+        (["log"], set()),
+        (["show", "2"], set()),
+        (["diff", "1"], set()),
+        (["tags"], set()),
+        (["datasources"], set()),
+        (["segments", "flights"], set()),
+        (["chunks", "flights"], set()),
+        (["delete", "flights", "--interval", "2013-01-01/P1D"], set()),
+        (["gc", "--dry-run"], set()),
+        (["doctor"], set()),
+        (["sql", "SELECT count(*) FROM flights"], {"duckdb", "pyarrow"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_commands_import_no_more_than_they_need(
+    store: Path, args: list[str], allowed: set[str]
+) -> None:
+    assert imported([*args, "--store", str(store)], store) <= allowed
+
+
+def test_importing_carnac_imports_nothing_else() -> None:
+    probe = "import sys, carnac; print([n for n in sys.modules if n.startswith('carnac.')])"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(store: Path) -> None:
+    sql = "SELECT f.* FROM flights f, flights g, flights h, flights i"
+    carnac = subprocess.Popen(
+        [sys.executable, "-m", "carnac", "sql", sql, "--format", "csv", "--store", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert carnac.stdout is not None
+    assert carnac.stderr is not None
+    assert carnac.stdout.readline().startswith(b"__time")
+    carnac.stdout.close()
+    assert carnac.stderr.read() == b""
+    carnac.stderr.close()
+    assert carnac.wait(timeout=60) == 141
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_ctrl_c_during_an_ingestion_publishes_nothing(store: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source.jsonl"
+    line = '{"timestamp": "2013-02-01T00:00:00Z", "n": 1}\n'
+    source.write_text(line * 400_000)
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"dataSource": "slow", "input": str(source)}))
+    carnac = subprocess.Popen(
+        [sys.executable, "-m", "carnac", "ingest", str(spec), "--store", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "CARNAC_SPARK_MASTER": "local[1]"},
+    )
+    assert carnac.stderr is not None
+    first = carnac.stderr.readline()
+    assert "tasks" in first, first
+    os.killpg(carnac.pid, signal.SIGINT)
+    out, err = carnac.communicate(timeout=120)
+    assert carnac.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.strip().splitlines()[-1] == "interrupted"
+    assert out == ""
+    log = run_process(["log", "--json", "--store", str(store)], cwd=tmp_path).json["commits"]
+    assert [commit["revision"] for commit in log] == [3, 2, 1]
+    leases = run_process(["doctor", "--json", "--store", str(store)], cwd=tmp_path).json["checks"]
+    assert [check["detail"] for check in leases if "lease" in check["name"]] == [
+        "nobody reads or writes"
+    ]
