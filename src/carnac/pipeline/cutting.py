@@ -113,6 +113,8 @@ def _run_length(
     length = batch.num_rows - at
     for name, value in zip(dimensions, values or (), strict=True):
         column = batch.column(name).slice(at, length)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
         if value is None:
             is_other = column.is_valid()
         else:

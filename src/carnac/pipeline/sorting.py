@@ -31,7 +31,7 @@ from carnac.pipeline.cutting import (
 from carnac.pipeline.duck import MIN_MEMORY_BYTES, connect
 from carnac.pipeline.output import local_root
 from carnac.pipeline.rollup import may_leave_chunk, merge_sql
-from carnac.pipeline.segment_writer import ROW_GROUP_ROWS
+from carnac.pipeline.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS, one_array
 from carnac.pipeline.shape import RowShape, part_columns, quote
 
 if TYPE_CHECKING:
@@ -307,5 +307,20 @@ def _sorted_in_memory(
     table = parts.dataset.to_table(columns=columns, use_threads=False).combine_chunks()
     keys = [(name, "ascending", "at_start") for name in sort if name in known]
     order = pc.sort_indices(table, sort_keys=keys)
+    rows = _with_dictionaries(table)
+    del table
     for start in range(0, len(order), ROW_GROUP_ROWS):
-        yield from table.take(order.slice(start, ROW_GROUP_ROWS)).to_batches()
+        yield rows.take(order.slice(start, ROW_GROUP_ROWS))
+
+
+def _with_dictionaries(table: pa.Table) -> pa.RecordBatch:
+    """Return the rows with texts as dictionaries where words repeat: numbers are put in order faster than texts."""
+    arrays = []
+    for column in table.columns:
+        array = one_array(column)
+        if pa.types.is_string(array.type):
+            encoded = array.dictionary_encode()
+            if len(encoded.dictionary) <= len(array) * DICTIONARY_FRACTION:
+                array = encoded
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, names=table.schema.names)

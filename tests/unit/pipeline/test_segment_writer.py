@@ -99,6 +99,22 @@ def test_columns_go_by_name_and_absent_ones_are_null(tmp_path: Path) -> None:
     assert read.column("number").to_pylist() == [0, 1, 2]
 
 
+def test_dictionaries_may_hold_words_that_no_row_uses(tmp_path: Path) -> None:
+    table = rows(250)
+    words = table.column("word").combine_chunks().dictionary_encode()
+    larger = pa.DictionaryArray.from_arrays(
+        words.indices, pa.concat_arrays([words.dictionary, pa.array(["aaa", "zzz"])])
+    )
+    index = table.schema.get_field_index("word")
+    written = write(tmp_path, table.set_column(index, "word", larger), row_group_rows=40)
+    plain = write(tmp_path / "plain", table, row_group_rows=40)
+    assert written.columns == plain.columns
+    assert written.row_hash == plain.row_hash
+    read = pq.read_table(tmp_path / "root/a/b.parquet")
+    assert read.to_pylist() == table.to_pylist()
+    assert read.schema.field("word").type == pa.string()
+
+
 def test_nothing_is_left_of_a_file_that_is_not_finished(tmp_path: Path) -> None:
     url = (tmp_path / "root").as_uri()
     with SegmentWriter(url, "a/b.parquet", COLUMNS, temp_dir=str(tmp_path), row_group_rows=2) as w:
