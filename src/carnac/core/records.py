@@ -406,7 +406,7 @@ def load_id_ranges(text: str) -> IdRanges:
 
     def build() -> IdRanges:
         ranges = parse_id_ranges(text)
-        if ranges != id_ranges(ranges):
+        if ranges != id_ranges(ranges) or str(ranges) != text:
             raise ValueError("the ranges are not in normal form")
         return ranges
 

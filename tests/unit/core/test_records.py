@@ -1,0 +1,203 @@
+"""Records are read back as they were written, and damage is called damage.
+
+The files in `tests/golden/records` were written by the version that introduced their format. They are never written
+anew: a change that cannot read them needs a new `recordFormat` and an upgrade.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from carnac.core import records
+from carnac.core.commits import ConservationProof
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import (
+    Column,
+    ColumnType,
+    HashedPartition,
+    Metric,
+    MetricKind,
+    RangePartition,
+    RollupSpec,
+    Segment,
+)
+from carnac.core.versions import IdRanges
+from carnac.errors import Corrupt
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "records"
+
+RAW = Segment(
+    segment_id="01jd2raw",
+    datasource="wikipedia",
+    chunk=Interval(1_442_016_000_000, 1_442_102_400_000),
+    path="segments/wikipedia/01jd2raw.parquet",
+    size_bytes=123_456,
+    rows=39_244,
+    input_rows=39_244,
+    min_time_ms=1_442_018_818_771,
+    max_time_ms=1_442_102_399_999,
+    columns=(
+        Column(name="page", type=ColumnType.STRING, null_count=0, min_value="!", max_value="ﻄ"),
+        Column(name="added", type=ColumnType.LONG, null_count=3, min_value=-1, max_value=2**62),
+        Column(name="ratio", type=ColumnType.DOUBLE, min_value=-math.inf, max_value=1.0),
+        Column(name="isNew", type=ColumnType.BOOLEAN, min_value=False, max_value=True),
+        Column(name="tags", type=ColumnType.STRING_ARRAY, null_count=39_244),
+        Column(name="user_hll", type=ColumnType.HLL),
+    ),
+    sort_columns=("__time", "page"),
+    query_granularity="none",
+    partition=RangePartition(dimensions=("page", "added"), start=None, end=("K", None)),
+    checksum="sha256:00ff",
+    row_hash=2**64 - 1,
+    created_at_ms=1_700_000_000_000,
+    attributes={"sorted": True, "skew": 0.5, "nothing": None, "writer": "carnac"},
+)
+ROLLED_UP = Segment(
+    segment_id="01jd2rolled",
+    datasource="clicks",
+    chunk=Interval(0, 86_400_000),
+    path="segments/clicks/01jd2rolled.parquet",
+    size_bytes=1,
+    rows=2,
+    input_rows=200,
+    min_time_ms=0,
+    max_time_ms=3_600_000,
+    columns=(),
+    query_granularity="hour",
+    rollup=RollupSpec(
+        query_granularity="hour",
+        dimensions=("country", "city"),
+        metrics=(
+            Metric(name="count", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG),
+            Metric(
+                name="users",
+                kind=MetricKind.HLL,
+                input="user",
+                type=ColumnType.HLL,
+                params=(("lg_k", 12),),
+                is_state=True,
+            ),
+        ),
+        is_perfect=True,
+    ),
+    partition=HashedPartition(dimensions=(), bucket=1, buckets=4, function="murmur3-1"),
+)
+PROOF = ConservationProof(
+    rows_in=5,
+    rows_out=5,
+    row_hash_in=None,
+    row_hash_out=2**63,
+    sums_in={"added": 0.1, "delta": math.nan},
+    sums_out={"added": 7},
+)
+SEGMENTS = {"segment-raw": RAW, "segment-rolled-up": ROLLED_UP}
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_golden_segments_are_read(name: str) -> None:
+    text = (GOLDEN / f"{name}.v1.json").read_text(encoding="utf-8")
+    assert records.load_segment(text) == SEGMENTS[name]
+    assert json.loads(records.dump_segment(SEGMENTS[name])) == json.loads(text)
+
+
+def test_golden_commit_details_are_read() -> None:
+    text = (GOLDEN / "commit-details.v1.json").read_text(encoding="utf-8")
+    offsets, lookups, proof = records.load_commit_details(text)
+    assert dict(offsets) == {"topic/0": "42"}
+    assert list(lookups.items()) == [("codes", True), ("ancient", False)]
+    assert proof is not None
+    assert math.isnan(proof.sums_in["delta"])
+    assert repr(proof) == repr(PROOF)
+    again = records.dump_commit_details(offsets, lookups, proof)
+    assert json.loads(again) == json.loads(text)
+
+
+def test_nothing_to_say_of_a_commit() -> None:
+    assert records.load_commit_details(records.dump_commit_details({}, {}, None)) == ({}, {}, None)
+
+
+def test_shapes_hold_names_and_types_only() -> None:
+    text = records.dump_shape(RAW.columns)
+    shape = records.load_shape(text)
+    assert [(one.name, one.type) for one in shape] == [(c.name, c.type) for c in RAW.columns]
+    assert records.dump_shape(shape) == text
+
+
+def test_sets() -> None:
+    pieces = IntervalSet((Interval(-5, 0), Interval(7, 9)))
+    assert records.load_interval_set(records.dump_interval_set(pieces)) == pieces
+    assert records.load_interval_set(records.dump_interval_set(IntervalSet())) == IntervalSet()
+    assert records.load_id_ranges("0-3,7") == IdRanges(((0, 3), (7, 7)))
+    assert records.load_id_ranges("12") == IdRanges(((12, 12),))
+    assert records.load_id_ranges("") == IdRanges()
+    assert records.load_ids(records.dump_ids((1 << 60, 3))) == (1 << 60, 3)
+
+
+def test_a_newer_format_says_what_to_do() -> None:
+    record = json.loads(records.dump_segment(RAW)) | {"recordFormat": 2}
+    with pytest.raises(Corrupt, match="use the version that wrote it"):
+        records.load_segment(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"recordFormat": None},
+        {"recordFormat": "1"},
+        {"rows": "39244"},
+        {"rows": 1.0},
+        {"rows": True},
+        {"chunk": [5, 5]},
+        {"chunk": [5]},
+        {"columns": {}},
+        {"columns": [{"name": "x"}]},
+        {"columns": [{"name": "x", "type": "strange"}]},
+        {"columns": [{"name": "x", "type": "long", "extra": 1}]},
+        {"columns": [{"name": "x", "type": "long", "min": [1]}]},
+        {"columns": [{"name": "x", "type": "long", "nullCount": "1"}]},
+        {"partition": {"type": "random", "dimensions": []}},
+        {"rollup": {}},
+        {"unknown": 1},
+        {"path": None},
+    ],
+)
+def test_damage_is_corrupt(damage: dict[str, object]) -> None:
+    with pytest.raises(Corrupt, match="segment"):
+        records.load_segment(json.dumps(json.loads(records.dump_segment(RAW)) | damage))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in json.loads(records.dump_segment(RAW))
+        if n not in {"sortColumns", "partition", "attributes"}
+    ],
+)
+def test_a_missing_field_is_corrupt(name: str) -> None:
+    record = json.loads(records.dump_segment(RAW))
+    del record[name]
+    with pytest.raises(Corrupt):
+        records.load_segment(json.dumps(record))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "1", '{"recordFormat":1}', "[" * 100_000])
+def test_what_is_no_record_is_corrupt(text: str) -> None:
+    with pytest.raises(Corrupt):
+        records.load_segment(text)
+
+
+@pytest.mark.parametrize("text", ["[[0,5],[5,9]]", "[[7,9],[0,5]]", "[[0]]", "{}", "[[0,5],[3,9]]"])
+def test_sets_that_are_not_in_normal_form_are_corrupt(text: str) -> None:
+    with pytest.raises(Corrupt):
+        records.load_interval_set(text)
+
+
+@pytest.mark.parametrize("text", ["3,1", "1-2,3", "a", "5-1", "1,,", "-"])
+def test_id_sets_that_are_not_in_normal_form_are_corrupt(text: str) -> None:
+    with pytest.raises(Corrupt):
+        records.load_id_ranges(text)
