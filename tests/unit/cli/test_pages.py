@@ -1,0 +1,98 @@
+"""The reference pages: every command has help and examples that parse; every name and setting is described.
+
+That the pages are current is checked with those of the other modules (`tests/house/test_docs.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import shlex
+from typing import Any
+
+import pytest
+import typer.main
+
+import carnac
+from carnac.cli.app import COMMANDS, app
+from carnac.cli.reference import cli_page, python_page, settings_page
+from carnac.config import Settings
+from carnac.store import Store
+
+
+def commands() -> dict[str, Any]:
+    return dict(cli_page._walk(typer.main.get_command(app), ""))
+
+
+def test_every_command_of_the_application_is_on_the_page() -> None:
+    assert set(commands()) == set(COMMANDS)
+    page = cli_page.render()
+    for name in COMMANDS:
+        assert f"### {name}\n" in page
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_options_with_help_and_examples_that_parse(name: str) -> None:
+    command = commands()[name]
+    assert (command.help or "").split("\b")[0].strip()
+    assert COMMANDS[name].examples
+    options = {
+        option for param in command.params for option in (*param.opts, *param.secondary_opts)
+    }
+    assert "--json" in options
+    for param in command.params:
+        assert param.help, f"{name}: {param.name} has no help"
+    for example in COMMANDS[name].examples:
+        line = example.rpartition("| ")[2].partition(" > ")[0].partition(" < ")[0]
+        words = shlex.split(line)
+        assert words[: 1 + len(name.split())] == ["carnac", *name.split()]
+        rest = words[1 + len(name.split()) :]
+        command.make_context(name, rest)  # raises if the line is not what the command takes
+
+
+def test_every_public_name_and_method_is_described() -> None:
+    page = python_page.render()
+    for name in carnac.__all__:
+        assert f"`carnac.{name}`" in page
+    for name, member in python_page.public_members(Store):
+        assert inspect.getdoc(member), f"Store.{name} has no docstring"
+        assert f"### {name}\n" in page
+    for kind in python_page.VALUES:
+        for field in dataclasses.fields(kind):
+            assert f"| `{field.name}` |" in page
+
+
+def test_every_value_that_a_store_returns_is_on_the_page() -> None:
+    page = python_page.render()
+    words = {
+        word
+        for _, member in python_page.public_members(Store)
+        if inspect.isfunction(member)
+        for word in str(inspect.signature(member).return_annotation)
+        .replace("[", " ")
+        .replace("]", " ")
+        .replace(",", " ")
+        .split()
+    }
+    plain = {
+        "None",
+        "Self",
+        "int",
+        "str",
+        "bool",
+        "object",
+        "tuple",
+        "Sequence",
+        "Mapping",
+        "Iterator",
+        "...",
+        "|",
+    }
+    assert not [word for word in words - plain if f"# {word.strip(chr(39))}\n" not in page]
+
+
+def test_every_setting_is_described() -> None:
+    page = settings_page.render()
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert f"| `{name}` | `CARNAC_{name.upper()}` |" in page

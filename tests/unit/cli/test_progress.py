@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress, TextColumn
+
+from carnac.cli.progress import BarProgress, PlainProgress, describe
+from carnac.ports import JobProgress
+from carnac.testing.clock import FakeClock
+
+
+def moment(
+    phase: str, done: int, rows: int | None = None, eta_ms: int | None = None
+) -> JobProgress:
+    return JobProgress(phase=phase, done=done, total=8, rows=rows, eta_ms=eta_ms)
+
+
+def test_plain_progress_tells_each_phase_and_then_every_three_seconds() -> None:
+    told: list[str] = []
+    clock = FakeClock()
+    tell = PlainProgress(told.append, clock)
+    tell(moment("read", 0))
+    for done in range(1, 8):
+        clock.advance_ms(1_000)
+        tell(moment("read", done, rows=done * 1_000, eta_ms=(8 - done) * 1_000))
+    tell(moment("write", 0))
+    assert told == [
+        "read: 0/8 tasks",
+        "read: 3/8 tasks, 3,000 rows, 1,000 rows/s, 5.00 s left",
+        "read: 6/8 tasks, 6,000 rows, 1,000 rows/s, 2.00 s left",
+        "write: 0/8 tasks",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "elapsed_ms", "text"),
+    [
+        (moment("read", 8, rows=10, eta_ms=0), 50, "read: 8/8 tasks, 10 rows"),
+        (moment("read", 2, eta_ms=90_000), 1_000, "read: 2/8 tasks, 1 min 30 s left"),
+        (moment("read", 2, rows=0), 1_000, "read: 2/8 tasks"),
+    ],
+)
+def test_what_is_not_known_is_not_said(at: JobProgress, elapsed_ms: int, text: str) -> None:
+    assert describe(at, elapsed_ms) == text
+
+
+def test_the_bar_shows_one_phase_at_a_time() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    columns = (TextColumn("{task.description}"), TextColumn("{task.fields[detail]}"))
+    with Progress(*columns, console=console, auto_refresh=False) as progress:
+        clock = FakeClock()
+        tell = BarProgress(progress, clock)
+        tell(moment("read", 0))
+        clock.advance_ms(2_000)
+        tell(moment("read", 4, rows=2_000, eta_ms=2_000))
+        (task,) = progress.tasks
+        assert (task.description, task.completed, task.total) == ("read", 4, 8)
+        assert task.fields["detail"] == "2,000 rows, 1,000 rows/s, 2.00 s left"
+        tell(moment("write", 1))
+        (task,) = progress.tasks
+        assert (task.description, task.completed) == ("write", 1)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carnac.cli.tables import (
+    Column,
+    format_bytes,
+    format_count,
+    format_seconds,
+    render_table,
+    short_interval,
+    short_ms,
+    text_width,
+)
+from carnac.core.intervals import MAX_MS, MIN_MS, Interval, parse_instant, parse_interval
+
+TEXT = Column("name")
+NUMBER = Column("n", is_number=True)
+
+
+def test_numbers_are_right_aligned_and_trailing_spaces_are_not_written() -> None:
+    assert render_table([TEXT, NUMBER, TEXT], [["a", "1", "x"], ["bcd", "1234", ""]]) == [
+        "name     n  name",
+        "────  ────  ────",
+        "a        1  x",
+        "bcd   1234",
+    ]
+
+
+def test_an_empty_table_has_its_titles() -> None:
+    assert render_table([TEXT, NUMBER], []) == ["name  n", "────  ─"]
+
+
+def test_text_columns_are_cut_to_the_terminal_and_numbers_are_not() -> None:
+    lines = render_table([TEXT, NUMBER], [["x" * 100, "1234567890"]], width=30)
+    assert lines[2] == "x" * 17 + "…  1234567890"
+    assert all(text_width(line) <= 30 for line in lines)
+
+
+def test_wide_and_combining_characters_count_as_the_terminal_shows_them() -> None:
+    assert text_width("日本") == 4
+    assert text_width("e\u0301") == 1
+    lines = render_table([TEXT, NUMBER], [["日本", "1"], ["abcd", "2"]])
+    assert lines[2:] == ["日本  1", "abcd  2"]
+
+
+@given(
+    st.lists(st.tuples(st.text(), st.text()), max_size=5), st.one_of(st.none(), st.integers(20, 60))
+)
+def test_every_row_is_one_printable_line(rows: list[tuple[str, str]], width: int | None) -> None:
+    lines = render_table([TEXT, TEXT], rows, width=width)
+    assert len(lines) == 2 + len(rows)
+    assert all(line.isprintable() for line in lines)
+    if width is not None:
+        assert all(text_width(line) <= max(width, 8 + 2 + 8) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (5_300_000, "5.3 MB"),
+        (7 * 10**15, "7000.0 TB"),
+    ],
+)
+def test_bytes(size: int, text: str) -> None:
+    assert format_bytes(size) == text
+
+
+def test_counts_and_seconds() -> None:
+    assert format_count(336_776) == "336,776"
+    assert [format_seconds(s) for s in (0.004, 9.994, 12.34, 59.96, 185.2)] == [
+        "0.00 s",
+        "9.99 s",
+        "12.3 s",
+        "60.0 s",
+        "3 min 5 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("instant", "text"),
+    [
+        ("2013-02-01", "2013-02-01"),
+        ("2013-02-01T05:30", "2013-02-01 05:30"),
+        ("2013-02-01T05:30:07", "2013-02-01 05:30:07"),
+        ("2013-02-01T05:30:07.250", "2013-02-01 05:30:07.250"),
+    ],
+)
+def test_instants_are_as_short_as_exact(instant: str, text: str) -> None:
+    assert short_ms(parse_instant(instant)) == text
+
+
+def test_whole_days_and_the_ends_of_time() -> None:
+    assert short_interval(parse_interval("2013-02-01/P1D")) == "2013-02-01"
+    assert short_interval(parse_interval("2013-02-01/P1M")) == "2013-02-01/2013-03-01"
+    assert short_interval(Interval(MIN_MS, MAX_MS)) == "-∞/∞"

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from carnac.cli.values import (
+    iterate_rows,
+    table_columns,
+    to_csv_text,
+    to_json_value,
+    to_text,
+    unique_names,
+)
+
+MOMENT = datetime(2013, 1, 1, 5, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "in_csv", "in_json"),
+    [
+        (None, "null", "", None),
+        (True, "true", "true", True),
+        (12, "12", "12", 12),
+        (0.1, "0.1", "0.1", 0.1),
+        (math.nan, "NaN", "NaN", "NaN"),
+        (-math.inf, "-Infinity", "-Infinity", "-Infinity"),
+        ("é", "é", "é", "é"),
+        (b"\x01\xff", "0x01ff (2 bytes)", "Af8=", "Af8="),
+        (
+            MOMENT,
+            "2013-01-01T05:15:00.000Z",
+            "2013-01-01T05:15:00.000Z",
+            "2013-01-01T05:15:00.000Z",
+        ),
+        (date(2013, 1, 1), "2013-01-01", "2013-01-01", "2013-01-01"),
+        (Decimal("1.50"), "1.50", "1.50", "1.50"),
+        ([1, None, "a"], '[1, null, "a"]', '[1, null, "a"]', [1, None, "a"]),
+        (
+            {"a": MOMENT},
+            '{"a": "2013-01-01T05:15:00.000Z"}',
+            None,
+            {"a": "2013-01-01T05:15:00.000Z"},
+        ),
+    ],
+)
+def test_values_in_every_form(
+    value: object, text: str, in_csv: str | None, in_json: object
+) -> None:
+    assert to_text(value) == text
+    assert to_csv_text(value) == (text if in_csv is None else in_csv)
+    assert to_json_value(value) == in_json
+    json.dumps(to_json_value(value), allow_nan=False)
+
+
+def test_times_are_shown_in_utc_with_the_digits_they_have() -> None:
+    in_paris = datetime(2013, 7, 1, 2, 0, 0, 1_500, tzinfo=timezone(timedelta(hours=2)))
+    assert to_text(in_paris) == "2013-07-01T00:00:00.001500Z"
+    assert to_text(MOMENT.replace(tzinfo=None)) == "2013-01-01T05:15:00.000"
+
+
+def test_long_bytes_are_cut_in_tables_and_whole_in_json() -> None:
+    assert to_text(bytes(40)) == f"0x{'00' * 12}… (40 bytes)"
+    assert len(str(to_json_value(bytes(40)))) == 56
+
+
+def test_rows_of_a_table_come_batch_by_batch_with_nanoseconds_cut() -> None:
+    times = pa.array([1_357_017_300_000_000_001], pa.timestamp("ns", "UTC"))
+    table = pa.table({"t": times, "n": pa.array([7], pa.int64()), "s": ["x"]})
+    assert list(iterate_rows(table)) == [(MOMENT, 7, "x")]
+    assert [column.is_number for column in table_columns(table)] == [False, True, False]
+    assert list(iterate_rows(table.slice(0, 0))) == []
+
+
+def test_names_that_repeat_are_told_apart() -> None:
+    assert unique_names(["a", "b", "a", "a_1", "a"]) == ["a", "b", "a_1", "a_1_1", "a_2"]
