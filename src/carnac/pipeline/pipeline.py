@@ -40,11 +40,11 @@ class SparkPipeline:
         output_url: str,
         clock: Clock,
         ids: IdSource,
-        spark: SparkSettings,
+        spark: SparkSettings | SparkHolder,
         task_memory_bytes: int | None = None,
     ) -> None:
         self._workshop = Workshop(
-            holder=SparkHolder(spark),
+            holder=spark if isinstance(spark, SparkHolder) else SparkHolder(spark),
             clock=clock,
             ids=ids,
             output_url=output_url,

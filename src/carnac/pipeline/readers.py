@@ -20,7 +20,7 @@ from carnac.pipeline.ingest import IngestJob
 from carnac.pipeline.inputs import InputFile, resolve_input
 from carnac.pipeline.parts import open_staged
 from carnac.pipeline.progress import Phase
-from carnac.pipeline.read_pass import PassOne, SplitResult, SplitTask, read_split
+from carnac.pipeline.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
 from carnac.pipeline.reading import ReadTask, load_rows_from_arrow
 from carnac.pipeline.session import first_line
 from carnac.pipeline.shape import row_shape
@@ -44,17 +44,25 @@ def read_files(job: IngestJob) -> Sequence[SplitResult]:
     if needs_discovery(job.spec):
         seen = discover(job, reads)
         job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
-    common = job.common(tasks=len(reads))
-    tasks = [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
     job.timer.lap("plan")
-    return run_tasks(
-        job.workshop.holder,
-        read_split,
-        tasks,
-        phase=job.phase("read", len(tasks)),
-        clock=job.workshop.clock,
-        on_progress=job.on_progress,
-    )
+    results: dict[int, SplitResult] = {}
+    todo = list(range(len(reads)))
+    while todo:
+        common = job.common(tasks=len(todo))
+        tasks = [SplitTask(common=common, read=reads[index], index=index) for index in todo]
+        found = run_tasks(
+            job.workshop.holder,
+            read_split,
+            tasks,
+            phase=job.phase("read", len(tasks)),
+            clock=job.workshop.clock,
+            on_progress=job.on_progress,
+        )
+        results.update(zip(todo, found, strict=True))
+        job.shape = united_shape(job.shape, (result.shape for result in found))
+        # A dimension that had several values elsewhere only: read again, as arrays. Rare, so no look ahead.
+        todo = [i for i, one in results.items() if one.shape.dimensions != job.shape.dimensions]
+    return [results[index] for index in range(len(reads))]
 
 
 def plan_reads(job: IngestJob) -> list[ReadTask]:

@@ -1,0 +1,237 @@
+"""One spec, many ways in: files, DataFrames, tables, with and without Spark's plan, all give the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from carnac.errors import Invalid
+from carnac.pipeline.pipeline import SparkPipeline
+from carnac.ports import ChunkLayout, JobResult
+from carnac.specs.ingest import IngestSpec
+from tests.integration.spark.conftest import MakeSpec
+from tests.integration.spark.rows import files_below, rows_of
+
+pytestmark = pytest.mark.spark
+
+DAY = ChunkLayout(segment_granularity="day")
+ROWS: list[dict[str, Any]] = [
+    {
+        "t": f"2024-01-0{1 + i % 3}T{i % 24:02d}:30:00Z",
+        "d": ["a", "b", None, "ü\n", ""][i % 5],
+        "n": i - 20,
+        "x": None if i % 7 == 0 else i / 3,
+        "tags": [["p", "q"], ["q"], None][i % 3],
+    }
+    for i in range(60)
+]
+DIMENSIONS = [
+    "d",
+    {"name": "n", "type": "long"},
+    {"name": "x", "type": "double"},
+    {"name": "tags", "type": "array<string>"},
+]
+METRICS = [
+    {"name": "rows", "type": "count"},
+    {"name": "sum_n", "type": "longSum", "fieldName": "n"},
+    {"name": "max_x", "type": "doubleMax", "fieldName": "x"},
+    {"name": "last_x", "type": "doubleLast", "fieldName": "x"},
+    {"name": "first_n", "type": "longFirst", "fieldName": "n", "timeColumn": "t"},
+    {"name": "users", "type": "thetaSketch", "fieldName": "d"},
+]
+NOTHING = {"transforms": [], "filter": "true"}
+
+
+def json_lines() -> str:
+    return "".join(json.dumps(row) + "\n" for row in ROWS)
+
+
+def arrow_rows() -> pa.Table:
+    return pa.Table.from_pylist(ROWS)
+
+
+def fingerprint(deep_storage: Path, result: JobResult) -> tuple[Counter[Any], dict[str, int]]:
+    """Rows, and the sum of the row hashes by chunk."""
+    hashes: Counter[str] = Counter()
+    for segment in result.segments:
+        hashes[str(segment.chunk)] += segment.row_hash
+    return rows_of(deep_storage, result.segments), {
+        chunk: total % 2**64 for chunk, total in hashes.items()
+    }
+
+
+@pytest.mark.parametrize("rollup", [False, True], ids=["raw", "rollup"])
+def test_all_ways_in_give_the_same_rows(  # noqa: PLR0917 - pytest hands them over by name
+    pipeline: SparkPipeline,
+    make_spec: MakeSpec,
+    deep_storage: Path,
+    tmp_path: Path,
+    spark: SparkSession,
+    rollup: bool,
+) -> None:
+    fields: dict[str, Any] = {"dimensions": DIMENSIONS}
+    if rollup:
+        fields = {
+            "dimensions": ["d"],
+            "metrics": METRICS,
+            "granularity": {"queryGranularity": "hour", "rollup": True},
+        }
+    parquet = tmp_path / "rows.parquet"
+    with duckdb.connect() as con:
+        con.register("rows", arrow_rows())
+        con.execute(f"COPY rows TO '{parquet}' (FORMAT parquet)").complete()
+    frame = spark.createDataFrame(arrow_rows()).repartition(3)
+    files = {"type": "files", "paths": [str(parquet)]}
+
+    def memory(kind: str, **more: Any) -> IngestSpec:
+        return make_spec(input={"type": "frame", "frame": kind}, **fields, **more)
+
+    def run(spec: IngestSpec, rows: object = None) -> tuple[Any, Any]:
+        return fingerprint(deep_storage, pipeline.run_ingest(spec, DAY, rows=rows))
+
+    expected = run(make_spec(json_lines(), **fields))
+    assert expected[0]
+    assert run(make_spec(json_lines(), **fields, transforms=NOTHING)) == expected
+    assert run(make_spec(input=files, **fields)) == expected
+    assert run(make_spec(input=files, **fields, transforms=NOTHING)) == expected
+    assert run(memory("arrow"), arrow_rows()) == expected
+    assert run(memory("pandas"), arrow_rows().to_pandas(types_mapper=pandas_type)) == expected
+    assert run(memory("dataframe"), frame) == expected
+    assert run(memory("dataframe", transforms=NOTHING), frame) == expected
+    assert run(memory("arrow", transforms=NOTHING), arrow_rows()) == expected
+
+
+def pandas_type(kind: pa.DataType) -> Any:
+    import pandas as pd
+
+    return pd.Int64Dtype() if pa.types.is_int64(kind) else None
+
+
+def test_transforms_see_input_and_time_and_the_filter_sees_them(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    spec = make_spec(
+        json_lines(),
+        dimensions=["d", {"name": "hour", "type": "long"}, {"name": "n", "type": "long"}],
+        transforms={
+            "transforms": [
+                {"name": "hour", "expression": "hour(__time)"},
+                {"name": "n", "expression": "n * 2"},  # hides the input
+                {"name": "d", "expression": "concat(coalesce(d, '-'), n)"},  # sees the input's n
+            ],
+            "filter": "hour >= 10 AND n < 0",
+        },
+    )
+    result = pipeline.run_ingest(spec, DAY)
+    wanted = [row for row in ROWS if int(row["t"][11:13]) >= 10 and row["n"] * 2 < 0]
+    assert rows_of(deep_storage, result.segments, "d", "hour", "n") == Counter(
+        (f"{'-' if row['d'] is None else row['d']}{row['n']}", int(row["t"][11:13]), row["n"] * 2)
+        for row in wanted
+    )
+    report = result.report
+    assert (report.rows_read, report.rows_filtered) == (60, 60 - len(wanted))
+
+
+def test_a_transform_may_make_the_time(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    spec = make_spec(
+        json_lines(),
+        transforms=[{"name": "__time", "expression": "date_trunc('month', __time)"}],
+    )
+    result = pipeline.run_ingest(spec, DAY)
+    times = rows_of(deep_storage, result.segments, "__time")
+    assert times == Counter({("2024-01-01T00:00:00+00:00",): 60})
+
+
+def test_what_an_expression_cannot_compute_is_null(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, spark: SparkSession
+) -> None:
+    expressions = {
+        "q": "1 / (n - n)",
+        "c": "cast(concat('z', n) AS INT)",
+        "o": "cast(1e30 AS INT) * 0",
+    }
+    spec = make_spec(
+        json_lines(),
+        dimensions=[{"name": name, "type": "double"} for name in ("q", "c")],
+        transforms=[{"name": n, "expression": e} for n, e in expressions.items()],
+    )
+    ansi = spark.conf.get("spark.sql.ansi.enabled")
+    result = pipeline.run_ingest(spec, DAY)
+    assert rows_of(deep_storage, result.segments, "q", "c") == Counter({(None, None): 60})
+    assert spark.conf.get("spark.sql.ansi.enabled") == ansi
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        ({"name": "y", "expression": "n +* 2"}, "transform 'y'.*syntax error"),
+        ({"name": "y", "expression": "no_such_column + 1"}, "transform 'y'.*no_such_column"),
+        ({"name": "y", "expression": "no_such_function(n)"}, "transform 'y'.*no_such_function"),
+    ],
+)
+def test_a_wrong_expression_is_one_sentence(
+    pipeline: SparkPipeline,
+    make_spec: MakeSpec,
+    deep_storage: Path,
+    transform: dict[str, str],
+    message: str,
+) -> None:
+    with pytest.raises(Invalid, match=message) as caught:
+        pipeline.run_ingest(make_spec(json_lines(), transforms=[transform]), DAY)
+    assert "\n" not in caught.value.message
+    assert files_below(deep_storage) == []
+
+
+def test_bad_rows_are_found_before_and_after_the_transforms(
+    pipeline: SparkPipeline, make_spec: MakeSpec
+) -> None:
+    spec = make_spec(
+        json_lines() + "{broken\n",
+        dimensions=[{"name": "m", "type": "long"}],
+        transforms=[{"name": "m", "expression": "if(n = 5, 'five', cast(n AS STRING))"}],
+    )
+    report = pipeline.run_ingest(spec, DAY).report
+    assert dict(report.rejected.by_reason) == {"malformed json": 1, "not a long: m": 1}
+    assert (report.rows_read, report.rows_written) == (61, 59)
+
+
+def test_transforms_are_discovered_as_dimensions(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    spec = make_spec(
+        json_lines(),
+        dimensions={"useSchemaDiscovery": True},
+        transforms=[{"name": "twice", "expression": "n * 2"}],
+    )
+    result = pipeline.run_ingest(spec, DAY)
+    assert {c.name: str(c.type) for c in result.segments[0].columns} == {
+        "d": "string",
+        "n": "long",
+        "x": "double",
+        "tags": "array<string>",
+        "twice": "long",
+    }
+    assert rows_of(deep_storage, result.segments, "n", "twice") == Counter(
+        (row["n"], 2 * row["n"]) for row in ROWS
+    )
+
+
+def test_rows_are_wanted_exactly_where_the_spec_says_so(
+    pipeline: SparkPipeline, make_spec: MakeSpec
+) -> None:
+    frame = make_spec(input={"type": "frame", "frame": "arrow"})
+    with pytest.raises(Invalid, match="hand them over"):
+        pipeline.run_ingest(frame, DAY)
+    with pytest.raises(Invalid, match="use one of them"):
+        pipeline.run_ingest(make_spec(json_lines()), DAY, rows=arrow_rows())
+    with pytest.raises(Invalid, match="cannot be read from a int"):
+        pipeline.run_ingest(frame, DAY, rows=7)
