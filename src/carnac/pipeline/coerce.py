@@ -72,11 +72,13 @@ class Field:
     Attributes:
         sql: A column of the source; cheap to repeat.
         sql_type: DuckDB's type of it, for kind `typed`.
+        number: For kind `json`: a column with `_json_number` of it, if the source has one.
     """
 
     kind: FieldKind
     sql: str = "NULL"
     sql_type: str = ""
+    number: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ def coerce_cell(field: Field, target: Target, *, list_delimiter: str | None = No
         case "text":
             return _of_text(field.sql, target, list_delimiter)
         case "json":
-            return _of_json(field.sql, target)
+            return _of_json(field.sql, target, field.number)
         case "typed":
             return _of_typed(field, target)
 
@@ -194,7 +196,7 @@ def scalar_text(x: str, kind: ColumnType) -> str:
             return f"TRY(from_base64({x}))"
 
 
-def _of_json(j: str, target: Target) -> Cell:
+def _of_json(j: str, target: Target, number: str | None = None) -> Cell:
     kind = target.type
     if kind is ColumnType.STRING:
         return _string_of_json(j, target)
@@ -204,9 +206,8 @@ def _of_json(j: str, target: Target) -> Cell:
         return _list_cell(f"_json_strings({j})", target)
     if kind in _ELEMENT:
         return _list_cell(f"_json_numbers({j})", target)
-    number = kind in _NUMBERS or kind is ColumnType.BOOLEAN
-    text = f"_json_number({j})" if number else f"json_extract_string({j}, '$')"
-    return _checked(scalar_text(text, kind), f"trim(json_extract_string({j}, '$')) <> ''", target)
+    text = f"json_extract_string({j}, '$')" if kind.is_sketch else number or f"_json_number({j})"
+    return _checked(scalar_text(text, kind), f"trim({text}) <> ''", target)
 
 
 def _string_of_json(j: str, target: Target) -> Cell:

@@ -11,14 +11,14 @@ a row has an array, json where one has an object).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments import TIME_COLUMN, ColumnType
 from carnac.pipeline.inputs import InputFile, local_file
 from carnac.pipeline.paths import FieldPaths, Step, engine_path, field_paths
-from carnac.pipeline.projection import OFFSET, RAW
+from carnac.pipeline.projection import FILE, OFFSET, RAW
 from carnac.pipeline.read_columnar import describe, locate, orc_batches, parquet_source
 from carnac.pipeline.read_csv import CsvReader, Header
 from carnac.pipeline.sources import BATCH, open_bytes, open_lines
@@ -97,6 +97,9 @@ def discover_fields(con: duckdb.DuckDBPyConnection, task: ReadTask) -> SeenField
         Unavailable: A remote file cannot be copied.
     """
     con.execute("SET TimeZone = 'UTC'").complete()
+    if isinstance(task.format, JsonFormat):
+        # all files in one look: making a plan costs more than reading a small file
+        return _in_json(con, task.files, task.scratch_dir, field_paths(task.format.flatten))
     return unite_seen(_discover_file(con, task, file) for file in task.files)
 
 
@@ -161,22 +164,22 @@ def _as_text(typed: ColumnType, kinds: frozenset[Kind]) -> ColumnType:
 
 def _discover_file(con: duckdb.DuckDBPyConnection, task: ReadTask, file: InputFile) -> SeenFields:
     match task.format:
-        case JsonFormat():
-            return _in_json(con, file, task.scratch_dir, field_paths(task.format.flatten))
         case CsvFormat() | TsvFormat():
             return _in_csv(file, task.scratch_dir, task.format)
         case ParquetFormat() | OrcFormat():
             return _in_columns(con, file, task.scratch_dir, task.format)
+        case JsonFormat():
+            return _in_json(con, [file], task.scratch_dir, field_paths(task.format.flatten))
 
 
 def _in_json(
-    con: duckdb.DuckDBPyConnection, file: InputFile, scratch_dir: str, paths: FieldPaths
+    con: duckdb.DuckDBPyConnection, files: Sequence[InputFile], scratch_dir: str, paths: FieldPaths
 ) -> SeenFields:
     places: dict[str, tuple[Step, ...]] = dict(paths.listed)
     if paths.discovers:
-        with open_lines(con, file, scratch_dir):
+        with open_lines(con, files, scratch_dir):
             keys = con.execute(
-                f"SELECT TRY(json_keys({RAW})) AS k, min({OFFSET}) AS first FROM {BATCH}"
+                f"SELECT TRY(json_keys({RAW})) AS k, min(({FILE}, {OFFSET})) AS first FROM {BATCH}"
                 " GROUP BY k HAVING k IS NOT NULL ORDER BY first"
             ).fetchall()
         root = dict.fromkeys(key for found, _ in keys for key in found)
@@ -184,7 +187,7 @@ def _in_json(
     if not places:
         return SeenFields()
     expressions = ", ".join(quote_text(engine_path(steps)) for steps in places.values())
-    with open_lines(con, file, scratch_dir):
+    with open_lines(con, files, scratch_dir):
         rows = con.execute(
             f"SELECT DISTINCT TRY(json_type({RAW}, [{expressions}])) FROM {BATCH}"
         ).fetchall()
@@ -197,15 +200,18 @@ def _in_json(
             elif one is not None:
                 kinds[name].add(_JSON_KINDS[one])
     for name in sorted(arrays):
-        kinds[name] |= _element_kinds(con, file, scratch_dir, places[name])
+        kinds[name] |= _element_kinds(con, files, scratch_dir, places[name])
     return SeenFields({name: frozenset(found) for name, found in kinds.items()})
 
 
 def _element_kinds(
-    con: duckdb.DuckDBPyConnection, file: InputFile, scratch_dir: str, steps: tuple[Step, ...]
+    con: duckdb.DuckDBPyConnection,
+    files: Sequence[InputFile],
+    scratch_dir: str,
+    steps: tuple[Step, ...],
 ) -> set[Kind]:
     path = quote_text(engine_path(steps) + "[*]")
-    with open_lines(con, file, scratch_dir):
+    with open_lines(con, files, scratch_dir):
         rows = con.execute(
             f"SELECT DISTINCT unnest(TRY(json_type({RAW}, {path}))) FROM {BATCH}"
         ).fetchall()

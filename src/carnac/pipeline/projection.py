@@ -196,15 +196,15 @@ def _columns(shape: RowShape) -> Sequence[tuple[str, ColumnType]]:
     return shape.normalised_columns
 
 
-def insert_sql(projection: Projection, source: str, *, file: int, raw: str = RAW) -> str:
+def insert_sql(projection: Projection, source: str, *, raw: str = RAW) -> str:
     """Return the statement that reads `source` into the table.
 
     Args:
-        source: A query with the columns LINE and OFFSET and the fields.
+        source: A query with the columns FILE, LINE and OFFSET and the fields.
         raw: Expression of the record's text; evaluated for bad rows only.
     """
     return (
-        f"INSERT INTO {LOADED} SELECT {file}, {LINE}, {OFFSET}, {REASON},"
+        f"INSERT INTO {LOADED} SELECT {FILE}, {LINE}, {OFFSET}, {REASON},"
         f" CASE WHEN {REASON} IS NOT NULL THEN {raw} END, {projection.names}"
         f" FROM (SELECT *, {projection.reason} AS {REASON}"
         f" FROM (SELECT *, {projection.select_list} FROM ({source})))"

@@ -12,6 +12,7 @@ from carnac.errors import Invalid
 from carnac.pipeline.coerce import Field
 from carnac.pipeline.paths import FieldPaths, Step, engine_path
 from carnac.pipeline.projection import (
+    FILE,
     LINE,
     OFFSET,
     RAW,
@@ -157,10 +158,10 @@ def load_typed(
     )
     packed = f"CAST(to_json(struct_pack({raw})) AS VARCHAR)" if raw else "''"
     query = (
-        f"SELECT {source.row} AS {LINE}, CAST(NULL AS BIGINT) AS {OFFSET}, NULL AS {RAW}"
+        f"SELECT {file} AS {FILE}, {source.row} AS {LINE}, CAST(NULL AS BIGINT) AS {OFFSET}, NULL AS {RAW}"
         f"{''.join(', ' + one for one in selected)} FROM {source.relation}"
     )
-    statement = insert_sql(projection, query, file=file, raw=packed)
+    statement = insert_sql(projection, query, raw=packed)
     with unreadable(source.name, "input"):
         run(con, statement)
 

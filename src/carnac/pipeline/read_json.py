@@ -47,7 +47,8 @@ REASON_NOT_OBJECT = "not a json object"
 BLANK = "?blank"
 SUSPECT = "?suspect"
 
-_F, _J, _K, _P = "__carnac_f", "__carnac_j", "__carnac_k", "__carnac_p"
+_LINE_COLUMNS = f"{FILE}, {LINE}, {OFFSET}, {RAW}"
+_F, _N, _J, _K, _P = "__carnac_f", "__carnac_n", "__carnac_j", "__carnac_k", "__carnac_p"
 _JT, _BROKEN = "__carnac_jt", "__carnac_broken"
 _NUMBERS = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
 _EXACT = 9_007_199_254_740_992
@@ -55,7 +56,7 @@ _IS_BLANK = f"trim({RAW}, E' \\t\\r\\n') = ''"
 
 
 class JsonPlan:
-    """The statements that read JSON lines of one job. The lines are columns LINE, OFFSET and RAW of a relation."""
+    """The statements that read JSON lines of one job, from a relation with FILE, LINE, OFFSET and RAW."""
 
     def __init__(
         self, shape: RowShape, timestamp: TimestampSpec, flatten: FlattenSpec | None
@@ -71,25 +72,24 @@ class JsonPlan:
         self._kinds = self._fast_kinds()
         self._index = {name: i for i, name in enumerate(self._place)}
 
-    def load(self, con: duckdb.DuckDBPyConnection, lines: str, *, file: int) -> None:
+    def load(self, con: duckdb.DuckDBPyConnection, lines: str) -> None:
         """Read the relation `lines` into the table, good and bad."""
-        run(con, self.fast_sql(lines, file=file))
+        run(con, self.fast_sql(lines))
         if count(con, f"SELECT count(*) FROM {LOADED} WHERE {REASON} = '{SUSPECT}'"):
-            run(con, self.exact_sql(file=file))
+            run(con, self.exact_sql())
 
-    def exact_sql(self, *, file: int, source: str | None = None) -> str:
+    def exact_sql(self, source: str | None = None) -> str:
         """Return the statement of the exact pass, over what the fast one suspects (or another source of lines)."""
-        lines = source or (
-            f"(SELECT {LINE}, {OFFSET}, {RAW} FROM {LOADED}"
-            f" WHERE {REASON} = '{SUSPECT}' AND {FILE} = {file})"
-        )
+        lines = source or f"(FROM {LOADED} WHERE {REASON} = '{SUSPECT}')"
         names = list(self._place)
         paths = ", ".join(quote_text(engine_path(self._place[name])) for name in names)
         parsed = f"TRY(json_extract({RAW}, [{paths}]))" if names else "NULL"
         fields = "".join(f", {_P}[{i + 1}] AS {_F}{i}" for i in range(len(names)))
+        numbers = "".join(f", _json_number({_F}{i}) AS {_N}{i}" for i in range(len(names)))
         query = (
-            f"SELECT {LINE}, {OFFSET}, {RAW}, {_JT}{fields} FROM (SELECT {LINE}, {OFFSET}, {RAW},"
-            f" TRY(json_type({RAW})) AS {_JT}, {parsed} AS {_P} FROM {lines})"
+            f"SELECT *{numbers} FROM (SELECT {_LINE_COLUMNS}, {_JT}{fields}"
+            f" FROM (SELECT {_LINE_COLUMNS}, TRY(json_type({RAW})) AS {_JT}, {parsed} AS {_P}"
+            f" FROM {lines}))"
         )
         projection = make_projection(self._shape, self._timestamp, self._exact_field)
         syntax = (
@@ -97,11 +97,15 @@ class JsonPlan:
             f" WHEN {_JT} <> 'OBJECT' THEN '{REASON_NOT_OBJECT}' END"
         )
         checked = Projection(values=projection.values, reasons=(syntax, *projection.reasons))
-        return insert_sql(checked, query, file=file)
+        return insert_sql(checked, query)
 
     def _exact_field(self, name: str) -> Field:
         at = self._index.get(name)
-        return Field(kind="absent") if at is None else Field(kind="json", sql=f"{_F}{at}")
+        return (
+            Field(kind="absent")
+            if at is None
+            else Field(kind="json", sql=f"{_F}{at}", number=f"{_N}{at}")
+        )
 
     def _fast_kinds(self) -> dict[str, str]:
         """Say how the fast pass takes each field out: `number`, `text` or `json`."""
@@ -120,7 +124,7 @@ class JsonPlan:
         steps = self._place[name]
         return len(steps) == 1 and isinstance(steps[0], str)
 
-    def fast_sql(self, lines: str, *, file: int) -> str:
+    def fast_sql(self, lines: str) -> str:
         """Return the statement of the fast pass."""
         structure: dict[str, str] = {}
         alias: dict[str, str] = {}
@@ -145,11 +149,11 @@ class JsonPlan:
             else f"TRY(json_type({RAW}))"
         )
         query = (
-            f"SELECT {LINE}, {OFFSET}, {RAW}, {_J} IS NULL AS {_BROKEN}{fields}{again} FROM"
-            f" (SELECT {LINE}, {OFFSET}, {RAW}, {parsed} AS {_J}"
+            f"SELECT {_LINE_COLUMNS}, {_J} IS NULL AS {_BROKEN}{fields}{again} FROM"
+            f" (SELECT {_LINE_COLUMNS}, {parsed} AS {_J}"
             f"{placed} FROM {lines})"
         )
-        return insert_sql(self._fast_projection(numbers), query, file=file)
+        return insert_sql(self._fast_projection(numbers), query)
 
     def _numbers_as_text(self, numbers: list[str], alias: dict[str, str]) -> str:
         """Parse a line again, as text, where a number is null: is its field null too?"""

@@ -7,6 +7,7 @@ Every record of the input is, exactly once, in one of three: the view `rows` (no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +16,7 @@ from carnac.core.segments import TIME_COLUMN
 from carnac.errors import Invalid, InvariantError
 from carnac.pipeline.coerce import SEVERAL_MARK, Field, SeveralValues
 from carnac.pipeline.inputs import InputFile, local_file
-from carnac.pipeline.lines import MAX_RAW_BYTES, Records, Reject
+from carnac.pipeline.lines import MAX_RAW_BYTES, Reject
 from carnac.pipeline.paths import FieldPaths, field_paths
 from carnac.pipeline.projection import (
     FILE,
@@ -37,15 +38,14 @@ from carnac.pipeline.read_columnar import (
     orc_batches,
     parquet_source,
 )
-from carnac.pipeline.read_csv import CsvReader, Header
 from carnac.pipeline.read_json import BLANK, SUSPECT, JsonPlan
 from carnac.pipeline.shape import RowShape, quote
 from carnac.pipeline.sources import (
     BATCH,
     CELL,
     Counted,
-    csv_batch,
-    open_bytes,
+    CsvFiles,
+    csv_schema,
     open_lines,
     registered,
 )
@@ -116,19 +116,15 @@ def load_rows(con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -
         Unavailable: A remote file cannot be copied.
     """
     prepare(con, shape)
-    rejects: list[tuple[int, Reject]] = []
-    records = 0
-    for index, file in enumerate(task.files):
-        reader = _Reader(con, task, shape, file, index)
-        records += reader.load()
-        rejects += [(index, reject) for reject in reader.rejects]
+    loader = _Loader(con, task, shape)
+    loader.load()
     return _finish(
         con,
         shape,
         within=task.within,
         files=[file.url for file in task.files],
-        rejects=rejects,
-        records=records,
+        rejects=loader.rejects,
+        records=loader.count,
     )
 
 
@@ -162,99 +158,89 @@ def load_rows_from_arrow(
     return _finish(con, shape, within=within, files=[origin], rejects=[], records=counted.rows)
 
 
-class _Reader:
-    """Reads one file into the table."""
+class _Loader:
+    """Reads the files of a task into the table.
 
-    def __init__(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        task: ReadTask,
-        shape: RowShape,
-        file: InputFile,
-        index: int,
-    ) -> None:
+    Attributes:
+        count: Records so far, without blank lines and headers.
+        rejects: Index of the file, and a record that did not get as far as the table.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -> None:
         self._con = con
         self._task = task
         self._shape = shape
-        self._file = file
-        self._index = index
-        self.rejects: list[Reject] = []
+        self.count = 0
+        self.rejects: list[tuple[int, Reject]] = []
 
-    def load(self) -> int:
-        """Read it; return how many records there were."""
+    def load(self) -> None:
+        """Read them all."""
         match self._task.format:
             case JsonFormat():
-                return self._load_json(self._task.format)
+                self._load_json(self._task.format)
             case CsvFormat() | TsvFormat():
-                return self._load_csv(self._task.format)
+                self._load_csv(self._task.format)
             case ParquetFormat() | OrcFormat():
-                return self._load_columnar(self._task.format)
+                for index, file in enumerate(self._task.files):
+                    self._load_columnar(self._task.format, file, index)
 
-    def _load_json(self, file_format: JsonFormat) -> int:
+    def _load_json(self, file_format: JsonFormat) -> None:
         plan = JsonPlan(self._shape, self._task.timestamp, file_format.flatten)
-        with open_lines(self._con, self._file, self._task.scratch_dir) as records:
-            plan.load(self._con, BATCH, file=self._index)
-        self.rejects = records.rejects
-        blank = _count(self._con, f"{REASON} = '{BLANK}' AND {FILE} = {self._index}")
-        return records.count - blank
+        with open_lines(self._con, self._task.files, self._task.scratch_dir) as lines:
+            plan.load(self._con, BATCH)
+        self.rejects += lines.rejects
+        self.count += lines.count - _count(self._con, f"{REASON} = '{BLANK}'")
 
-    def _load_csv(self, file_format: CsvFormat | TsvFormat) -> int:
-        header = Header(self._file.url, file_format)
-        with open_bytes(self._file, self._task.scratch_dir) as (stream, _):
-            reader = CsvReader(stream, self._file.url, file_format, header)
-            blocks = reader.tables()
-            first = next(blocks, None)
-            if first is not None:
-                self._insert_csv(header, file_format, first, blocks)
-        self.rejects = reader.records.rejects
-        return reader.records.count - reader.skipped
+    def _load_csv(self, file_format: CsvFormat | TsvFormat) -> None:
+        files = CsvFiles(self._task.files, file_format, self._task.scratch_dir)
+        with closing(files):
+            for columns, batches in files.groups():
+                self._insert_csv(columns, batches, file_format)
+        self.rejects += files.rejects
+        self.count += files.count
 
     def _insert_csv(
         self,
-        header: Header,
+        columns: Sequence[str],
+        batches: Iterator[pa.RecordBatch],
         file_format: CsvFormat | TsvFormat,
-        first: tuple[Records, pa.Table],
-        rest: Iterator[tuple[Records, pa.Table]],
     ) -> None:
-        at = {name: index for index, name in enumerate(header.columns)}
+        place = {name: index for index, name in enumerate(columns)}
 
         def resolve(name: str) -> Field:
-            if name not in at:
+            if name not in place:
                 return Field(kind="absent")
-            return Field(kind="text", sql=f"{CELL}{at[name]}")
+            return Field(kind="text", sql=f"{CELL}{place[name]}")
 
         projection = make_projection(
             self._shape, self._task.timestamp, resolve, list_delimiter=file_format.list_delimiter
         )
-        first_batch = csv_batch(*first)
+        with registered(self._con, csv_schema(len(columns)), batches):
+            run(self._con, insert_sql(projection, f"FROM {BATCH}"))
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield first_batch
-            for block in rest:
-                yield csv_batch(*block)
-
-        with registered(self._con, first_batch.schema, batches()):
-            run(self._con, insert_sql(projection, f"SELECT * FROM {BATCH}", file=self._index))
-
-    def _load_columnar(self, file_format: ParquetFormat | OrcFormat) -> int:
+    def _load_columnar(
+        self, file_format: ParquetFormat | OrcFormat, file: InputFile, index: int
+    ) -> None:
+        if file.size_bytes == 0:
+            return
         paths = field_paths(file_format.flatten)
         timestamp = self._task.timestamp
-        if self._file.size_bytes == 0:
-            return 0
-        with local_file(self._file, self._task.scratch_dir) as path:
+        con = self._con
+        with local_file(file, self._task.scratch_dir) as path:
             if isinstance(file_format, ParquetFormat):
                 source = parquet_source(
-                    self._con, path, self._file.url, binary_as_string=file_format.binary_as_string
+                    con, path, file.url, binary_as_string=file_format.binary_as_string
                 )
-                load_typed(self._con, source, self._shape, timestamp, paths, file=self._index)
+                load_typed(con, source, self._shape, timestamp, paths, file=index)
                 metadata = f"parquet_file_metadata({quote_text(str(path))})"
-                return count(self._con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
-            reader = orc_batches(path, self._file.url)
+                self.count += count(con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
+                return
+            reader = orc_batches(path, file.url)
             counted = Counted(reader)
-            with registered(self._con, *numbered(reader.schema, counted)):
-                source = arrow_source(self._con, BATCH, self._file.url)
-                load_typed(self._con, source, self._shape, timestamp, paths, file=self._index)
-            return counted.rows
+            with registered(con, *numbered(reader.schema, counted)):
+                source = arrow_source(con, BATCH, file.url)
+                load_typed(con, source, self._shape, timestamp, paths, file=index)
+            self.count += counted.rows
 
 
 def _count(con: duckdb.DuckDBPyConnection, condition: str) -> int:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, NotFound
 from carnac.pipeline.inputs import InputFile, local_file
-from carnac.pipeline.lines import RecordReader, Records, record_array
-from carnac.pipeline.projection import LINE, OFFSET, RAW
+from carnac.pipeline.lines import RecordReader, Records, Reject, record_array
+from carnac.pipeline.projection import FILE, LINE, OFFSET, RAW
+from carnac.pipeline.read_csv import CsvReader, Header
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+    from carnac.specs.inputs import CsvFormat, TsvFormat
 
 BATCH = "__carnac_batch"
 """Name of the relation."""
@@ -47,28 +51,102 @@ def open_bytes(file: InputFile, scratch_dir: str) -> Iterator[tuple[Any, int]]:
             yield ranged, ranged.tell()
 
 
+class LineFiles:
+    """The lines of some files, one file after the other, as batches of `line_schema`.
+
+    Attributes:
+        count: Lines so far, rejected and blank ones included.
+        rejects: Index of the file, and the record.
+    """
+
+    def __init__(self, files: Sequence[InputFile], scratch_dir: str) -> None:
+        self._files = files
+        self._scratch_dir = scratch_dir
+        self.count = 0
+        self.rejects: list[tuple[int, Reject]] = []
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches.
+
+        Raises:
+            NotFound: A file is not there any more.
+            Invalid: A file is damaged.
+            Unavailable: A file is remote and cannot be copied.
+        """
+        for index, file in enumerate(self._files):
+            with open_bytes(file, self._scratch_dir) as (stream, offset):
+                records = RecordReader(
+                    stream=stream,
+                    name=file.url,
+                    start_offset=offset,
+                    end_offset=file.end_byte,
+                    knows_lines=offset == 0,
+                )
+                for block in records:
+                    yield line_batch(block, file=index, with_lines=offset == 0)
+            self.count += records.count
+            self.rejects += [(index, reject) for reject in records.rejects]
+
+
 @contextmanager
 def open_lines(
-    con: duckdb.DuckDBPyConnection, file: InputFile, scratch_dir: str
-) -> Iterator[RecordReader]:
-    """Make the lines of a file the relation `BATCH`, to be read once.
+    con: duckdb.DuckDBPyConnection, files: Sequence[InputFile], scratch_dir: str
+) -> Iterator[LineFiles]:
+    """Make the lines of some files the relation `BATCH`, to be read once; errors are those of `LineFiles`."""
+    lines = LineFiles(files, scratch_dir)
+    with registered(con, line_schema(), iter(lines)):
+        yield lines
 
-    Raises:
-        NotFound: It is not there any more.
-        Invalid: It is damaged.
-        Unavailable: It is remote and cannot be copied.
+
+class CsvFiles:
+    """The rows of some CSV files, in groups of files that have the same columns one after the other.
+
+    Attributes:
+        count: Rows so far, rejected ones included.
+        rejects: Index of the file, and the record.
     """
-    with open_bytes(file, scratch_dir) as (stream, offset):
-        records = RecordReader(
-            stream=stream,
-            name=file.url,
-            start_offset=offset,
-            end_offset=file.end_byte,
-            knows_lines=offset == 0,
-        )
-        batches = (line_batch(block, with_lines=offset == 0) for block in records)
-        with registered(con, line_schema(), batches):
-            yield records
+
+    def __init__(
+        self, files: Sequence[InputFile], file_format: CsvFormat | TsvFormat, scratch_dir: str
+    ) -> None:
+        self._open_files = self._opened(files, file_format, scratch_dir)
+        self._next: tuple[tuple[str, ...], Iterator[pa.RecordBatch]] | None = None
+        self.count = 0
+        self.rejects: list[tuple[int, Reject]] = []
+
+    def groups(self) -> Iterator[tuple[tuple[str, ...], Iterator[pa.RecordBatch]]]:
+        """Yield the names of the columns, and batches of `csv_schema`, to be read before the next group."""
+        self._next = next(self._open_files, None)
+        while self._next is not None:
+            columns = self._next[0]
+            yield columns, self._batches(columns)
+
+    def close(self) -> None:
+        """Close the file that is open, if one is."""
+        self._open_files.close()
+
+    def _batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        while self._next is not None and self._next[0] == columns:
+            yield from self._next[1]
+            self._next = next(self._open_files, None)
+
+    def _opened(
+        self, files: Sequence[InputFile], file_format: CsvFormat | TsvFormat, scratch_dir: str
+    ) -> Generator[tuple[tuple[str, ...], Iterator[pa.RecordBatch]], None, None]:
+        """Yield the columns and batches of each file that has rows."""
+        for index, file in enumerate(files):
+            header = Header(file.url, file_format)
+            with open_bytes(file, scratch_dir) as (stream, _):
+                reader = CsvReader(stream, file.url, file_format, header)
+                tables = reader.tables()
+                first = next(tables, None)
+                if first is not None:
+                    yield (
+                        header.columns,
+                        (csv_batch(*one, file=index) for one in chain([first], tables)),
+                    )
+            self.count += reader.records.count - reader.skipped
+            self.rejects += [(index, reject) for reject in reader.records.rejects]
 
 
 class Counted:
@@ -135,31 +213,42 @@ def _open(path: Path, file: InputFile) -> Iterator[Any]:
 
 
 def line_schema() -> pa.Schema:
-    """Return the columns of lines: LINE, OFFSET and RAW."""
+    """Return the columns of lines: FILE, LINE, OFFSET and RAW."""
     import pyarrow as pa
 
-    return pa.schema([(LINE, pa.int64()), (OFFSET, pa.int64()), (RAW, pa.string())])
+    return pa.schema(
+        [(FILE, pa.int32()), (LINE, pa.int64()), (OFFSET, pa.int64()), (RAW, pa.string())]
+    )
 
 
-def line_batch(records: Records, *, with_lines: bool) -> pa.RecordBatch:
+def line_batch(records: Records, *, file: int, with_lines: bool = True) -> pa.RecordBatch:
     """Return records as a batch of `line_schema`."""
     import pyarrow as pa
 
     lines = pa.array(records.lines) if with_lines else pa.nulls(len(records.ends), pa.int64())
     return pa.RecordBatch.from_arrays(
-        [lines, pa.array(records.offsets), record_array(records)], schema=line_schema()
+        [
+            pa.repeat(pa.scalar(file, pa.int32()), len(records.ends)),
+            lines,
+            pa.array(records.offsets),
+            record_array(records),
+        ],
+        schema=line_schema(),
     )
 
 
-def csv_batch(records: Records, table: pa.Table) -> pa.RecordBatch:
-    """Return records and their fields as a batch: the columns of `line_schema`, and `CELL` ones."""
+def csv_schema(columns: int) -> pa.Schema:
+    """Return the columns of rows of CSV: those of `line_schema`, and `CELL` ones."""
     import pyarrow as pa
 
-    fields = table.combine_chunks()
-    columns = [
-        column.chunk(0) if column.num_chunks else pa.array([], pa.string())
-        for column in fields.columns
-    ]
-    names = [f"{CELL}{index}" for index in range(len(columns))]
-    rows = line_batch(records, with_lines=True)
-    return pa.RecordBatch.from_arrays([*rows.columns, *columns], names=[LINE, OFFSET, RAW, *names])
+    cells = [pa.field(f"{CELL}{index}", pa.string()) for index in range(columns)]
+    return pa.schema([*line_schema(), *cells])
+
+
+def csv_batch(records: Records, table: pa.Table, *, file: int) -> pa.RecordBatch:
+    """Return records and their fields as a batch of `csv_schema`."""
+    import pyarrow as pa
+
+    cells = [column.combine_chunks() for column in table.columns]
+    rows = line_batch(records, file=file)
+    return pa.RecordBatch.from_arrays([*rows.columns, *cells], schema=csv_schema(len(cells)))

@@ -129,10 +129,14 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO _time_us(t) AS CASE"
     f" WHEN t >= make_timestamptz({_MIN_US}::BIGINT) AND t < make_timestamptz({_MAX_US}::BIGINT)"
     " THEN epoch_us(t) END",
+    # rare forms of ISO 8601 as the engine's cast takes them
     "CREATE OR REPLACE TEMP MACRO _iso_rewrite(x) AS regexp_replace(regexp_replace(regexp_replace("
-    r"regexp_replace(upper(trim(x)), '^(\d{4})$', '\1-01-01'), '^(\d{4}-\d{2})$', '\1-01'),"
-    r" '[T ](\d{2})\s*(Z|[+-]\d{2}:?\d{2}|)$', 'T\1:00:00\2'),"
-    r" '(:\d{2})[.,](\d+)\s*(Z|[+-]\d{2}:?\d{2}|)$', '\1.\2\3')",
+    r"regexp_replace(regexp_replace(upper(trim(x)), '^(\d{4})$', '\1-01-01'),"
+    r" '^(\d{4}-\d{2})$', '\1-01'), '\s+(Z|[+-]\d{2}:?\d{2})$', '\1'),"
+    r" '[T ](\d{2})(Z|[+-]\d{2}:?\d{2}|)$', 'T\1:00:00\2'), '(:\d{2}),(\d)', '\1.\2')",
+    # strptime, without the words that mean an instant to the engine
+    "CREATE OR REPLACE TEMP MACRO _strptime(x, f) AS CASE WHEN lower(trim(x)) NOT IN"
+    " ('epoch', 'infinity', '-infinity') THEN try_strptime(x, f) END",
 )
 """What the expressions call; temporary, made once per connection."""
 
@@ -173,8 +177,7 @@ def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
     if not year_alone:
         rare = f"CASE WHEN NOT regexp_full_match({sql}, '\\s*\\d+\\s*') THEN {rare} END"
     dates = (
-        f"TRY_CAST(COALESCE(try_strptime({sql}, '%Y-%j'), try_strptime({sql}, '%G-W%V-%u'))"
-        " AS TIMESTAMP)"
+        f"TRY_CAST(COALESCE(_strptime({sql}, '%Y-%j'), _strptime({sql}, '%G-W%V-%u')) AS TIMESTAMP)"
     )
     # 'epoch' and 'infinity' are words to the engine, not times
     common = f"CASE WHEN {sql} < ':' THEN TRY_CAST({sql} AS TIMESTAMPTZ) END"
@@ -200,9 +203,9 @@ def _pattern(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
     if has_offset(spec.format):
         # strptime reads offsets, not the Z that stands for +00
         cell = f"regexp_replace({sql}, '[zZ]\\s*$', '+00:00')" if fmt.endswith("%z") else sql
-        return floor_ms(f"CAST(try_strptime({cell}, {quoted}) AS TIMESTAMPTZ)"), None
+        return floor_ms(f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMPTZ)"), None
     cell = _short_fraction(sql) if fmt.endswith("%f") else sql
-    wall = f"CAST(try_strptime({cell}, {quoted}) AS TIMESTAMP)"
+    wall = f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMP)"
     return floor_ms(_in_zone(wall, spec.time_zone)), wall
 
 
