@@ -213,6 +213,13 @@ class MemoryMetadataStore:
         with self._lock:
             return self._tables.segments.get(segment_id)
 
+    def segments(self, *, after: str = "", limit: int = 1000) -> tuple[Segment, ...]:
+        """Return the segments that a retained revision names, in order of id, a page at a time."""
+        with self._lock:
+            tables = self._tables
+            ids = sorted(key for key in tables.segments if key > after and key not in tables.trash)
+            return tuple(tables.segments[key] for key in ids[:limit])
+
     def lookups(self, revision: int | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups at the revision, by name."""
         with self._lock:

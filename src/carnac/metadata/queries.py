@@ -139,6 +139,14 @@ SHAPES = statement(
 FIND_SEGMENT = statement(
     lambda: select(t.segments.c.record).where(t.segments.c.segment_id == p("segment_id"))
 )
+SEGMENTS_AFTER = statement(
+    lambda: (
+        select(t.segments.c.record)
+        .where(t.segments.c.segment_id > p("after"), t.segments.c.trashed_at_ms.is_(None))
+        .order_by(t.segments.c.segment_id)
+        .limit(p("limit"))
+    )
+)
 
 # ---------------------------------------------------------------------------------------------------- commits
 

@@ -1,4 +1,4 @@
-"""The tables of the metadata store. `docs/decisions/0002-temporal-entries.md` says why they look like this.
+"""The tables of the metadata store. `docs/decisions/0006-metadata-tables.md` says why they look like this.
 
 Keys are made by the store, not by the database: an entry, a segment and a datasource born in a commit get
 `revision << 20 | ordinal`. So rows of one commit are a range of the primary key, and no statement has to ask the

@@ -199,6 +199,12 @@ class SqlMetadataStore:
             row = session.row(q.FIND_SEGMENT, segment_id=segment_id)
             return None if row is None else load_segment(row[0])
 
+    def segments(self, *, after: str = "", limit: int = 1000) -> tuple[Segment, ...]:
+        """Return the segments that a retained revision names, in order of id, a page at a time."""
+        with self._read() as session:
+            rows = session.rows(q.SEGMENTS_AFTER, after=after, limit=limit)
+            return tuple(load_segment(record) for (record,) in rows)
+
     def lookups(self, revision: int | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups at the revision, by name."""
         with self._read() as session:

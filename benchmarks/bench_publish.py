@@ -1,0 +1,244 @@
+"""Durable publishing: commits a second with 1, 4 and 16 processes, and what the log costs over plain SQL.
+
+Each process appends one segment (eight columns with statistics) to one datasource, commit after commit, each with a
+`(writer, batch)` of its own. SQLite syncs every commit (`synchronous=FULL`); PostgreSQL runs with its defaults.
+
+In the same run the same rows are written by plain SQL: one transaction of seven INSERTs with a driver's cursor, no
+reading, no deciding. On SQLite with several processes that is what an application does by itself: `BEGIN IMMEDIATE`
+and SQLite's own waiting. The ratio of the two rates is the overhead of the log.
+
+    python -m benchmarks.bench_publish [--seconds 3] [--runs 5] [--only sqlite]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench_million_segments import append, segment
+from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, write_results
+from carnac.clock import RandomIds, SystemClock
+from carnac.metadata import open_metadata
+from carnac.testing.postgresql import run_postgresql
+
+SPAWN = multiprocessing.get_context("spawn")
+PROCESSES = (1, 4, 16)
+THREADS = 8
+WARM_UP = 20
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=3)
+    options.add_argument("--runs", type=int, default=RUNS)
+    options.add_argument("--only", choices=["sqlite", "postgresql"])
+    chosen = options.parse_args()
+    figures: dict[str, object] = {
+        "aims": {"sqlite_1_per_s": 3000, "sqlite_16_per_s": 1500, "p99_ms": 50}
+    }
+    if chosen.only != "postgresql":
+        figures["sqlite"] = measure_all(new_sqlite, chosen.seconds, chosen.runs)
+    if chosen.only != "sqlite":
+        with run_postgresql() as server:
+
+            @contextlib.contextmanager
+            def new_postgresql() -> Iterator[str]:
+                yield server.create_database("bench")
+
+            figures["postgresql"] = measure_all(new_postgresql, chosen.seconds, chosen.runs)
+    write_results("publish", figures, packages=("sqlalchemy", "psycopg"))
+
+
+@contextlib.contextmanager
+def new_sqlite() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"sqlite:///{folder}/metadata.db"
+
+
+def measure_all(
+    new_store: Callable[[], contextlib.AbstractContextManager[str]], secs: float, runs: int
+) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for count in PROCESSES:
+        pairs = [
+            (
+                one_run(new_store, publish_for, count, secs),
+                one_run(new_store, plain_for, count, secs),
+            )
+            for _ in range(runs)
+        ]
+        ours, theirs = medians([one for one, _ in pairs]), medians([one for _, one in pairs])
+        found[f"{count}_processes"] = {
+            "carnac": ours,
+            "plain_sql": theirs,
+            "rate_of_plain_sql": ratio(ours["per_s"], theirs["per_s"]),
+        }
+        print(count, found[f"{count}_processes"], file=sys.stderr)
+    found[f"1_process_{THREADS}_threads"] = {
+        "carnac": medians([one_run(new_store, publish_in_threads, 1, secs) for _ in range(runs)])
+    }
+    return found
+
+
+def one_run(
+    new_store: Callable[[], contextlib.AbstractContextManager[str]],
+    work: Callable[..., None],
+    count: int,
+    secs: float,
+) -> dict[str, float]:
+    """Run `work` in `count` processes for some seconds; return the rate and the latencies of all."""
+    with new_store() as url:
+        open_metadata(url, clock=SystemClock(), ids=RandomIds()).close()
+        answers: Any = SPAWN.Queue()
+        barrier = SPAWN.Barrier(count)
+        children = [
+            SPAWN.Process(target=work, args=(url, f"w{n}", secs, barrier, answers))
+            for n in range(count)
+        ]
+        for child in children:
+            child.start()
+        latencies: list[list[float]] = [answers.get() for _ in children]
+        for child in children:
+            child.join()
+        done = [len(one) for one in latencies]
+        if work is not plain_for:
+            verify(url, sum(done) + WARM_UP * count)
+        flat = [latency for one in latencies for latency in one]
+        return {
+            "per_s": sum(done) / secs,
+            **percentiles_ms(flat),
+            "slowest_process_share": min(done) * count / sum(done),
+        }
+
+
+def verify(url: str, commits: int) -> None:
+    store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
+    head, visible = store.head().revision, store.count_visible("events")
+    store.close()
+    if (head, visible) != (commits, commits):
+        raise RuntimeError(
+            f"{commits} published, but the store has {head} commits, {visible} visible"
+        )
+
+
+def timed(secs: float, barrier: Barrier, act: Callable[[int], None]) -> list[float]:
+    """Warm up, wait for the others, then act until the time is over; return the latencies."""
+    for number in range(WARM_UP):
+        act(-1 - number)
+    barrier.wait()
+    latencies = []
+    end = time.perf_counter() + secs
+    while (start := time.perf_counter()) < end:
+        act(len(latencies))
+        latencies.append(time.perf_counter() - start)
+    return latencies
+
+
+def publish_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
+    store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
+
+    def act(number: int) -> None:
+        publication = append([segment(ids, 0, number)])
+        store.publish(replace(publication, writer=writer, batch=str(number)))
+
+    answers.put(timed(secs, barrier, act))
+    store.close()
+
+
+def publish_in_threads(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
+    """What a server does: many threads of one process share transactions."""
+    store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
+    found: list[float] = []
+
+    def run(thread: int, count: int) -> None:
+        end = time.perf_counter() + secs
+        number = 0
+        while (start := time.perf_counter()) < end and number < count:
+            publication = append([segment(ids, 0, number)])
+            store.publish(replace(publication, writer=f"{writer}.{thread}", batch=str(number)))
+            found.append(time.perf_counter() - start)
+            number += 1
+
+    run(THREADS, WARM_UP)
+    found.clear()
+    barrier.wait()
+    threads = [threading.Thread(target=run, args=(n, 10**9)) for n in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answers.put(found)
+    store.close()
+
+
+# -------------------------------------------------------------------------------------------------- plain SQL
+
+TABLES = {
+    "plain_commits": 7,
+    "plain_changes": 8,
+    "plain_batches": 4,
+    "plain_segments": 9,
+    "plain_entries": 17,
+    "plain_chunks": 12,
+    "plain_shapes": 7,
+}
+
+
+def plain_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
+    """The same seven rows in one transaction, with nothing read and nothing decided."""
+    from carnac.core.records import dump_segment
+
+    is_sqlite = url.startswith("sqlite")
+    link: Any
+    if is_sqlite:
+        path = Path(url.removeprefix("sqlite:///"))
+        link = sqlite3.connect(path, isolation_level=None, timeout=60)
+        link.execute("PRAGMA synchronous=FULL")
+    else:
+        import psycopg
+
+        link = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
+    key = "INTEGER PRIMARY KEY" if is_sqlite else "BIGSERIAL PRIMARY KEY"
+    mark = "?" if is_sqlite else "%s"
+    begin = "BEGIN IMMEDIATE" if is_sqlite else "BEGIN"
+    for name, width in TABLES.items():
+        columns = ", ".join(f"c{n} TEXT" for n in range(width - 1))
+        with contextlib.suppress(Exception):  # another process has made it at the same time
+            link.execute(f"CREATE TABLE IF NOT EXISTS {name} (id {key}, {columns})")
+    ids = RandomIds()
+    inserts = [
+        (
+            f"INSERT INTO {name} ({', '.join(f'c{n}' for n in range(width - 1))}) "
+            f"VALUES ({', '.join([mark] * (width - 1))})",
+            width - 1,
+        )
+        for name, width in TABLES.items()
+    ]
+
+    def act(number: int) -> None:
+        record = dump_segment(segment(ids, 0, number))
+        link.execute(begin)
+        for place, (text, width) in enumerate(inserts):
+            values = [writer, *(str(number) for _ in range(width - 1))]
+            if place == 3:
+                values[1] = record
+            link.execute(text, values)
+        link.execute("COMMIT")
+
+    answers.put(timed(secs, barrier, act))
+    link.close()
+
+
+if __name__ == "__main__":
+    main()
