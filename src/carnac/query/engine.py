@@ -110,7 +110,7 @@ class DuckDbQueryEngine:
 
     @contextmanager
     def _query_cursor(self, sql: str, columns: set[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor in a transaction of its own; DuckDB's errors leave as ours.
+        """Give a cursor of the query's own; DuckDB's errors leave as ours.
 
         Args:
             columns: Names that a user may have meant by one that is unknown; filled while the query is planned.
@@ -127,7 +127,6 @@ class DuckDbQueryEngine:
             self._running.add(cursor)
         try:
             with self._timeout(cursor, timed_out):
-                cursor.execute("BEGIN TRANSACTION")
                 yield cursor
         except duckdb.Error as error:
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):

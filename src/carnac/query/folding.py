@@ -33,7 +33,7 @@ _CONSTANT = {
 
 
 class Constants:
-    """Evaluates constant expressions on a cursor whose transaction runs the query too, so that now() is the same.
+    """Evaluates constant expressions in a transaction of the cursor that runs the query too, so that now() is the same.
 
     Args:
         parameters: Values of `$1`, `$2`, …
@@ -42,6 +42,7 @@ class Constants:
     def __init__(self, cursor: duckdb.DuckDBPyConnection, parameters: Sequence[object]) -> None:
         self._cursor = cursor
         self._parameters = parameters
+        self._is_open = False
 
     def value(self, node: Node) -> str | int | float | None:
         """Return the text or number that an expression stands for; None if it is none, null or not constant."""
@@ -91,6 +92,9 @@ class Constants:
     def _evaluate(self, node: Node) -> object:
         import duckdb
 
+        if not self._is_open:
+            self._cursor.execute("BEGIN TRANSACTION")
+            self._is_open = True
         try:
             found = self._cursor.execute(unparse(self._cursor, select_of([node]))).fetchall()
         except duckdb.Error:

@@ -40,7 +40,7 @@ class Names:
         name, schema = str(node["table_name"]), str(node["schema_name"])
         known: list[str] | None = None
         if schema.lower() in DATASOURCE_SCHEMAS and not node["catalog_name"]:
-            if self._catalog.count_segments(name) > 0:
+            if self.columns(name):  # cheaper than a list of all datasources
                 return name
             known = sorted(self._catalog.datasource_names())
             folded = [one for one in known if one.lower() == name.lower()]

@@ -60,7 +60,7 @@ class Planner:
     """Plans one query.
 
     Args:
-        cursor: In the transaction that the query will run in.
+        cursor: The one that the query will run on.
     """
 
     cursor: duckdb.DuckDBPyConnection

@@ -1,0 +1,297 @@
+"""SQL: against DuckDB on the same list of files, pruning among 10,000 segments, and a cold command.
+
+    python -m benchmarks.bench_sql [--rows 3000000]
+
+Three questions, each a ratio or a time inside one run: what does the engine cost over DuckDB that is handed the right
+files (nine queries, interleaved, medians); how long does a query plan when its datasource has 10,000 live segments and
+its interval touches ten; how long from typing `carnac sql` to the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.events import DAYS, START_S, make_table
+from benchmarks.harness import RUNS, ratio, seconds, write_results
+from carnac.clock import RandomIds, SystemClock
+from carnac.core.commits import Change, CommitKind, Publication
+from carnac.core.intervals import Interval
+from carnac.core.segments import ColumnType, Segment
+from carnac.deep_storage.local import LocalDeepStorage
+from carnac.metadata import open_metadata
+from carnac.pipeline.segment_writer import SegmentWriter
+from carnac.query import DuckDbQueryEngine
+from carnac.store.catalog import RevisionCatalog
+from carnac.testing.clock import SequentialIds
+from carnac.testing.segments import DAY_MS, MemoryCatalog, write_segment
+
+START_MS = START_S * 1000
+LIVE_SEGMENTS = 10_000
+WARM_RUNS = 7
+TYPES = {
+    **{f"d{suffix}": ColumnType.STRING for suffix in ("5", "50", "500", "5k", "50k", "500k")},
+    "m_i1": ColumnType.LONG,
+    "m_i2": ColumnType.LONG,
+    "m_d1": ColumnType.DOUBLE,
+    "m_d2": ColumnType.DOUBLE,
+}
+QUERIES = {
+    "timeseries by hour": "SELECT epoch_us(__time) // 3600000000 h, count(*), sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1",
+    "timeseries of one day": (
+        "SELECT epoch_us(__time) // 3600000000 h, sum(m_i1) FROM {t}"
+        " WHERE __time >= '2026-09-10' AND __time < '2026-09-11' GROUP BY 1"
+    ),
+    "top n": "SELECT d5k, sum(m_i1) s FROM {t} GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
+    "group by two": (
+        "SELECT d5, d50, count(*) c, avg(m_d1) FROM {t} GROUP BY ALL"
+        " HAVING c > 10 ORDER BY c DESC LIMIT 100"
+    ),
+    "count distinct": "SELECT count(DISTINCT d500k) FROM {t}",
+    "scan of one day": (
+        "SELECT * FROM {t} WHERE __time >= '2026-09-10' AND __time < '2026-09-11'"
+        " AND m_i2 > 5000 ORDER BY __time LIMIT 100"
+    ),
+    "quantile of a week": (
+        "SELECT d5, approx_quantile(m_d2, 0.95) FROM {t}"
+        " WHERE __time >= '2026-09-07' AND __time < '2026-09-14' GROUP BY 1"
+    ),
+    "filters over a week": (
+        "SELECT count(*), sum(m_d1) FROM {t} WHERE __time BETWEEN '2026-09-07' AND '2026-09-13'"
+        " AND d50 LIKE 'd50_a%' AND m_i1 IN (1, 2, 3, 50)"
+    ),
+    "one hour": "SELECT count(*) FROM {t} WHERE __time >= '2026-09-20T10:00:00Z' AND __time < '2026-09-20T11:00:00Z'",
+}
+
+
+def fill(storage: LocalDeepStorage, root: Path, rows: int) -> MemoryCatalog:
+    """Write one sorted segment for each day and return a catalog of them."""
+    table = make_table(rows, file_index=0).sort_by("__time")
+    days = pc.divide(
+        pc.subtract(table.column("__time").cast(pa.int64()), START_MS * 1000), DAY_MS * 1000
+    )
+    catalog, ids = MemoryCatalog(), SequentialIds("clicks")
+    for day in range(DAYS):
+        part = table.filter(pc.equal(days, day))
+        identity = ids.new_id()
+        path = f"segments/clicks/{identity}.parquet"
+        with SegmentWriter(storage.url, path, tuple(TYPES.items()), temp_dir=str(root)) as writer:
+            writer.write(part)
+            written = writer.finish()
+        catalog.add(
+            Segment(
+                segment_id=identity,
+                datasource="clicks",
+                chunk=Interval(START_MS + day * DAY_MS, START_MS + (day + 1) * DAY_MS),
+                path=path,
+                size_bytes=written.size_bytes,
+                rows=written.rows,
+                input_rows=written.rows,
+                min_time_ms=written.min_time_ms,
+                max_time_ms=written.max_time_ms,
+                columns=written.columns,
+                checksum=written.checksum,
+            )
+        )
+    return catalog
+
+
+def compare(root: Path, rows: int) -> dict[str, Any]:
+    """Run each query through the engine and through DuckDB on the list of all files, in turn."""
+    storage = LocalDeepStorage(root)
+    catalog = fill(storage, root, rows)
+    files = [str(storage.local_path(item.segment.path)) for item in catalog.visible("clicks", None)]
+    engine = DuckDbQueryEngine(storage, threads=2)
+    plain = duckdb.connect(config={"threads": 2})
+    plain.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
+    listed = "read_parquet([" + ", ".join(f"'{file}'" for file in files) + "])"
+    figures: dict[str, Any] = {}
+    for name, query in QUERIES.items():
+        ours, theirs, found, expected = [], [], None, None
+        for run in range(WARM_RUNS + 1):
+            started = time.perf_counter()
+            expected = plain.sql(query.format(t=listed)).to_arrow_table()
+            middle = time.perf_counter()
+            found = engine.run_query(query.format(t="clicks"), catalog)
+            ended = time.perf_counter()
+            if run:
+                theirs.append(middle - started)
+                ours.append(ended - middle)
+        check_same(name, getattr(found, "table", None), expected)
+        mine, plain_s = statistics.median(ours), statistics.median(theirs)
+        figures[name] = {
+            "carnac_ms": round(mine * 1000, 2),
+            "duckdb_ms": round(plain_s * 1000, 2),
+            "ratio": ratio(mine, plain_s),
+            "ratio_of_best_runs": ratio(min(ours), min(theirs)),
+            "within_1.1_times_plus_5_ms": mine <= plain_s * 1.1 + 0.005,
+            "segments_read": getattr(found, "segments_read", None),
+        }
+    return figures
+
+
+def check_same(name: str, found: Any, expected: Any) -> None:
+    """Stop if the two engines did not answer alike."""
+    if found is None or expected is None or found.num_rows != expected.num_rows:
+        raise SystemExit(f"'{name}': the engine's answer differs from DuckDB's")
+
+
+def fixed_overhead(root: Path) -> dict[str, float]:
+    """Measure the smallest query on one small file."""
+    storage = LocalDeepStorage(root / "small")
+    segment = write_segment(storage, [{"__time": i, "a": i} for i in range(100)])
+    catalog = MemoryCatalog().add(segment)
+    engine = DuckDbQueryEngine(storage, threads=2)
+    plain = duckdb.connect(config={"threads": 2})
+    plain.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
+    query = "SELECT sum(a) FROM {t} WHERE a >= 10"
+    file = f"read_parquet('{storage.local_path(segment.path)}')"
+    ours = timed(lambda: engine.run_query(query.format(t="events"), catalog))
+    theirs = timed(lambda: plain.sql(query.format(t=file)).to_arrow_table())
+    return {
+        "carnac": ours,
+        "duckdb": theirs,
+        "overhead_ms": round(ours["median_ms"] - theirs["median_ms"], 2),
+        "overhead_best_ms": round(ours["best_ms"] - theirs["best_ms"], 2),
+    }
+
+
+def timed(work: Callable[[], object], runs: int = 51) -> dict[str, float]:
+    """Return the median and the best of many runs, and their CPU time, all in milliseconds, after one to warm up."""
+    work()
+    cpu = time.process_time()
+    walls = [seconds(work)[0] for _ in range(runs)]
+    cpu = (time.process_time() - cpu) / runs
+    return {
+        "median_ms": round(statistics.median(walls) * 1000, 2),
+        "best_ms": round(min(walls) * 1000, 2),
+        "cpu_ms": round(cpu * 1000, 2),
+    }
+
+
+def pruning(root: Path) -> dict[str, Any]:
+    """Plan and run a query whose interval touches 10 of 10,000 live segments, on both kinds of catalog."""
+    storage = LocalDeepStorage(root / "many")
+    ids = SequentialIds("live")
+    first = write_segment(
+        storage,
+        [{"__time": hour, "a": hour, "s": "x"} for hour in range(10)],
+        types={"a": ColumnType.LONG, "s": ColumnType.STRING},
+    )
+    segments = []
+    for number in range(LIVE_SEGMENTS):
+        start_ms = number * 3_600_000
+        segments.append(
+            replace(
+                first,
+                segment_id=ids.new_id(),
+                chunk=Interval(start_ms, start_ms + 3_600_000),
+                min_time_ms=start_ms,
+                max_time_ms=start_ms + 3_599_999,
+            )
+        )
+    memory = MemoryCatalog()
+    for segment in segments:
+        memory.add(segment)
+    metadata = open_metadata(
+        f"sqlite:///{root / 'metadata.db'}", clock=SystemClock(), ids=RandomIds()
+    )
+    metadata.publish(
+        Publication(
+            kind=CommitKind.APPEND,
+            changes=(
+                Change(datasource="events", adds=tuple(segments), segment_granularity="hour"),
+            ),
+        )
+    )
+    stored = RevisionCatalog(metadata, metadata.head().revision)
+    engine = DuckDbQueryEngine(storage, threads=2)
+    query = (
+        "SELECT count(*) FROM events WHERE __time >= TIMESTAMPTZ '1970-02-01 00:00:00+00'"
+        " AND __time < TIMESTAMPTZ '1970-02-01 10:00:00+00'"
+    )
+    read = engine.run_query(query, stored).segments_read
+    if read != 10:
+        raise SystemExit(f"the query reads {read} segments, not 10")
+    with_memory = timed(lambda: engine.run_query(query, memory), 15)
+    with_metadata = timed(lambda: engine.run_query(query, stored), 15)
+    paths = [str(storage.local_path(first.path))] * 10
+    plain = duckdb.connect(config={"threads": 2})
+    plain.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
+    direct = query.replace("events", f"read_parquet({paths!r})")
+    alone = timed(lambda: plain.sql(direct).to_arrow_table(), 15)
+    metadata.close()
+    return {
+        "live_segments": LIVE_SEGMENTS,
+        "segments_read": read,
+        "query_with_memory_catalog": with_memory,
+        "query_with_sqlite_catalog": with_metadata,
+        "duckdb_on_the_ten_files": alone,
+        "pruning_ms": round(with_metadata["median_ms"] - alone["median_ms"], 2),
+        "pruning_best_ms": round(with_metadata["best_ms"] - alone["best_ms"], 2),
+    }
+
+
+def cold(root: Path) -> dict[str, float]:
+    """Start `carnac sql` again and again; CPU seconds beside wall seconds, because cores are shared."""
+    place = root / "cold"
+    carnac = [sys.executable, "-m", "carnac", "--store", str(place)]
+    subprocess.run([*carnac, "init"], check=True, stdout=subprocess.DEVNULL)
+    command = [*carnac, "sql", "SELECT 1"]
+
+    def once() -> tuple[float, float]:
+        started = time.perf_counter()
+        cpu = children_cpu()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return time.perf_counter() - started, children_cpu() - cpu
+
+    once()
+    runs = [once() for _ in range(RUNS)]
+    return {
+        "wall_s": round(statistics.median(wall for wall, _ in runs), 3),
+        "wall_min_s": round(min(wall for wall, _ in runs), 3),
+        "cpu_s": round(statistics.median(cpu for _, cpu in runs), 3),
+    }
+
+
+def children_cpu() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Measure and write `results/sql.json`."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=3_000_000, help="events, over 30 days")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        figures = {
+            "rows": arguments.rows,
+            "queries": compare(root, arguments.rows),
+            "fixed_overhead": fixed_overhead(root),
+            "pruning": pruning(root),
+            "cold_command": cold(root),
+        }
+    write_results("sql", figures, packages=["duckdb", "pyarrow"])
+
+
+if __name__ == "__main__":
+    main()
