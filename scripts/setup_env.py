@@ -85,7 +85,9 @@ class PipProgress:
             self.text = f"{match.group(1)} is here"
         elif match := re.match(r"Building wheels? for collected packages: (.+)", line):
             self.text = f"building {match.group(1).strip()}"
-        elif match := re.match(r"\s*Building wheel for (\S+)", line):
+        elif match := re.match(
+            r"\s*(?:Building wheel|Running setup.py install) for ([^\s:]+)", line
+        ):
             self.text = f"building {match.group(1)}"
         elif line.startswith("Installing collected packages"):
             self.text = "unpacking into .venv"

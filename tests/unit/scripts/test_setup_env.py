@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ),
         (["Requirement already satisfied: rich==15"] * 9, "3 of 3 packages: rich==15 is here"),
         (["Building wheels for collected packages: pyspark"], "0 of 3 packages: building pyspark"),
+        (["  Running setup.py install for pyspark: started"], "0 of 3 packages: building pyspark"),
         (["Installing collected packages: a, b"], "0 of 3 packages: unpacking into .venv"),
     ],
 )
