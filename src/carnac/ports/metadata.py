@@ -199,6 +199,15 @@ class MetadataStore(Protocol):
         """Return a segment's record; None if the store does not know it."""
         ...
 
+    def segments(self, *, after: str = "", limit: int = 1000) -> tuple[Segment, ...]:
+        """Return the segments that a retained revision names (all but the trash), in order of id, a page at a time.
+
+        Args:
+            after: Only those with an id after this one: the last id of the page before.
+            limit: Most segments to return.
+        """
+        ...
+
     def lookups(self, revision: int | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups at the revision, by name."""
         ...
