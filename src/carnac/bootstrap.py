@@ -93,6 +93,7 @@ def open_store(
     settings: Settings | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
+    pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
     **overrides: object,
 ) -> Store:
     """Open a store; with `create`, make it first if there is none.
@@ -104,6 +105,7 @@ def open_store(
         settings: In place of those from `carnac.toml` and the environment.
         clock: In place of the machine's clock, for tests.
         ids: In place of random ids, for tests.
+        pipeline: Makes what runs data jobs in place of Spark, for tests.
         **overrides: Single settings by name, such as `spark_master="local[2]"` or `deep_storage="s3://bucket/events"`.
 
     Raises:
@@ -124,17 +126,18 @@ def open_store(
     except BaseException:
         metadata.close()
         raise
-    pipeline = _Once(lambda: _make_pipeline(deep_storage, settings, clock, ids))
+    make_pipeline = pipeline or (lambda root: _make_pipeline(root, settings, clock, ids))
+    jobs = _Once(lambda: make_pipeline(deep_storage))
     engine = _Once(lambda: _make_engine(deep_storage, settings))
 
     def close_all() -> None:
-        pipeline.close()
+        jobs.close()
         engine.close()
 
     return Store(
         metadata=metadata,
         deep_storage=deep_storage,
-        pipeline=pipeline,
+        pipeline=jobs,
         engine=engine,
         clock=clock,
         settings=settings,

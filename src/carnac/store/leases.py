@@ -4,117 +4,227 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
-from carnac.errors import CarnacError
-from carnac.ports import Lease, LeaseKind, MetadataStore
+from carnac.errors import CarnacError, Invalid, NotFound, Revoked
+from carnac.ports import Clock, Head, Lease, LeaseKind, MetadataStore
+
+Wait = Callable[[float], bool]
+"""Waits for so many seconds; True: the keeper is closing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A revision that stays readable for now.
+
+    Attributes:
+        head: The revision.
+        is_held: Whether its files have been protected without a gap since the reading began. False after the lease
+            ran out, for example because the machine slept: what is missing since then is nobody's fault.
+    """
+
+    head: Head
+    is_held: Callable[[], bool]
 
 
 class LeaseKeeper:
     """Holds the reader lease of a store handle, and writer leases, and renews them from one daemon thread.
 
     All readers of a handle share one lease, on the oldest revision that any of them reads. It is released when the
-    last reader is done and the handle is closed, or it was idle for a ttl.
+    last reader is done and the handle is closed, or it was idle for a third of a ttl.
+
+    Args:
+        wait: In place of waiting on the machine's clock, for tests; None: real time.
     """
 
-    def __init__(self, metadata: MetadataStore, *, holder: str, ttl_ms: int) -> None:
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        *,
+        clock: Clock,
+        holder: str,
+        ttl_ms: int,
+        wait: Wait | None = None,
+    ) -> None:
         self._metadata = metadata
+        self._clock = clock
         self._holder = holder
         self._ttl_ms = ttl_ms
         self._mutex = threading.Lock()
         self._reading: Counter[int] = Counter()
         self._reader: Lease | None = None
-        self._writers: dict[str, Lease] = {}
+        self._gaps = 0
+        self._writers: set[str] = set()
         self._stop = threading.Event()
+        self._wait = wait or self._stop.wait
         self._renewer: threading.Thread | None = None
 
     @contextmanager
-    def reading(self, revision: int) -> Iterator[None]:
-        """Keep `revision` readable until the block ends.
+    def reading(self, at: int | str | None) -> Iterator[Reading]:
+        """Keep the revision that `at` means readable until the block ends.
 
         Raises:
-            NotFound: It is not retained.
+            NotFound: There is no such revision, or it is not retained.
         """
-        self.pin(revision)
+        reading = self.pin(at)
         try:
-            yield
+            yield reading
         finally:
             with self._mutex:
-                self._reading[revision] -= 1
+                self._reading[reading.head.revision] -= 1
                 self._reading += Counter()
 
-    def pin(self, revision: int) -> None:
-        """Keep `revision` readable until the handle is closed."""
+    def pin(self, at: int | str | None) -> Reading:
+        """Keep the revision that `at` means readable until the handle is closed.
+
+        Raises:
+            NotFound: There is no such revision, or it is not retained.
+        """
         with self._mutex:
-            if self._reader is None:
-                self._reader = self._metadata.acquire_lease(
-                    LeaseKind.READER, holder=self._holder, ttl_ms=self._ttl_ms, revision=revision
-                )
-            elif revision < self._reader.revision:
-                older = self._metadata.acquire_lease(
-                    LeaseKind.READER, holder=self._holder, ttl_ms=self._ttl_ms, revision=revision
-                )
-                self._metadata.release_lease(self._reader.lease_id)
-                self._reader = older
-            self._reading[revision] += 1
+            self._require_open()
+            self._drop_expired_reader()
+            head = self._protect(at)
+            self._reading[head.revision] += 1
             self._start()
+            gaps = self._gaps
+        return Reading(head, lambda: self._has_no_gap_since(gaps))
 
     @contextmanager
     def writing(self) -> Iterator[Lease]:
-        """Yield a writer lease that protects files written until the block ends."""
-        lease = self._metadata.acquire_lease(
-            LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
-        )
+        """Yield a writer lease that protects files written until the block ends, or until it is published with."""
         with self._mutex:
-            self._writers[lease.lease_id] = lease
+            self._require_open()
+            lease = self._metadata.acquire_lease(
+                LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
+            )
+            self._writers.add(lease.lease_id)
             self._start()
         try:
             yield lease
         finally:
             with self._mutex:
-                self._writers.pop(lease.lease_id, None)
-            self._metadata.release_lease(lease.lease_id)
+                is_held = lease.lease_id in self._writers
+                self._writers.discard(lease.lease_id)
+            if is_held:
+                with suppress(
+                    CarnacError
+                ):  # it ends by itself; what the block did is not undone by this
+                    self._metadata.release_lease(lease.lease_id)
+
+    def forget_writer(self, lease: Lease) -> None:
+        """Take note that a publish has released the lease."""
+        with self._mutex:
+            self._writers.discard(lease.lease_id)
 
     def close(self) -> None:
-        """Release everything and stop the thread. Idempotent."""
+        """Release the reader lease and stop the thread. Idempotent.
+
+        Raises:
+            Unavailable: The database does not answer; the lease ends by itself.
+        """
         self._stop.set()
-        if self._renewer is not None:
+        if self._renewer is not None and self._renewer is not threading.current_thread():
             self._renewer.join()
         with self._mutex:
-            if self._reader is not None:
-                self._metadata.release_lease(self._reader.lease_id)
-                self._reader = None
+            reader, self._reader = self._reader, None
+            if reader is not None:
+                self._gaps += 1
+                self._metadata.release_lease(reader.lease_id)
+
+    def run_renewals(self) -> None:
+        """Renew what is held, three times in a ttl, until the keeper is closed."""
+        while not self._wait(self._ttl_ms / 3000):
+            with self._mutex:
+                self._renew_writers()
+                self._renew_reader()
+
+    def _require_open(self) -> None:
+        if self._stop.is_set():
+            raise Invalid("the store is closed; open it again")
 
     def _start(self) -> None:
         if self._renewer is None:
             self._renewer = threading.Thread(
-                target=self._run_renewals, name="carnac-leases", daemon=True
+                target=self.run_renewals, name="carnac-leases", daemon=True
             )
             self._renewer.start()
 
-    def _run_renewals(self) -> None:
-        while not self._stop.wait(self._ttl_ms / 3000):
-            with self._mutex:
-                self._renew()
+    def _has_no_gap_since(self, gaps: int) -> bool:
+        with self._mutex:
+            self._drop_expired_reader()
+            return self._gaps == gaps
 
-    def _renew(self) -> None:
-        for lease in list(self._writers.values()):
+    def _drop_expired_reader(self) -> None:
+        if self._reader is not None and self._reader.expires_at_ms <= self._clock.now_ms():
+            self._lose_reader()
+
+    def _lose_reader(self) -> None:
+        self._reader = None
+        self._gaps += 1
+
+    def _protect(self, at: int | str | None) -> Head:
+        """Return the revision that `at` means, once a lease protects it."""
+        reader = self._reader
+        if reader is None:
+            if at is None:  # one transaction: no collector comes between the question and the lease
+                self._reader = self._acquire_reader(None)
+                return self._metadata.resolve(self._reader.revision)
+            head = self._metadata.resolve(at)
+            self._reader = self._acquire_reader(head.revision)
+            return head
+        head = self._metadata.resolve(at)
+        if head.revision < reader.revision:
+            self._reader = self._acquire_reader(head.revision)
+            with suppress(CarnacError):  # it ends by itself
+                self._metadata.release_lease(reader.lease_id)
+        return head
+
+    def _acquire_reader(self, revision: int | None) -> Lease:
+        return self._metadata.acquire_lease(
+            LeaseKind.READER, holder=self._holder, ttl_ms=self._ttl_ms, revision=revision
+        )
+
+    def _renew_writers(self) -> None:
+        for lease_id in list(self._writers):
             try:
-                self._metadata.renew_lease(lease.lease_id, ttl_ms=self._ttl_ms)
-            except CarnacError:
+                self._metadata.renew_lease(lease_id, ttl_ms=self._ttl_ms)
+            except Revoked:
                 # The publish that names this lease will be refused, and says so to its caller.
-                self._writers.pop(lease.lease_id, None)
+                self._writers.discard(lease_id)
+            except CarnacError:
+                continue  # the database does not answer now: the lease may live until the next try
+
+    def _renew_reader(self) -> None:
         if self._reader is None:
+            if self._reading:
+                self._regain_reader()
             return
         try:
             if self._reading:
+                oldest = max(self._reader.revision, min(self._reading))
                 self._reader = self._metadata.renew_lease(
-                    self._reader.lease_id, ttl_ms=self._ttl_ms, revision=min(self._reading)
+                    self._reader.lease_id, ttl_ms=self._ttl_ms, revision=oldest
                 )
             else:
                 self._metadata.release_lease(self._reader.lease_id)
                 self._reader = None
+        except (Revoked, NotFound):
+            self._lose_reader()
+            if self._reading:
+                self._regain_reader()
         except CarnacError:
-            # Expired, for example because the machine slept: the next reader takes a new one.
-            self._reader = None
+            return  # the database does not answer now: the lease may live until the next try
+
+    def _regain_reader(self) -> None:
+        """Protect again what is being read, as far as it is still there."""
+        for revision in sorted(self._reading):
+            try:
+                self._reader = self._acquire_reader(revision)
+            except NotFound:
+                continue
+            except CarnacError:
+                return
+            else:
+                return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from carnac.core.intervals import format_ms
@@ -15,6 +15,10 @@ from carnac.ports import Clock, DeepStorage, Head, LeaseKind, MetadataStore, Sto
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
 READ_BYTES = 1 << 20
+VERIFY_PAGE = 1000
+"""Records that verification holds at once."""
+CLOCK_SKEW_MS = 60_000
+"""How much later than deep storage's clock a writer's may be: its files may look older than its lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +88,21 @@ class Maintenance:
 
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
-        than every live writer's lease.
+        than every live writer's lease. It may stop anywhere, run twice at once, and run beside readers and writers.
         """
         now_ms = self._clock.now_ms()
+        # The order matters. Files first: who writes later is not in the list. Leases second: whose lease is not there
+        # now has ended. The trim sweeps ended leases, so their publishes are refused from then on; those that were
+        # not have a record by the time that records are read.
+        suspects = self._suspects(now_ms)
         report = self._metadata.trim(keep=lambda heads: self._keep(heads, now_ms), dry_run=dry_run)
-        actions = [
-            GcAction(path=path, size_bytes=0, action="keep", reason=reason)
-            for path, reason in sorted(report.reasons.items())
-        ]
+        actions = list(self._kept_actions(report.reasons))
         actions += [
             _action(segment, "trash", "no retained revision, tag or lease names it")
             for segment in report.trashed
         ]
         actions += self._empty_trash(now_ms, dry_run=dry_run)
-        for file in self._orphans(now_ms):
+        for file in self._without_record(suspects):
             reason = f"no record names it since {format_ms(file.modified_at_ms)}"
             actions.append(
                 GcAction(path=file.path, size_bytes=file.size_bytes, action="delete", reason=reason)
@@ -115,65 +120,80 @@ class Maintenance:
         """Check every segment that a retained revision names, and look for orphans.
 
         Every file must be there, with the recorded size, checksum and number of rows, and no file without a record
-        may be older than the safety period.
+        may be older than the safety period. What is in the trash is nobody's any more and is not looked at.
         """
-        paths: dict[str, Segment] = {}
-        for info in self._metadata.datasources():
-            for item in self._metadata.visible(info.name):
-                paths[item.segment.path] = item.segment
-        for number, (_, segment) in enumerate(sorted(paths.items()), start=1):
-            finding = self._verify_segment(segment)
-            if finding is not None:
-                yield finding
-            if on_progress is not None:
-                on_progress(number, len(paths))
-        for path in sorted(self._metadata.known_paths() - paths.keys()):
-            if self._deep_storage.find_file(path) is None:
-                yield Finding(kind="missing", path=path, detail="named by history or trash")
-        for file in self._orphans(self._clock.now_ms()):
+        suspects = self._suspects(self._clock.now_ms())
+        known = self._metadata.known_paths()
+        trash = {found.segment.path for found in self._metadata.trashed()}
+        total, done, after = len(known) - len(trash), 0, ""
+        while page := self._metadata.segments(after=after, limit=VERIFY_PAGE):
+            after = page[-1].segment_id
+            for segment in page:
+                finding = self._verify_segment(segment)
+                if finding is not None and self._is_named(segment):
+                    yield finding
+                done += 1
+                if on_progress is not None:
+                    on_progress(done, max(done, total))
+        for file in self._without_record(suspects):
             yield Finding(
                 kind="orphan", path=file.path, detail="no record names it; `carnac gc` removes it"
             )
+
+    def _kept_actions(self, reasons: Mapping[str, str]) -> Iterator[GcAction]:
+        for segment_id, reason in sorted(reasons.items()):
+            segment = self._metadata.find_segment(segment_id)
+            if segment is not None:
+                yield _action(segment, "keep", reason)
+
+    def _is_named(self, segment: Segment) -> bool:
+        """Whether a retained revision still names the segment: gc may have run meanwhile."""
+        trash = {found.segment.segment_id for found in self._metadata.trashed()}
+        return segment.segment_id not in trash and (
+            self._metadata.find_segment(segment.segment_id) is not None
+        )
 
     def _keep(self, heads: Sequence[Head], now_ms: int) -> set[int]:
         revisions = [(head.revision, head.at_ms) for head in heads]
         return set(plan_retention(revisions, self._rules, now_ms=now_ms))
 
     def _empty_trash(self, now_ms: int, *, dry_run: bool) -> list[GcAction]:
-        actions, gone = [], []
+        actions: list[GcAction] = []
+        gone: list[str] = []
         for trashed in self._metadata.trashed():
             since = format_ms(trashed.trashed_at_ms)
             if trashed.trashed_at_ms > now_ms - self._trash_period_ms:
                 actions.append(_action(trashed.segment, "keep", f"in the trash since {since}"))
                 continue
-            actions.append(
-                _action(
-                    trashed.segment, "delete", f"in the trash since {since}, which is long enough"
-                )
-            )
+            reason = f"in the trash since {since}, which is long enough"
+            actions.append(_action(trashed.segment, "delete", reason))
             if not dry_run:
                 self._deep_storage.delete(trashed.segment.path)
                 gone.append(trashed.segment.segment_id)
-        if gone:
+        if gone:  # files first: a record without a file is deleted again, a file without a record would be unknown
             self._metadata.forget_segments(gone)
         return actions
 
-    def _orphans(self, now_ms: int) -> Iterator[StoredFile]:
-        writers = [
-            lease.acquired_at_ms
-            for lease in self._metadata.leases()
-            if lease.kind is LeaseKind.WRITER
-        ]
-        horizon_ms = min([now_ms - self._safety_period_ms, *writers])
-        # Files first, records second: a file that is published in between has a record.
+    def _suspects(self, now_ms: int) -> list[StoredFile]:
+        """Return the files that are old enough to be garbage, if no record names them."""
+        limit_ms = now_ms - self._safety_period_ms
         old = [
             file
             for prefix in (SEGMENTS_PREFIX, STAGING_PREFIX)
             for file in self._deep_storage.list_files(prefix)
-            if file.modified_at_ms < horizon_ms
+            if file.modified_at_ms < limit_ms
         ]
-        known = self._metadata.known_paths() if old else frozenset()
-        yield from (file for file in old if file.path not in known)
+        writers = [
+            lease.acquired_at_ms - CLOCK_SKEW_MS
+            for lease in self._metadata.leases()
+            if lease.kind is LeaseKind.WRITER
+        ]
+        horizon_ms = min(writers, default=limit_ms)
+        return [file for file in old if file.modified_at_ms < horizon_ms]
+
+    def _without_record(self, suspects: Sequence[StoredFile]) -> Iterator[StoredFile]:
+        known = self._metadata.known_paths() if suspects else frozenset()
+        return (file for file in suspects if file.path not in known)
 
     def _verify_segment(self, segment: Segment) -> Finding | None:
         file = self._deep_storage.find_file(segment.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -10,6 +11,7 @@ from carnac.core.commits import Commit, CommitSummary, LookupChange
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.retention import RetentionRules
+from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import (
     Clock,
     DataPipeline,
@@ -33,6 +35,9 @@ from carnac.store.writing import ProgressListener, WriteOutcome, Writer
 if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.specs.ingest import IngestSpec
+
+READ_ATTEMPTS_MAX = 3
+"""How often a query is run again when its lease ran out meanwhile, as it does when the machine slept."""
 
 
 class Store:
@@ -60,7 +65,9 @@ class Store:
         self._deep_storage = deep_storage
         self._pipeline = pipeline
         self._engine = engine
-        self._leases = LeaseKeeper(metadata, holder=holder, ttl_ms=settings.lease_ttl_ms)
+        self._leases = LeaseKeeper(
+            metadata, clock=clock, holder=holder, ttl_ms=settings.lease_ttl_ms
+        )
         self._writer = Writer(metadata, deep_storage, pipeline, self._leases)
         self._history = History(metadata, self._writer.segment_granularity)
         self._maintenance = Maintenance(
@@ -94,11 +101,16 @@ class Store:
         return self._deep_storage
 
     def close(self) -> None:
-        """Release leases and connections, and stop Spark if this store started it. Idempotent."""
-        self._leases.close()
-        if self._on_close is not None:
-            self._on_close()
-        self._metadata.close()
+        """Release leases and connections, and stop Spark if this store started it. Idempotent.
+
+        Raises:
+            Unavailable: The database does not answer; all the rest is closed, and the leases end by themselves.
+        """
+        with ExitStack() as steps:  # each is done, also if another one fails
+            steps.callback(self._metadata.close)
+            if self._on_close is not None:
+                steps.callback(self._on_close)
+            steps.callback(self._leases.close)
 
     # writing
 
@@ -125,7 +137,9 @@ class Store:
         """
         from carnac.specs.load import load_spec
 
-        return self._writer.run_ingest(load_spec(spec), rows=rows, message=message, on_progress=on_progress)
+        return self._writer.run_ingest(
+            load_spec(spec), rows=rows, message=message, on_progress=on_progress
+        )
 
     def delete(
         self,
@@ -142,8 +156,6 @@ class Store:
             Invalid: Neither is given, or they do not fit the datasource.
             NotFound: There is no such datasource.
         """
-        from carnac.errors import Invalid
-
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         if where is not None:
             return self._writer.delete_where(
@@ -178,10 +190,16 @@ class Store:
             Invalid: The statement is wrong, or reaches for something else than the store's data.
             NotFound: A datasource, column or revision does not exist.
         """
-        revision = self._metadata.resolve(at).revision
-        with self._leases.reading(revision):
-            catalog = RevisionCatalog(self._metadata, revision)
-            return Result(self._engine().run_query(text, catalog, parameters=parameters))
+        for attempt in range(1, READ_ATTEMPTS_MAX + 1):
+            with self._leases.reading(at) as reading:
+                catalog = RevisionCatalog(self._metadata, reading.head.revision)
+                try:
+                    return Result(self._engine().run_query(text, catalog, parameters=parameters))
+                except (Corrupt, NotFound):
+                    # Without a gap in the lease this is what it says; with one, gc may have been faster.
+                    if reading.is_held() or attempt == READ_ATTEMPTS_MAX:
+                        raise
+        raise AssertionError("unreachable")
 
     def read_spark(
         self,
@@ -192,14 +210,9 @@ class Store:
     ) -> object:
         """Return a Spark DataFrame over one revision. Its files are kept until the store is closed."""
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
-        revision = self._metadata.resolve(at).revision
-        self._leases.pin(revision)
-        found = self._metadata.visible(
-            datasource,
-            revision=revision,
-            intervals=None if parsed is None else IntervalSet((parsed,)),
-        )
         clip = None if parsed is None else IntervalSet((parsed,))
+        revision = self._leases.pin(at).head.revision
+        found = self._metadata.visible(datasource, revision=revision, intervals=clip)
         inputs = [
             SegmentInput(
                 segment=item.segment,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,13 +13,14 @@ from carnac.core.entries import VisibleSegment
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms, interval_set
 from carnac.core.segments import Segment
-from carnac.errors import Conflict, Invalid, NotFound, Revoked
+from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
 from carnac.ports import (
     ChunkLayout,
     DataPipeline,
     DeepStorage,
     JobProgress,
     JobReport,
+    Lease,
     MetadataStore,
     Published,
     SegmentInput,
@@ -88,29 +90,29 @@ class Writer:
         replay = self._find_replay(spec)
         if replay is not None:
             return replay
-        base = self._metadata.head().revision
-        if spec.mode == "replace":
-            self._check_aligned(spec.datasource, spec.intervals, base)
-        layout, newest_ms = self._layout(spec)
-        with self._leases.writing() as lease:
+        with self._reading_for(spec) as base, self._leases.writing() as lease:
+            if spec.mode == "replace":
+                self._check_aligned(spec.datasource, spec.intervals, base)
+            layout, newest_ms = self._layout(spec)
             result = self._pipeline().run_ingest(
                 spec, layout, rows=rows, newest_before_ms=newest_ms, on_progress=on_progress
             )
-            covers = self._covers(spec, result.segments)
-            dropped = self._visible(spec.datasource, base, covers) if covers else {}
-            if not result.segments and not dropped and spec.writer is None:
-                return WriteOutcome(revision=None, report=result.report)
-            change = Change(
-                datasource=spec.datasource,
-                adds=result.segments,
-                drops=_drops(dropped, covers),
-                takes_over=spec.mode == "replace" and bool(result.segments),
-                covers=covers,
-                segment_granularity=str(spec.granularity.segment_granularity),
-            )
-            published = self._publish(
-                Publication(
-                    kind=CommitKind.REPLACE if spec.mode == "replace" else CommitKind.APPEND,
+            with self._files_until_published(result.segments):
+                covers = self._covers(spec, result.segments)
+                dropped = self._visible(spec.datasource, base, covers) if covers else {}
+                if not result.segments and not dropped and spec.writer is None:
+                    return WriteOutcome(revision=None, report=result.report)
+                change = Change(
+                    datasource=spec.datasource,
+                    adds=result.segments,
+                    drops=_drops(dropped, covers),
+                    takes_over=spec.mode == "replace" and bool(result.segments),
+                    covers=covers,
+                    segment_granularity=str(spec.granularity.segment_granularity),
+                )
+                kind = CommitKind.REPLACE if spec.mode == "replace" else CommitKind.APPEND
+                publication = Publication(
+                    kind=kind,
                     changes=(change,),
                     writer=spec.writer,
                     batch=spec.batch,
@@ -118,11 +120,12 @@ class Writer:
                     message=message,
                     lease_id=lease.lease_id,
                 )
-            )
+                published = self._publish(publication, lease)
+        if published.is_replay:
+            return WriteOutcome(revision=published.revision, is_replay=True)
         self._remember_granularity(spec)
         return WriteOutcome(
             revision=published.revision,
-            is_replay=published.is_replay,
             report=result.report,
             segments_added=len(result.segments),
             segments_dropped=len(dropped),
@@ -139,22 +142,27 @@ class Writer:
         """
         covers = IntervalSet((interval,))
         for attempt in range(1, DELETE_ATTEMPTS_MAX + 1):
-            base = self._metadata.head().revision
-            self._require_datasource(datasource, base)
-            self._check_aligned(datasource, covers, base)
-            dropped = self._visible(datasource, base, covers)
+            with self._leases.reading(None) as reading:
+                base = reading.head.revision
+                self._require_datasource(datasource)
+                self._check_aligned(datasource, covers, base)
+                dropped = self._visible(datasource, base, covers)
             if not dropped:
                 return WriteOutcome(revision=None)
-            change = Change(datasource=datasource, drops=_drops(dropped, covers), covers=covers)
+            change = Change(
+                datasource=datasource,
+                drops=_drops(dropped, covers),
+                covers=covers,
+                segment_granularity=self.segment_granularity(datasource),
+            )
+            publication = Publication(
+                kind=CommitKind.DELETE,
+                changes=(change,),
+                base_revision=base,
+                message=message or f"delete {interval}",
+            )
             try:
-                published = self._metadata.publish(
-                    Publication(
-                        kind=CommitKind.DELETE,
-                        changes=(change,),
-                        base_revision=base,
-                        message=message or f"delete {interval}",
-                    )
-                )
+                published = self._metadata.publish(publication)
             except Conflict:
                 if attempt == DELETE_ATTEMPTS_MAX:
                     raise
@@ -178,43 +186,43 @@ class Writer:
             Invalid: The predicate is not SQL over the datasource's columns.
             Conflict: One of the rewritten segments was changed meanwhile. The written files are removed.
         """
-        base = self._metadata.head().revision
-        self._require_datasource(datasource, base)
-        visible = self._visible_whole(datasource, base, interval)
-        inputs = [
-            SegmentInput(segment=segment, visible=shown) for segment, shown in visible.values()
-        ]
-        if interval is not None:
-            start, end = format_ms(interval.start_ms), format_ms(interval.end_ms)
-            predicate = f"({predicate}) AND __time >= TIMESTAMPTZ '{start}' AND __time < TIMESTAMPTZ '{end}'"
-        with self._leases.writing() as lease:
+        condition = predicate if interval is None else _within(predicate, interval)
+        with self._leases.reading(None) as reading, self._leases.writing() as lease:
+            base = reading.head.revision
+            self._require_datasource(datasource)
+            visible = self._visible_whole(datasource, base, interval)
+            if not visible:
+                return WriteOutcome(revision=None, rows_deleted=0)
+            inputs = [
+                SegmentInput(segment=segment, visible=shown) for segment, shown in visible.values()
+            ]
             rewrites = self._pipeline().run_delete_where(
-                datasource, inputs, predicate, on_progress=on_progress
+                datasource, inputs, condition, on_progress=on_progress
             )
             if not rewrites:
                 return WriteOutcome(revision=None, rows_deleted=0)
             adds = tuple(segment for rewrite in rewrites for segment in rewrite.replacements)
-            change = Change(
-                datasource=datasource,
-                adds=adds,
-                drops=tuple(
-                    Drop(
-                        segment_id=rewrite.source.segment.segment_id,
-                        expected=rewrite.source.visible,
-                    )
-                    for rewrite in rewrites
-                ),
-                segment_granularity=self.segment_granularity(datasource),
-            )
-            published = self._publish(
-                Publication(
+            with self._files_until_published(adds):
+                change = Change(
+                    datasource=datasource,
+                    adds=adds,
+                    drops=tuple(
+                        Drop(
+                            segment_id=rewrite.source.segment.segment_id,
+                            expected=rewrite.source.visible,
+                        )
+                        for rewrite in rewrites
+                    ),
+                    segment_granularity=self.segment_granularity(datasource),
+                )
+                publication = Publication(
                     kind=CommitKind.DELETE,
                     changes=(change,),
                     base_revision=base,
-                    message=message or f"delete where {predicate}",
+                    message=message or _deletion(predicate, interval),
                     lease_id=lease.lease_id,
                 )
-            )
+                published = self._publish(publication, lease)
         return WriteOutcome(
             revision=published.revision,
             segments_added=len(adds),
@@ -232,21 +240,31 @@ class Writer:
         revision = self._metadata.find_batch(spec.writer, spec.batch)
         return None if revision is None else WriteOutcome(revision=revision, is_replay=True)
 
+    @contextmanager
+    def _reading_for(self, spec: IngestSpec) -> Iterator[int]:
+        """Yield the base revision; what a replacement will look up there stays, however long its job takes."""
+        if spec.mode == "append":
+            yield self._metadata.head().revision
+            return
+        with self._leases.reading(None) as reading:
+            yield reading.head.revision
+
     def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None]:
-        chunks = self._metadata.chunks(spec.datasource)
-        newest_ms = self._newest_ms(spec.datasource, chunks[-1].interval) if chunks else None
         is_replace = spec.mode == "replace"
+        chunks = () if is_replace else self._metadata.chunks(spec.datasource)
         layout = ChunkLayout(
             segment_granularity=str(spec.granularity.segment_granularity),
-            existing=() if is_replace else tuple(chunk.interval for chunk in chunks),
+            existing=tuple(chunk.interval for chunk in chunks),
             within=spec.intervals if is_replace and spec.intervals else None,
         )
-        return layout, newest_ms
+        return layout, self._newest_ms(spec.datasource)
 
-    def _newest_ms(self, datasource: str, last_chunk: Interval) -> int | None:
-        visible = self._metadata.visible(datasource, intervals=IntervalSet((last_chunk,)))
-        ends = [piece.end_ms for found in visible for piece in found.entry.visible]
-        return max(ends) - 1 if ends else None
+    def _newest_ms(self, datasource: str) -> int | None:
+        """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""
+        for info in self._metadata.datasources():
+            if info.name == datasource and info.interval is not None:
+                return info.interval.end_ms - 1
+        return None
 
     def _covers(self, spec: IngestSpec, segments: Sequence[Segment]) -> IntervalSet:
         if spec.mode != "replace":
@@ -282,30 +300,44 @@ class Writer:
         around = self._visible(datasource, revision, spans) if spans else {}
         return {segment_id: around[segment_id] for segment_id in inside}
 
-    def _publish(self, publication: Publication) -> Published:
-        """Publish, or remove the files that were written for it."""
+    @contextmanager
+    def _files_until_published(self, segments: Sequence[Segment]) -> Iterator[None]:
+        """Remove the segments' files if the block fails in a way that leaves no doubt: nothing was published.
+
+        After any other failure (the database did not answer, the process is stopped) the commit may be there all the
+        same: then garbage collection decides.
+        """
         try:
-            published = self._metadata.publish(publication)
-        except (Conflict, Invalid, Revoked):
-            # Certainly not published. After any other failure the commit may be there: gc decides.
-            self._remove_files(publication)
+            yield
+        except (Conflict, Invalid, NotFound, Revoked):
+            self._remove_files(segments)
             raise
+
+    def _publish(self, publication: Publication, lease: Lease) -> Published:
+        published = self._metadata.publish(publication)
         if published.is_replay:
-            self._remove_files(publication)
+            for change in publication.changes:
+                self._remove_files(change.adds)
+        else:
+            self._leases.forget_writer(lease)
         return published
 
-    def _remove_files(self, publication: Publication) -> None:
-        for change in publication.changes:
-            for segment in change.adds:
+    def _remove_files(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            with suppress(
+                CarnacError
+            ):  # what is left is an orphan, which garbage collection removes
                 self._deep_storage.delete(segment.path)
 
-    def _require_datasource(self, datasource: str, revision: int) -> None:
-        names = [info.name for info in self._metadata.datasources(revision)]
-        if datasource not in names:
-            raise NotFound(
-                f"there is no datasource '{datasource}'; there are {', '.join(names) or 'none yet'}",
-                datasource=datasource,
-            )
+    def _require_datasource(self, datasource: str) -> None:
+        """Refuse names of nothing. Goes by what is visible now, which costs no scan of segments."""
+        if self._metadata.count_visible(datasource):
+            return
+        names = ", ".join(info.name for info in self._metadata.datasources())
+        raise NotFound(
+            f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
+            datasource=datasource,
+        )
 
     def _check_aligned(self, datasource: str, covers: IntervalSet, revision: int) -> None:
         """Rolled-up rows stand for a whole bucket: an interval must not cut one."""
@@ -320,9 +352,11 @@ class Writer:
                     _check_edge(found, edge_ms, interval)
 
     def _remember_granularity(self, spec: IngestSpec) -> None:
+        """Keep the granularity for reverts and deletions; the next ingestion does it if this one cannot."""
         key, value = _granularity_key(spec.datasource), str(spec.granularity.segment_granularity)
-        if self._metadata.settings().get(key) != value:
-            self._metadata.put_settings({key: value})
+        with suppress(Unavailable):  # the commit is there: the caller must not take it for failed
+            if self._metadata.settings().get(key) != value:
+                self._metadata.put_settings({key: value})
 
 
 def _check_edge(found: VisibleSegment, edge_ms: int, interval: Interval) -> None:
@@ -343,6 +377,21 @@ def _drops(
         Drop(segment_id=segment_id, expected=shown.intersect(covers), within=covers)
         for segment_id, (_, shown) in visible.items()
     )
+
+
+def _within(predicate: str, interval: Interval) -> str:
+    """Return the predicate inside of the interval and false outside of it, whatever the predicate says."""
+    bounds = []
+    if interval.start_ms > MIN_MS:
+        bounds.append(f"__time >= TIMESTAMPTZ '{format_ms(interval.start_ms)}'")
+    if interval.end_ms < MAX_MS:
+        bounds.append(f"__time < TIMESTAMPTZ '{format_ms(interval.end_ms)}'")
+    inside = " AND ".join(bounds) or "TRUE"
+    return f"CASE WHEN {inside} THEN (\n{predicate}\n) ELSE FALSE END"
+
+
+def _deletion(predicate: str, interval: Interval | None) -> str:
+    return f"delete where {predicate}" + ("" if interval is None else f" in {interval}")
 
 
 def _granularity_key(datasource: str) -> str:
