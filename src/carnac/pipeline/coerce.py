@@ -234,12 +234,11 @@ def _of_typed(field: Field, target: Target) -> Cell:
     if listed is not None:
         return _of_list(x, listed[1], target)
     if kind in _ELEMENT:
-        element = Target(field=target.field, out=target.out, type=_ELEMENT[kind])
-        one = _typed_scalar("e", sql_type, element)
+        one = _typed_scalar("e", sql_type, _ELEMENT[kind], target)
         return _list_cell(f"CASE WHEN {x} IS NOT NULL THEN [{x}] END", target, element=one)
     if kind is ColumnType.JSON:
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
-    return _checked(_typed_scalar(x, sql_type, target), f"{x} IS NOT NULL", target)
+    return _checked(_typed_scalar(x, sql_type, kind, target), f"{x} IS NOT NULL", target)
 
 
 def _of_list(x: str, element_type: str, target: Target) -> Cell:
@@ -250,13 +249,12 @@ def _of_list(x: str, element_type: str, target: Target) -> Cell:
         raise SeveralValues([target.field])
     if kind not in _ELEMENT:
         raise _unfit(target, f"{element_type}[]")
-    element = Target(field=target.field, out=target.out, type=_ELEMENT[kind])
-    return _list_cell(x, target, element=_typed_scalar("e", element_type, element))
+    one = _typed_scalar("e", element_type, _ELEMENT[kind], target)
+    return _list_cell(x, target, element=one)
 
 
-def _typed_scalar(x: str, sql_type: str, target: Target) -> str:
+def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> str:
     """Return the value of a typed expression for a type of one value; null if there is none."""
-    kind = target.type
     is_number = _WHOLE.fullmatch(sql_type) is not None or _REAL.fullmatch(sql_type) is not None
     if kind is ColumnType.STRING:
         return _typed_string(x, sql_type)

@@ -109,7 +109,6 @@ def make_projection(
         Invalid: A field's type can never become its column's type.
         SeveralValues: A field is an array, its column a string.
     """
-    check_names(shape)
     time = time_cell(resolve(timestamp.column), quote(TIME_COLUMN), timestamp)
     values = [(quote(TIME_COLUMN), time.value)]
     reasons = [time.reason]
@@ -177,7 +176,12 @@ def count(con: duckdb.DuckDBPyConnection, query: str) -> int:
 
 
 def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
-    """Set the session up and make an empty table for what is read."""
+    """Set the session up and make an empty table for what is read.
+
+    Raises:
+        Invalid: Two columns' names differ only in case.
+    """
+    check_names(shape)
     run(con, "SET TimeZone = 'UTC'")
     for macro in (*timestamps.MACROS, *coerce.MACROS):
         run(con, macro)
