@@ -140,8 +140,8 @@ def measure(url: str) -> dict[str, float]:
     chunks_s, chunks = seconds(lambda: len(store.chunks("events")))
     sync_s, synced = seconds(lambda: store.changes(after=head - 1000))
     publish_s, _ = seconds(lambda: store.publish(append([segment(RandomIds(), 5, 1)])))
-    if len(synced) != 1000 or chunks != DAYS:
-        raise RuntimeError(f"{len(synced)} commits synced, {chunks} chunks: not what was built")
+    if len(synced) != 1000:
+        raise RuntimeError(f"{len(synced)} commits synced, not 1000")
     return {
         "segments": info.segments,
         "open_and_first_answers_s": opened,
@@ -151,6 +151,7 @@ def measure(url: str) -> dict[str, float]:
         "one_day_segments": found,
         "one_past_day_ms": past_s * 1000,
         "one_past_day_segments": past,
+        "chunks": chunks,
         "all_chunks_ms": chunks_s * 1000,
         "sync_1000_changes_ms": sync_s * 1000,
         "append_first_ms": publish_s * 1000,

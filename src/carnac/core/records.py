@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias, TypeVar, cast
 
 from carnac.core.commits import ConservationProof
@@ -29,7 +30,7 @@ from carnac.core.segments import (
     Scalar,
     Segment,
 )
-from carnac.core.versions import IdRanges, id_ranges, parse_id_ranges
+from carnac.core.versions import IdRanges, parse_id_ranges
 from carnac.errors import Corrupt, Invalid
 
 RECORD_FORMAT = 1
@@ -394,19 +395,19 @@ def load_interval_set(text: str) -> IntervalSet:
     return _guard("interval set", text, build)
 
 
+@lru_cache(maxsize=4096)  # the entries of one commit and chunk share one update group
 def load_id_ranges(text: str) -> IdRanges:
-    """Return the set of partition ids that `str` wrote.
-
-    Raises:
-        Corrupt: The text is damaged, or the set is not in normal form.
-    """
-    if text.isdecimal():
-        number = int(text)
-        return IdRanges(((number, number),))
+    """Return the set of partition ids that `str` wrote; raises Corrupt unless it is in normal form."""
 
     def build() -> IdRanges:
         ranges = parse_id_ranges(text)
-        if ranges != id_ranges(ranges) or str(ranges) != text:
+        steps = [bound for pair in ranges.ranges for bound in pair]
+        gaps = zip(steps[1::2], steps[2::2], strict=False)
+        if (
+            str(ranges) != text
+            or any(last < first for first, last in ranges.ranges)
+            or any(following <= last + 1 for last, following in gaps)
+        ):
             raise ValueError("the ranges are not in normal form")
         return ranges
 
