@@ -137,7 +137,7 @@ def test_segments_of_an_interval_and_their_clips(run: Run, store: Path) -> None:
         (False, 4),
     ]
     one = run("segments", "flights", "--interval", "2013-01-01/P1D", "--store", str(store))
-    assert "1 segments" in one.err
+    assert "1 segment," in one.err
     assert count(run, store) == sum(
         1
         for day in DAYS
@@ -193,7 +193,7 @@ def test_verify_finds_a_damaged_and_a_missing_file(run: Run, store: Path) -> Non
     files[1].unlink()
     done = run("verify", "--store", str(store), "--json", code=7)
     assert sorted(item["kind"] for item in done.json["findings"]) == ["checksum", "missing"]
-    assert "2 things are wrong" in run("verify", "--store", str(store), code=7).err
+    assert "2 findings" in run("verify", "--store", str(store), code=7).err
 
 
 def test_a_store_may_be_moved(run: Run, store: Path, tmp_path: Path) -> None:

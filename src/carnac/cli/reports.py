@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
 from carnac.cli.records import to_json
-from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.cli.tables import Column, counted, format_bytes, format_count, format_seconds
 from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def print_ingest(output: Output, outcome: WriteOutcome, spec: IngestSpec) -> Non
         output.line("no row was left, so nothing was published")
         return
     dropped = outcome.segments_dropped
-    replaced = f", {format_count(dropped)} segments replaced" if dropped else ""
+    replaced = f", {counted(dropped, 'segment')} replaced" if dropped else ""
     output.line(
         f"published revision {outcome.revision}: "
-        f"{format_count(outcome.segments_added)} new segments in {spec.datasource}{replaced}"
+        f"{counted(outcome.segments_added, 'new segment')} in {spec.datasource}{replaced}"
     )
 
 
@@ -92,5 +92,5 @@ def _print_rejected(output: Output, rejected: RejectedRows) -> None:
         output.note(f"rejected: {place}: {example.get('reason', 'no reason')}: {shown}")
     if rejected.path is not None:
         output.warning(
-            f"{format_count(rejected.count)} rows were rejected; see them with: carnac quarantine {rejected.path}"
+            f"{counted(rejected.count, 'row')} rejected; see with: carnac quarantine {rejected.path}"
         )

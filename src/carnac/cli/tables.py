@@ -54,6 +54,11 @@ def format_count(number: int) -> str:
     return f"{number:,}"
 
 
+def counted(number: int, thing: str) -> str:
+    """Return `1 segment`, `2 segments`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def format_bytes(size: int) -> str:
     """Return `12.3 MB` (powers of 1000)."""
     value = float(size)

@@ -9,7 +9,7 @@ import typer
 from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
-from carnac.cli.tables import Column, format_bytes, format_count, short_interval, short_ms
+from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval, short_ms
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import format_ms
 from carnac.errors import NotFound
@@ -105,9 +105,7 @@ def segments(
             f"… and {format_count(len(found) - len(shown))} more; --limit 0 shows all"
         )
     rows = sum(item.segment.rows for item in found)
-    session.output.note(
-        f"{format_count(len(found))} segments, {format_count(rows)} rows in their files"
-    )
+    session.output.note(f"{counted(len(found), 'segment')}, {counted(rows, 'row')} in their files")
 
 
 @command("chunks", panel=READING, examples=["carnac chunks flights --json"])

@@ -12,7 +12,7 @@ import typer
 from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
-from carnac.cli.tables import format_count
+from carnac.cli.tables import counted, format_count
 from carnac.cli.values import (
     iterate_rows,
     table_columns,
@@ -132,7 +132,7 @@ def _print_table(output: Output, result: Result, max_rows: int) -> None:
             f"… and {format_count(hidden)} more rows; --max-rows 0 shows all, --format csv writes all"
         )
     output.note(
-        f"{format_count(table.num_rows)} {'row' if table.num_rows == 1 else 'rows'} at revision {result.revision}, "
+        f"{counted(table.num_rows, 'row')} at revision {result.revision}, "
         f"{format_count(result.segments_read)} of {format_count(result.segments_total)} segments read"
     )
 

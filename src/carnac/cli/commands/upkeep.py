@@ -10,7 +10,7 @@ from carnac.cli.app import UPKEEP, command, session_of
 from carnac.cli.options import AsJson, DryRun
 from carnac.cli.progress import count_progress
 from carnac.cli.records import to_json
-from carnac.cli.tables import Column, format_bytes, format_count
+from carnac.cli.tables import Column, counted, format_bytes, format_count
 
 FOUND_SOMETHING = 7
 """As `carnac.errors.Corrupt`: stored data is not what the store recorded."""
@@ -68,7 +68,7 @@ def gc(
     session.output.line(
         f"{would}trimmed: {format_count(report.revisions_trimmed)} of "
         f"{format_count(report.revisions_kept + report.revisions_trimmed)} revisions; "
-        f"{would}deleted: {format_count(counts['delete'])} files, {format_bytes(report.deleted_bytes)}; "
+        f"{would}deleted: {counted(counts['delete'], 'file')}, {format_bytes(report.deleted_bytes)}; "
         f"{would}put in the trash: {format_count(counts['trash'])}"
     )
     if counts["keep"] and not show_kept:
@@ -90,9 +90,7 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
     elif findings:
         columns = [Column("finding"), Column("file"), Column("detail")]
         session.output.table(columns, [[item.kind, item.path, item.detail] for item in findings])
-        session.output.error(
-            f"{format_count(len(findings))} things are wrong at revision {head.revision}"
-        )
+        session.output.error(f"{counted(len(findings), 'finding')} at revision {head.revision}")
     else:
         session.output.line(f"all is well at revision {head.revision}")
     if findings:

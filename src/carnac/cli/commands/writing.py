@@ -13,7 +13,7 @@ from carnac.cli.progress import job_progress
 from carnac.cli.reports import outcome_json, print_ingest
 from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
-from carnac.cli.tables import format_count
+from carnac.cli.tables import counted, format_count
 from carnac.core.intervals import Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
 
@@ -180,7 +180,7 @@ def _print_plan(session: Session, spec: IngestSpec) -> None:
     state = (
         "has no rows yet"
         if info is None
-        else f"has {format_count(info.rows)} rows in {format_count(info.chunks)} time chunks"
+        else f"has {counted(info.rows, 'row')} in {counted(info.chunks, 'time chunk')}"
     )
     session.output.line(
         f"nothing was done; {spec.datasource} {state}, the store is at revision {head.revision}"
@@ -213,19 +213,21 @@ def _print_delete_plan(
         )
         return
     if where is None:
-        text = f"{format_count(whole)} segments would go whole, {format_count(len(found) - whole)} would be clipped"
+        text = f"{counted(whole, 'segment')} would go whole, {format_count(len(found) - whole)} would be clipped"
     else:
-        text = f"{format_count(len(found))} segments would be searched, and those with a match rewritten"
+        text = (
+            f"{counted(len(found), 'segment')} would be searched, and those with a match rewritten"
+        )
     session.output.line(f"nothing was done; at revision {revision} {text}")
 
 
 def _deleted(datasource: str, outcome: WriteOutcome) -> str:
     if outcome.revision is None:
         return f"no row of {datasource} is there to delete; nothing was published"
-    dropped = f"{format_count(outcome.segments_dropped)} segments of {datasource}"
+    dropped = f"{counted(outcome.segments_dropped, 'segment')} of {datasource}"
     if outcome.rows_deleted is None:
         return f"published revision {outcome.revision}: {dropped} dropped or clipped"
     return (
-        f"published revision {outcome.revision}: {format_count(outcome.rows_deleted)} rows deleted, "
+        f"published revision {outcome.revision}: {counted(outcome.rows_deleted, 'row')} deleted, "
         f"{dropped} rewritten"
     )
