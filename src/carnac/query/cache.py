@@ -108,7 +108,7 @@ class FileCache:
 
     def _make_room(self, wanted_bytes: int) -> None:
         files = []
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             for place in self._folder.iterdir():
                 with suppress(FileNotFoundError):
                     status = place.stat()

@@ -1,0 +1,140 @@
+"""The local cache of segment files: within its size, safe while queries run, never a wrong file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from carnac.core.intervals import Interval
+from carnac.core.segments import Segment
+from carnac.deep_storage.memory import MemoryDeepStorage
+from carnac.errors import Corrupt, NotFound, Unavailable
+from carnac.query.cache import FileCache
+
+
+def segment(number: int, size_bytes: int = 100) -> Segment:
+    return Segment(
+        segment_id=f"s{number}",
+        datasource="d",
+        chunk=Interval(0, 1),
+        path=f"d/s{number}",
+        size_bytes=size_bytes,
+        rows=1,
+        input_rows=1,
+        min_time_ms=0,
+        max_time_ms=0,
+        columns=(),
+    )
+
+
+class CountingStorage(MemoryDeepStorage):
+    """Memory storage that remembers what was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        for number in range(10):
+            self.write(f"d/s{number}", bytes([number]) * 100)
+
+    def open_read(self, path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        self.opened.append(path)
+        return super().open_read(path)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(place.name for place in folder.iterdir())
+
+
+def use(cache: FileCache, folder: Path, *numbers: int, at_s: int) -> None:
+    """Hold the segments for a moment, as of a given second, so that their order of use is certain."""
+    with cache.held([segment(number) for number in numbers]) as paths:
+        for number in numbers:
+            assert paths[f"s{number}"].read_bytes() == bytes([number]) * 100
+            os.utime(folder / f"s{number}.parquet", (at_s, at_s))
+
+
+def test_a_file_is_fetched_once(tmp_path: Path) -> None:
+    storage = CountingStorage()
+    cache = FileCache(storage, tmp_path, 10_000)
+    use(cache, tmp_path, 1, 2, at_s=1)
+    use(cache, tmp_path, 2, 3, at_s=2)
+    use(FileCache(storage, tmp_path, 10_000), tmp_path, 3, at_s=3)
+    assert sorted(storage.opened) == ["d/s1", "d/s2", "d/s3"]
+
+
+def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
+    cache = FileCache(CountingStorage(), tmp_path, 300)
+    for at_s, number in enumerate([1, 2, 3, 1, 4]):
+        use(cache, tmp_path, number, at_s=at_s + 1)
+    assert names(tmp_path) == ["s1.parquet", "s3.parquet", "s4.parquet"]
+
+
+def test_files_of_a_running_query_stay_even_beyond_the_size(tmp_path: Path) -> None:
+    cache = FileCache(CountingStorage(), tmp_path, 250)
+    with cache.held([segment(number) for number in range(4)]) as paths:
+        with cache.held([segment(5)]):
+            assert all(path.exists() for path in paths.values())
+        assert all(path.exists() for path in paths.values())
+    assert len(names(tmp_path)) == 2
+
+
+def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
+    cache = FileCache(CountingStorage(), tmp_path, 350)
+    failures: list[BaseException] = []
+
+    def run(first: int) -> None:
+        try:
+            for step in range(20):
+                numbers = [(first + step + extra) % 10 for extra in range(3)]
+                with cache.held([segment(number) for number in numbers]) as paths:
+                    for number in numbers:
+                        assert paths[f"s{number}"].read_bytes() == bytes([number]) * 100
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(first,)) for first in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert sum(place.stat().st_size for place in tmp_path.iterdir()) <= 350
+
+
+def test_a_file_of_another_size_than_recorded_is_corrupt_and_not_kept(tmp_path: Path) -> None:
+    cache = FileCache(CountingStorage(), tmp_path, 10_000)
+    with (
+        pytest.raises(Corrupt, match=r"s1 .* has 100 bytes in deep storage, not 101"),
+        cache.held([segment(1, 101)]),
+    ):
+        pass
+    with pytest.raises(NotFound, match="d/s99"), cache.held([segment(99)]):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_cut_off_file_is_fetched_again(tmp_path: Path) -> None:
+    storage = CountingStorage()
+    cache = FileCache(storage, tmp_path, 10_000)
+    use(cache, tmp_path, 1, at_s=1)
+    (tmp_path / "s1.parquet").write_bytes(b"half")
+    use(cache, tmp_path, 1, at_s=2)
+    assert storage.opened == ["d/s1", "d/s1"]
+
+
+def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = FileCache(CountingStorage(), tmp_path / "file" / "cache", 10_000)
+    with pytest.raises(Unavailable, match="cannot fetch segment s1"), cache.held([segment(1)]):
+        pass
+
+
+def test_ids_cannot_leave_the_folder(tmp_path: Path) -> None:
+    cache = FileCache(CountingStorage(), tmp_path / "cache", 10_000)
+    odd = replace(segment(1), segment_id="../../etc/x")
+    with cache.held([odd]) as paths:
+        assert paths["../../etc/x"].parent == tmp_path / "cache"

@@ -1,0 +1,140 @@
+"""Sketches in SQL: merged and estimated under our names and Druid's."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from carnac import sketches
+from carnac.core.segments import ColumnType
+from carnac.errors import CarnacError, Invalid
+from carnac.ports import DeepStorage
+from carnac.query import DuckDbQueryEngine
+from carnac.testing.segments import MemoryCatalog, write_segment
+
+TYPES = {
+    "g": ColumnType.STRING,
+    "user": ColumnType.STRING,
+    "n": ColumnType.LONG,
+    "x": ColumnType.DOUBLE,
+    "tags": ColumnType.STRING_ARRAY,
+    "h": ColumnType.HLL,
+    "t": ColumnType.THETA,
+    "q": ColumnType.QUANTILES,
+}
+
+
+@pytest.fixture(scope="module")
+def sketched(storage: DeepStorage) -> MemoryCatalog:
+    """Return twenty rows in two segments: row i has sketches of i..i+9, and of 0..i the quantiles."""
+    rows = [
+        {
+            "__time": i * 86_400_000,
+            "g": "ab"[i % 2],
+            "user": f"u{i % 7}",
+            "n": i,
+            "x": i / 2,
+            "tags": ["all", f"t{i % 3}"],
+            "h": sketches.build_hll(range(i, i + 10)),
+            "t": None if i == 19 else sketches.build_theta(range(i, i + 10)),
+            "q": sketches.build_quantiles(range(i + 1)),
+        }
+        for i in range(20)
+    ]
+    catalog = MemoryCatalog()
+    for part in (rows[:10], rows[10:]):
+        catalog.add(write_segment(storage, part, datasource="s", types=TYPES))
+    return catalog
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("hll_estimate(hll_merge(h))", 29),
+        ("hll_estimate(hll_merge(h)) > 28", True),
+        ("theta_estimate(theta_merge(t))", 28),
+        ("hll_estimate(hll_merge(h) FILTER (WHERE n < 5))", 14),
+        ("round(hll_estimate(hll_merge(h, 8)))", 29),
+        ("max(hll_estimate(h))", 10),
+        ("hll_estimate(hll_union(hll_merge(h), ds_hll(n)))", 29),
+        ("theta_estimate(theta_intersect(theta_merge(t), ds_theta(n)))", 20),
+        ("theta_estimate(theta_not(theta_merge(t), ds_theta(n)))", 8),
+        ("theta_estimate(theta_union(ds_theta(n), ds_theta(n)))", 20),
+        ("quantiles_estimate(quantiles_merge(q), 1.0)", 19),
+        ("quantile(quantiles_merge(q), 0)", 0),
+        ("quantile(n, 0.5)", 9),
+        ("quantile_cont(n, 0.5)", 9.5),
+        ("quantiles_rank(quantiles_merge(q), 100)", 1),
+        ('APPROX_COUNT_DISTINCT_DS_HLL("user")', 7),
+        ("APPROX_COUNT_DISTINCT_DS_HLL(h)", 29),
+        ("APPROX_COUNT_DISTINCT_DS_HLL(n, 10, 'HLL_8')", 20),
+        ("APPROX_COUNT_DISTINCT_DS_HLL(x)", 20),
+        ("APPROX_COUNT_DISTINCT_DS_HLL(tags)", 4),
+        ("APPROX_COUNT_DISTINCT_DS_THETA(t)", 28),
+        ('APPROX_COUNT_DISTINCT_DS_THETA("user", 16384)', 7),
+        ("APPROX_COUNT_DISTINCT_DS_THETA(n) FILTER (WHERE g = 'z')", 0),
+        ("APPROX_QUANTILE_DS(n, 0.5)", 9),
+        ("APPROX_QUANTILE_DS(q, 0)", 0),
+        ("DS_GET_QUANTILE(DS_QUANTILES_SKETCH(x), 1)", 9.5),
+        ("DS_RANK(DS_QUANTILES_SKETCH(n), 9)", 0.5),
+        ("HLL_SKETCH_ESTIMATE(DS_HLL(n), true)", 20),
+        ('HLL_SKETCH_ESTIMATE(HLL_SKETCH_UNION(DS_HLL(n), DS_HLL("user")))', 27),
+        ("THETA_SKETCH_ESTIMATE(THETA_SKETCH_INTERSECT(16384, DS_THETA(n), DS_THETA(t)))", 20),
+        ("THETA_SKETCH_ESTIMATE(THETA_SKETCH_NOT(DS_THETA(t), DS_THETA(n)))", 8),
+        ("THETA_SKETCH_ESTIMATE(THETA_SKETCH_UNION(DS_THETA(t), DS_THETA(n)))", 28),
+        ("hll_merge(h) FILTER (WHERE false)", None),
+        ("hll_estimate(CASE WHEN count(*) > 0 THEN hll_merge(h) END)", 29),
+    ],
+)
+def test_sketches_are_merged_and_estimated(
+    engine: DuckDbQueryEngine, sketched: MemoryCatalog, expression: str, expected: float | None
+) -> None:
+    table = engine.run_query(f"SELECT {expression} FROM s", sketched).table
+    assert isinstance(table, pa.Table)
+    assert table.schema.names == [expression]
+    (found,) = table.column(0).to_pylist()
+    assert found == (expected if expected is None else pytest.approx(expected, abs=0.01))
+
+
+def test_sketches_work_in_groups_subqueries_and_joins(
+    engine: DuckDbQueryEngine, sketched: MemoryCatalog
+) -> None:
+    sql = """
+        WITH per AS (SELECT g, theta_merge(t) AS sketch FROM s GROUP BY g)
+        SELECT g, theta_estimate(sketch), (SELECT theta_estimate(theta_merge(sketch)) FROM per) AS everything
+        FROM per ORDER BY g
+    """
+    table = engine.run_query(sql, sketched).table
+    assert isinstance(table, pa.Table)
+    assert [tuple(row.values()) for row in table.to_pylist()] == [("a", 28, 28), ("b", 26, 28)]
+    assert table.schema.names == ["g", "theta_estimate(sketch)", "everything"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT hll_merge(h) OVER () FROM s", "hll_merge cannot be used as a window function"),
+        ("SELECT hll_merge() FROM s", "hll_merge needs an argument"),
+        (
+            "SELECT approx_quantile_ds(n) FROM s",
+            "approx_quantile_ds needs an expression and a fraction",
+        ),
+        ("SELECT quantiles_estimate(q) FROM s", "quantiles_estimate needs a sketch and a number"),
+        ("SELECT quantiles_estimate(q, 2) FROM s", "fraction must lie within 0 and 1"),
+        (
+            "SELECT hll_estimate(t) FROM s",
+            "cannot be read as a sketch of type hll: they are a theta sketch",
+        ),
+        ("SELECT theta_estimate('abc'::BLOB) FROM s", "they are no sketch"),
+        (
+            "SELECT hll_estimate(hll_merge(h, 99)) FROM s",
+            "lg_k of an hll sketch must lie within 4 and 21",
+        ),
+    ],
+)
+def test_mistakes_are_named(
+    engine: DuckDbQueryEngine, sketched: MemoryCatalog, sql: str, message: str
+) -> None:
+    with pytest.raises(CarnacError, match=message) as caught:
+        engine.run_query(sql, sketched)
+    assert isinstance(caught.value, Invalid)
