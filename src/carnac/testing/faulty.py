@@ -28,24 +28,41 @@ class Faults:
         self._left: int | None = None
         self._only: frozenset[str] | None = None
         self._is_after = False
+        self._dies = False
+        self.is_dead = False
         self.calls: list[str] = []
 
-    def arm(self, nth: int, *, only: Iterable[str] | None = None, after: bool = False) -> None:
+    def arm(
+        self,
+        nth: int,
+        *,
+        only: Iterable[str] | None = None,
+        after: bool = False,
+        dies: bool = False,
+    ) -> None:
         """Let the n-th call from now on fail, counted from 1.
 
         Args:
             only: Count calls of these methods and no others; None: of all.
             after: Fail when the call has done its work, not before.
+            dies: All calls after that one fail too, as those of a process that is gone, until `disarm`.
         """
         with self._lock:
             self._left = nth
             self._only = None if only is None else frozenset(only)
             self._is_after = after
+            self._dies = dies
 
     def disarm(self) -> None:
         """Let no call fail."""
         with self._lock:
             self._left = None
+            self.is_dead = False
+
+    def die(self, name: str) -> None:
+        """Fail now, and let all calls fail until `disarm`."""
+        self.is_dead = True
+        raise self._make(name)
 
     @property
     def is_armed(self) -> bool:
@@ -56,12 +73,15 @@ class Faults:
         """Run one call, which may fail."""
         with self._lock:
             self.calls.append(name)
+            if self.is_dead:
+                raise self._make(name)
             fails = False
             if self._left is not None and (self._only is None or name in self._only):
                 self._left -= 1
                 fails = self._left == 0
                 if fails:
                     self._left = None
+                    self.is_dead = self._dies
         if fails and not self._is_after:
             raise self._make(name)
         result = work()
