@@ -166,7 +166,7 @@ class Session:
     def control(self, text: str) -> None:
         """Run a statement that is no query and has no parameters (BEGIN, COMMIT, a lock)."""
         self._notify(text)
-        self._connection.cursor().execute(text)
+        self._connection.execute(text)
 
     def pipelined(self) -> AbstractContextManager[object]:
         """Let statements travel together where the driver can; a fetch waits for those before it."""
@@ -175,15 +175,13 @@ class Session:
 
     def _execute(self, stated: Statement, params: Params) -> Any:
         text, names, constants = stated.text(self._dialect)
-        self._notify(text)
+        if self._on_statement is not None:
+            self._on_statement(text)
         if constants:
             params = {**constants, **params}
-        cursor = self._connection.cursor()
         if self._by_name:
-            cursor.execute(text, params)
-        else:
-            cursor.execute(text, tuple([params[name] for name in names]))
-        return cursor
+            return self._connection.execute(text, params)
+        return self._connection.execute(text, [params[name] for name in names])
 
     def _notify(self, text: str) -> None:
         if self._on_statement is not None:
