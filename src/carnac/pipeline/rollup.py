@@ -223,23 +223,3 @@ def _merged(metric: Metric) -> list[str]:
             if metric.kind is not MetricKind.QUANTILES and not metric.is_state:
                 union = f"list_distinct({union})"
             return [f"{union} AS {name}"]
-
-
-def stored_sql(shape: RowShape, source: str) -> str:
-    """Return a query that makes part rows of rows of segments of this shape, for merging them again.
-
-    Sketches become lists of one state, so `merge_sql` must be given `merging(shape)`. Every stored row counts as one
-    input row.
-    """
-    columns = [_TIME, *map(quote, shape.dimension_names)]
-    for metric in shape.metrics:
-        name = quote(metric.name)
-        if metric.type.is_sketch:
-            columns.append(f"CASE WHEN {name} IS NULL THEN NULL ELSE [{name}] END AS {name}")
-        else:
-            columns.append(name)
-        if shape.is_rollup and metric.kind in {MetricKind.FIRST, MetricKind.LAST}:
-            columns.append(quote(ORDER_PREFIX + metric.name))
-    if shape.is_rollup:
-        columns.append(f"CAST(1 AS BIGINT) AS {quote(ROWS_COLUMN)}")
-    return f"SELECT {', '.join(columns)} FROM {source}"

@@ -13,6 +13,7 @@ column that is absent counts as null:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -241,9 +242,14 @@ def row_shape(
 
 def _check_names(shape: RowShape) -> None:
     names = [TIME_COLUMN, *(name for name, _ in shape.segment_columns)]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    # SQL does not tell upper from lower case in names, so two that differ in nothing else are one.
+    counts = Counter(name.lower() for name in names)
+    twice = sorted({name for name in names if counts[name.lower()] > 1})
     if twice:
-        raise Invalid(f"column {', '.join(twice)} would be there more than once; rename a metric")
+        raise Invalid(
+            f"column {', '.join(twice)} would be there more than once (SQL takes names in upper and lower case "
+            f"for the same); rename one"
+        )
     reserved = [
         name
         for name in shape.dimension_names

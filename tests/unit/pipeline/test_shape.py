@@ -9,6 +9,7 @@ from carnac.core.segments import ColumnType, MetricKind
 from carnac.errors import Invalid
 from carnac.pipeline.shape import RowShape, part_columns, quote, row_shape
 from carnac.specs.ingest import IngestSpec
+from carnac.specs.load import load_spec
 
 LONG, STRING = ColumnType.LONG, ColumnType.STRING
 
@@ -146,3 +147,9 @@ def test_names_that_would_meet_are_refused() -> None:
 
 def test_names_are_quoted() -> None:
     assert quote('a"b') == '"a""b"'
+
+
+def test_names_that_differ_in_case_alone_are_one_name() -> None:
+    spec = load_spec({"dataSource": "x", "input": "x.json", "dimensions": ["page", "Page"]})
+    with pytest.raises(Invalid, match="column Page, page would be there more than once"):
+        row_shape(spec)
