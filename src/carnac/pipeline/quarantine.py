@@ -36,7 +36,7 @@ class QuarantineJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRow:
-    """A row that could not be parsed.
+    r"""A row that could not be parsed.
 
     Attributes:
         line: From 1; None where it is not known (a range of a large file).

@@ -108,6 +108,10 @@ class CsvReader:
     def _without_header(self, records: Records) -> Records:
         header = self.header
         while not header.is_done and len(records.ends):
+            if any(
+                (reject.byte_offset or 0) < records.offsets[0] for reject in self.records.rejects
+            ):
+                raise Invalid(f"the header of {self._name} cannot be read", url=self._name)
             first = records.data[: int(records.ends[0])]
             records = _drop_first(records)
             self.skipped += 1
@@ -215,17 +219,19 @@ class Header:
         return [f"c{index}" for index in range(len(self.columns))]
 
     def take(self, row: bytes) -> None:
-        """Take a row from the start of the file.
+        """Take a row from the start of the file; blank ones are passed over.
 
         Raises:
             Invalid: A name is there twice.
         """
         import csv
 
+        text = row.decode().rstrip("\r\n")
         if self._to_skip:
             self._to_skip -= 1
             return
-        text = row.decode().rstrip("\r\n")
+        if not text:
+            return
         names = next(csv.reader([text], delimiter=self._delimiter), [])
         named = tuple(name.strip() or f"column_{i}" for i, name in enumerate(names, start=1))
         repeated = sorted({name for name in named if named.count(name) > 1})

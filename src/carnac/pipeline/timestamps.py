@@ -76,8 +76,8 @@ def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCe
         Invalid: Values of that type are no times.
     """
     base = sql_type.split("(", maxsplit=1)[0].upper()
-    if base in {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"}:
-        return _cell(sql, out, spec, floor_ms(sql), None)
+    if base == "TIMESTAMP WITH TIME ZONE" or base.startswith("TIMESTAMPTZ"):
+        return _cell(sql, out, spec, floor_ms(f"TRY_CAST({sql} AS TIMESTAMPTZ)"), None)
     if base in {"TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S", "DATE", "DATETIME"}:
         wall = f"TRY_CAST({sql} AS TIMESTAMP)"
         return _cell(sql, out, spec, floor_ms(_in_zone(wall, spec.time_zone)), wall)

@@ -150,6 +150,12 @@ TYPED_CELLS: list[tuple[Any, pa.DataType, dict[str, Any]]] = [
     ("a", pa.dictionary(pa.int32(), pa.string()), {"string": "a", "long": Bad}),
     (NOON, pa.timestamp("us", "UTC"), {"string": "2013-01-31T12:00:00.005Z"}),
     (NOON, pa.timestamp("ms", "UTC"), {"long": 1359633600005}),
+    (
+        NOON,
+        pa.timestamp("ns", "UTC"),
+        {"long": 1359633600005, "string": "2013-01-31T12:00:00.005Z"},
+    ),
+    (NOON, pa.timestamp("ns"), {"long": 1359633600005, "string": "2013-01-31T12:00:00.005Z"}),
     (dt.date(2013, 1, 31), pa.date32(), {"string": "2013-01-31", "long": 1359590400000}),
     ([1, None], pa.list_(pa.int32()), {"array<long>": [1, None], "array<string>": ["1", None]}),
     (["a", "1"], pa.list_(pa.string()), {"array<string>": ["a", "1"], "array<long>": Bad}),
