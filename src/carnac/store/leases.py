@@ -118,6 +118,13 @@ class LeaseKeeper:
         with self._mutex:
             self._writers.discard(lease.lease_id)
 
+    def release_idle(self) -> None:
+        """Release the reader lease now if nobody reads: it is kept for a while because the next query comes soon."""
+        with self._mutex:
+            if self._reader is not None and not self._reading:
+                reader, self._reader = self._reader, None
+                self._metadata.release_lease(reader.lease_id)
+
     def close(self) -> None:
         """Release the reader lease and stop the thread. Idempotent.
 

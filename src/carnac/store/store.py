@@ -299,6 +299,7 @@ class Store:
 
     def gc(self, *, dry_run: bool = False) -> GcReport:
         """Trim history by the retention rules and delete files that nothing names."""
+        self._leases.release_idle()
         return self._maintenance.collect_garbage(dry_run=dry_run)
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
