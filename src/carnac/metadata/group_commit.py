@@ -60,7 +60,11 @@ class CommitQueue:
             if not job.leads:
                 job.wake.acquire()
         if not job.leads:
-            job.wake.acquire()  # released by the thread that did the job, or that makes this one lead
+            try:
+                job.wake.acquire()  # released by the thread that did the job, or makes this one lead
+            except BaseException:  # Ctrl-C, which only the main thread gets
+                self._abandon(job)
+                raise
         if job.leads:
             self._lead(job)
         if job.error is not None:
@@ -73,13 +77,23 @@ class CommitQueue:
         try:
             self._run_group(group)
         finally:
-            with self._mutex:
-                successor = self._waiting[0] if self._waiting else None
-                self._is_busy = successor is not None
-                if successor is not None:
-                    successor.leads = True
             for job in group:
                 if job is not own:
                     job.wake.release()
-            if successor is not None:
-                successor.wake.release()
+            with self._mutex:
+                self._hand_over()
+
+    def _abandon(self, job: Job) -> None:
+        """Take a job back that nobody waits for any more; if it is being done already, let it."""
+        with self._mutex:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            if job.leads:
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the oldest waiting job lead, if there is one."""
+        self._is_busy = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].wake.release()

@@ -23,7 +23,7 @@ WIDTH = len(t.entries.c)
 """Columns of an entry; what a query adds comes after them."""
 PIECES_LIMIT = 64
 """Above so many pieces an interval set is read as its hull and filtered afterwards."""
-CACHED_SEGMENTS = 20_000
+CACHED_SEGMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
