@@ -43,7 +43,9 @@ class Ran:
         return json.loads(self.out)
 
 
-def run_process(args: Sequence[str], *, cwd: Path, stdin: str | None = None) -> Ran:
+def run_process(
+    args: Sequence[str], *, cwd: Path, stdin: str | None = None, timeout: int = 240
+) -> Ran:
     """Run `carnac` as a user does, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "carnac", *args],
@@ -52,7 +54,7 @@ def run_process(args: Sequence[str], *, cwd: Path, stdin: str | None = None) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=timeout,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -1,0 +1,121 @@
+"""The demo, the README's tour and the tutorial are run as they stand, and must print what they say they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import Ran, run_process
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MASKS = (
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?!\.)", "TIME"),
+    (r"\d+(?:\.\d)? [kM]?B\b", "SIZE"),
+    (r"─+", "─"),
+    (r" +", " "),
+)
+"""What differs from run to run, or from one version of a library to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of a page, and what the page says it prints."""
+
+    language: str
+    text: str
+    prints: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    following = [*found[1:], ("", "")]
+    return [
+        Block(language, text, after if kind == "text" else None)
+        for (language, text), (kind, after) in zip(found, following, strict=True)
+        if language in {"sh", "python"}
+    ]
+
+
+def masked(text: str) -> str:
+    for pattern, mask in MASKS:
+        text = re.sub(pattern, mask, text)
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+def run_page(page: Path, cwd: Path) -> None:
+    """Run the blocks in order, in one shell's environment; check what each prints."""
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for block in blocks(page):
+        command = ["sh", "-e", "-c", block.text]
+        if block.language == "python":
+            command = [sys.executable, "-c", block.text]
+        done = subprocess.run(
+            command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=600
+        )
+        assert done.returncode == 0, f"{block.text}\n{done.stderr}"
+        exported = re.search(r"^export (\w+)=(\S+)$", block.text, re.MULTILINE)
+        if exported:
+            env[exported[1]] = exported[2]
+        if block.prints is not None:
+            printed = "\n".join(line for line in done.stdout.splitlines() if line)
+            expected = "\n".join(line for line in block.prints.splitlines() if line)
+            assert masked(expected) in masked(printed), block.text
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """The demo, run once in a directory of its own."""
+    cwd = tmp_path_factory.mktemp("demo")
+    return cwd, run_process(["demo"], cwd=cwd, timeout=600)
+
+
+def test_the_demo_tells_its_story_and_every_count_equals_the_source(demo: tuple[Path, Ran]) -> None:
+    cwd, done = demo
+    assert done.code == 0, done.err
+    assert "all 15 checks agree with the source" in done.out
+    assert "DIFFERENT" not in done.out
+    assert [line.partition("]")[0] for line in done.out.splitlines() if line.startswith("[")] == [
+        f"[{number}/10" for number in range(1, 11)
+    ]
+    assert (cwd / "demo-output" / "flights.svg").read_text().startswith("<svg")
+
+
+def test_the_next_three_commands_work_when_they_are_pasted(demo: tuple[Path, Ran]) -> None:
+    cwd, done = demo
+    lines = [line for line in done.out.partition("Next, try:")[2].splitlines() if line.strip()]
+    assert len(lines) == 3
+    for line in lines:
+        ran = subprocess.run(
+            shlex.split(line), cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.count("\n") > 2
+
+
+def test_the_tutorial_runs_as_it_stands(demo: tuple[Path, Ran]) -> None:
+    cwd, done = demo
+    assert done.code == 0, done.err
+    run_page(ROOT / "docs" / "tutorial.md", cwd)
+
+
+def test_the_tour_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+    run_page(ROOT / "README.md", tmp_path)
+
+
+def test_the_demo_does_not_touch_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("three years of work")
+    done = run_process(["demo", "--keep", "mine"], cwd=tmp_path)
+    assert done.code == 2
+    assert "give another with --keep" in done.err
+    assert (tmp_path / "mine" / "thesis.txt").is_file()
