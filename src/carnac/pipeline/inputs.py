@@ -160,7 +160,7 @@ def _copy(url: str, target: Path) -> None:
             shutil.copyfileobj(source, sink, _COPY_BYTES)
     except FileNotFoundError:
         raise NotFound(f"input file {url} does not exist any more", url=url) from None
-    except (OSError, ValueError) as error:
+    except Exception as error:  # clients of object stores have errors of their own
         raise Unavailable(f"copying {url} failed: {_first_line(error)}", url=url) from error
 
 
@@ -219,7 +219,7 @@ def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
             found = system.find(path, detail=True)
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as error:
+    except Exception as error:  # clients of object stores have errors of their own
         raise Unavailable(f"listing {pattern} failed: {_first_line(error)}", url=pattern) from error
     for name, info in sorted(found.items()):
         if info["type"] == "directory":

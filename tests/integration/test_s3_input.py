@@ -1,0 +1,72 @@
+"""Input from an object store: found, copied, read, and the copies deleted."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from carnac.errors import NotFound, Unavailable
+from carnac.pipeline.inputs import resolve_input
+from carnac.specs.inputs import FilesInput
+from tests.unit.pipeline.loading import load_files, shape
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Start an S3 that the environment names, as it would name a real one."""
+    import s3fs
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    files = s3fs.S3FileSystem()
+    files.makedirs("events", exist_ok=True)
+    files.pipe("events/2013/a.jsonl", b'{"t":1,"x":"a"}\nbad\n')
+    files.pipe("events/2013/b.jsonl.gz", gzip.compress(b'{"t":2,"x":"b"}\n'))
+    files.pipe("events/2014/c.jsonl", b'{"t":3,"x":"c"}\n')
+    files.pipe("events/2013/_SUCCESS", b"")
+    yield "s3://events"
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "times"),
+    [("2013", [1, 2]), ("*/*.jsonl", [1, 3]), ("**/*.gz", [2]), ("", [1, 2, 3])],
+)
+def test_files_of_a_bucket(bucket: str, tmp_path: Path, pattern: str, times: list[int]) -> None:
+    found = resolve_input(FilesInput(paths=(f"{bucket}/{pattern}",)))
+    assert all(file.url.startswith("s3://events/") and file.size_bytes for file in found.files)
+    loaded = load_files(
+        found.files, shape({"x": "string"}), file_format=found.format, scratch_dir=str(tmp_path)
+    )
+    assert loaded.column("__time") == times
+    assert len(loaded.rejected) == times.count(1)
+    assert list(tmp_path.iterdir()) == [], "copies are deleted"
+
+
+def test_nothing_there(bucket: str) -> None:
+    for path in (f"{bucket}/2012", f"{bucket}/*.csv", "s3://no-such-bucket/x"):
+        with pytest.raises(NotFound, match=f"no input file matches '{path}'".replace("*", r"\*")):
+            resolve_input(FilesInput(paths=(path,)))
+
+
+def test_store_that_does_not_answer(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import s3fs
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(Unavailable, match=r"listing s3://events/2013 failed: "):
+        resolve_input(FilesInput(paths=(f"{bucket}/2013",)))
