@@ -1,0 +1,135 @@
+"""Opening stores: where they are, what they remember, what is made late and closed once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import carnac
+from carnac.bootstrap import METADATA_FILE, _Once, locate_store, open_store
+from carnac.config import Settings
+from carnac.errors import Conflict, Invalid, NotFound
+from carnac.testing.clock import FakeClock, SequentialIds
+from tests.e2e.cli import append_rows
+
+ROWS = [{"__time": "2013-01-01T00:00:00Z", "n": 1}, {"__time": "2013-01-01T05:00:00Z", "n": 2}]
+
+
+def count(place: object) -> int:
+    with carnac.open(str(place)) as store:
+        return int(str(store.sql("SELECT sum(n) AS n FROM flights").rows()[0]["n"]))
+
+
+def test_a_directory_holds_everything_and_may_be_moved(tmp_path: Path) -> None:
+    append_rows(tmp_path / "a", ROWS)
+    (tmp_path / "a").rename(tmp_path / "b c?#%")
+    assert count(tmp_path / "b c?#%") == 3
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_sqlite_url_keeps_its_files_beside_it_or_where_they_were_put(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/meta.db"
+    with carnac.open(url, create=True) as store:
+        assert store.deep_storage.url == (tmp_path / "deep-storage").as_uri()
+    elsewhere = f"sqlite:///{tmp_path}/other.db"
+    with carnac.open(elsewhere, create=True, deep_storage=str(tmp_path / "files")) as store:
+        assert store.deep_storage.url == (tmp_path / "files").as_uri()
+    with carnac.open(elsewhere) as store:
+        assert store.deep_storage.url == (tmp_path / "files").as_uri()
+
+
+def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="carnac init"):
+        carnac.open(tmp_path / "none")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "  ", "mysql://host/db", "sqlite://", "ftp://x"])
+def test_names_of_no_store(name: str) -> None:
+    with pytest.raises(Invalid):
+        locate_store(name)
+
+
+def test_relative_names_are_places_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert locate_store("events").file == tmp_path / "events" / METADATA_FILE
+    assert locate_store("sqlite:///meta.db").file == tmp_path / "meta.db"
+    assert locate_store(f"sqlite:///{tmp_path}/meta.db").file == tmp_path / "meta.db"
+    assert locate_store("postgres://h/d").file is None
+
+
+def test_memory_stores_are_empty_and_apart() -> None:
+    with carnac.open("memory://") as first, carnac.open("memory://") as second:
+        first.set_lookup("a", {"x": "y"})
+        assert first.head().revision == 1
+        assert second.head().revision == 0
+
+
+def test_settings_clock_and_ids_are_arguments(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with open_store(
+        tmp_path / "s",
+        create=True,
+        settings=Settings(retention_count=7),
+        clock=clock,
+        ids=SequentialIds(),
+        retention_daily=3,
+    ) as store:
+        assert (store.settings.retention_count, store.settings.retention_daily) == (7, 3)
+        assert store.set_lookup("a", {"x": "y"}).at_ms == clock.now_ms()
+    with pytest.raises(Invalid, match="no setting 'retention'"):
+        carnac.open(tmp_path / "s", retention=3)
+
+
+def test_what_is_made_late_is_made_once_and_closed_once() -> None:
+    events: list[str] = []
+
+    class Thing:
+        def __init__(self) -> None:
+            events.append("made")
+
+        def close(self) -> None:
+            events.append("closed")
+
+    once = _Once(Thing)
+    once.close()
+    assert events == []
+    assert once() is once()
+    once.close()
+    once.close()
+    assert events == ["made", "closed"]
+
+
+def test_opening_and_reading_metadata_imports_no_engine(tmp_path: Path) -> None:
+    append_rows(tmp_path / "a", ROWS)
+    probe = (
+        "import sys, carnac\n"
+        f"with carnac.open({str(tmp_path / 'a')!r}) as s: s.log(); s.datasources(); s.segments('flights')\n"
+        "print([n for n in ('pyspark', 'duckdb', 'pyarrow', 'pandas', 'typer') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.sql
+def test_a_store_on_postgresql_says_where_its_files_go_once(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NotFound, match="carnac init"):
+        carnac.open(postgresql_url)
+    with pytest.raises(Invalid, match="deep_storage"):
+        carnac.open(postgresql_url, create=True)
+    files = tmp_path / "files"
+    with carnac.open(postgresql_url, create=True, deep_storage=str(files)) as store:
+        assert store.set_lookup("a", {"x": "y"}).revision == 1
+    with carnac.open(postgresql_url) as store:
+        assert store.deep_storage.url == files.as_uri()
+        assert store.lookups() == {"a": {"x": "y"}}
+        store.revert(1)
+        with pytest.raises(Conflict):
+            store.revert(1)
