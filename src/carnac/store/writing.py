@@ -362,12 +362,17 @@ class Writer:
 def _check_edge(found: VisibleSegment, edge_ms: int, interval: Interval) -> None:
     text = found.segment.query_granularity
     granularity = parse_granularity(text)
-    if granularity.bucket(edge_ms).start_ms != edge_ms:
-        raise Invalid(
-            f"interval {interval} cuts rows of {found.segment.datasource} that stand for a whole {text}; "
-            f"align it to the query granularity, for example to {granularity.bucket(edge_ms)}",
-            interval=str(interval),
-        )
+    if granularity.bucket(edge_ms).start_ms == edge_ms:
+        return
+    aligned = Interval(
+        granularity.bucket(interval.start_ms).start_ms,
+        granularity.bucket(interval.end_ms - 1).end_ms,
+    )
+    raise Invalid(
+        f"interval {interval} cuts rows of {found.segment.datasource}, whose query granularity is {text}; "
+        f"align it, for example to {aligned}",
+        interval=str(interval),
+    )
 
 
 def _drops(
