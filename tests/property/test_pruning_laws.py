@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 
@@ -50,7 +51,8 @@ texts = st.sampled_from(["", "a", "ab", "abc", "b", "ba", "é", "\U0001f600"])
 longs = st.one_of(st.integers(-3, 3), st.sampled_from([2**53, 2**53 + 1, -(2**63), 2**63 - 1]))
 doubles = st.sampled_from([-1.5, -0.0, 0.0, 0.5, 1.0, 2.0**53, 1e300, math.inf])
 numbers = st.one_of(longs, doubles)
-times_us = st.integers(-3_000, 9_000)
+times_us = st.sampled_from([-1_001, -1_000, -1, 0, 1, 999, 1_000, 1_001, 2_000])
+"""Around whole milliseconds, where rounding goes wrong."""
 VALUES = {"s": texts, "t": texts, "n": longs, "x": doubles}
 
 
@@ -254,3 +256,35 @@ def test_nothing_and_anything_are_what_they_say() -> None:
     assert not Pruner(NOTHING, TYPES).may_match(segment)
     assert all_of([ANYTHING, NOTHING]) == NOTHING
     assert any_of([ANYTHING, NOTHING]) == ANYTHING
+
+
+TIMES_US = [-1_001, -1_000, -1, 0, 1, 999, 1_000, 1_001]
+
+
+def test_every_time_comparison_is_bounded_rightly() -> None:
+    for op, constant, time_us in itertools.product(Op, TIMES_US, TIMES_US):
+        predicate = Compare(TIME_COLUMN, op, constant)
+        if satisfies({TIME_COLUMN: time_us}, predicate):
+            assert time_bounds(predicate).holds(time_us // 1000), (op, constant, time_us)
+    assert not time_bounds(Compare(TIME_COLUMN, Op.LT, 2_000)).holds(2)
+    assert not time_bounds(Compare(TIME_COLUMN, Op.GE, 2_000)).holds(1)
+
+
+def test_every_number_comparison_keeps_the_segments_that_match() -> None:
+    values = [-(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, 2.0**53, 0.5, -0.0, 2**63 - 1]
+    for op, constant, value in itertools.product(Op, values, values):
+        name = "x" if isinstance(value, float) else "n"
+        row: Row = {name: value, TIME_COLUMN: 0}
+        segment = segment_of([row], [name], is_known=True, partition=None)
+        if satisfies(row, Compare(name, op, constant)):
+            assert Pruner(Compare(name, op, constant), TYPES).may_match(segment), (
+                op,
+                constant,
+                value,
+            )
+            as_doubles = {name: ColumnType.DOUBLE}
+            assert Pruner(Compare(name, op, constant), as_doubles).may_match(segment), (
+                op,
+                constant,
+                value,
+            )
