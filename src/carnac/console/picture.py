@@ -26,6 +26,24 @@ COLORS = ("#33658a", "#f6ae2d", "#d1495b", "#2a9d8f", "#8e6c8a", "#86bbd8", "#55
 """Told apart by people who see colours differently, on white."""
 FONT = "Helvetica, Arial, sans-serif"
 HATCHES = 12
+_TITLE: Chart = {
+    "anchor": "start",
+    "fontSize": 17,
+    "subtitleFontSize": 12.5,
+    "subtitleColor": "#555",
+    "offset": 12,
+}
+_CONFIG: Chart = {
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelFontSize": 11.5,
+        "titleFontSize": 12,
+        "labelColor": "#444",
+        "titleColor": "#444",
+    },
+    "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 420, "symbolType": "square"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +106,6 @@ def draw_segments(
             f"{datasource} has {len(chunks):,} time chunks there, of which a picture shows at most {CHUNKS_MAX:,}; "
             "narrow it with --interval"
         )
-    rows = sum(block.rows for block in blocks)
-    segments = sum(block.segments for block in blocks)
-    subtitle = f"{len(chunks):,} time chunks, {segments:,} segments, {rows:,} rows"
-    if any(block.is_clipped for block in blocks):
-        subtitle += "; hatched: clipped, not all of the segment is visible"
     return {
         "$schema": SCHEMA,
         "background": "white",
@@ -100,33 +113,24 @@ def draw_segments(
         "width": WIDTH,
         "height": HEIGHT,
         "title": {
+            **_TITLE,
             "text": title or f"{datasource} at revision {revision}",
-            "subtitle": subtitle,
-            "anchor": "start",
-            "fontSize": 17,
-            "subtitleFontSize": 12.5,
-            "subtitleColor": "#555",
-            "offset": 12,
+            "subtitle": _subtitle(blocks),
         },
         "data": {"values": _stack(blocks, labels)},
         "layer": _layers(blocks, labels),
-        "config": {
-            "font": FONT,
-            "view": {"stroke": None},
-            "axis": {
-                "labelFontSize": 11.5,
-                "titleFontSize": 12,
-                "labelColor": "#444",
-                "titleColor": "#444",
-            },
-            "legend": {
-                "labelFontSize": 12,
-                "titleFontSize": 12,
-                "labelLimit": 420,
-                "symbolType": "square",
-            },
-        },
+        "config": _CONFIG,
     }
+
+
+def _subtitle(blocks: Sequence[Block]) -> str:
+    chunks = len({block.chunk for block in blocks})
+    rows = sum(block.rows for block in blocks)
+    segments = sum(block.segments for block in blocks)
+    text = f"{chunks:,} time chunks, {segments:,} segments, {rows:,} rows"
+    if any(block.is_clipped for block in blocks):
+        text += "; hatched: clipped, not all of the segment is visible"
+    return text
 
 
 def _stack(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str, object]]:
