@@ -1,0 +1,109 @@
+"""Reading segments back as a DataFrame, and deleting rows by predicate: jobs over what ingestion wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame
+
+from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_instant
+from carnac.core.segments import Segment
+from carnac.errors import Invalid
+from carnac.pipeline.pipeline import SparkPipeline
+from carnac.ports import ChunkLayout, SegmentInput
+from tests.integration.spark.conftest import MakeSpec
+from tests.integration.spark.rows import files_below, rows_of
+
+pytestmark = pytest.mark.spark
+
+DAY = ChunkLayout(segment_granularity="day")
+
+
+def ingest(
+    pipeline: SparkPipeline, make_spec: MakeSpec, rows: list[dict[str, Any]], **fields: Any
+) -> tuple[Segment, ...]:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    return pipeline.run_ingest(make_spec(text, **fields), DAY).segments
+
+
+def whole(segment: Segment) -> SegmentInput:
+    return SegmentInput(segment=segment, visible=IntervalSet((segment.span,)))
+
+
+def collected(frame: object) -> Counter[tuple[object, ...]]:
+    rows = cast("DataFrame", frame).drop("__time").collect()
+    return Counter(tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in rows)
+
+
+def test_schemas_are_united_and_clips_are_applied(
+    pipeline: SparkPipeline, make_spec: MakeSpec
+) -> None:
+    old = ingest(
+        pipeline,
+        make_spec,
+        [{"t": f"2024-01-01T{h:02d}:00Z", "n": h} for h in range(4)],
+        dimensions=[{"name": "n", "type": "long"}],
+    )
+    new = ingest(
+        pipeline,
+        make_spec,
+        [{"t": "2024-01-01T00:00Z", "n": 1.5, "d": ["x", "y"]}],
+        dimensions=[{"name": "d", "type": "array<string>"}, {"name": "n", "type": "double"}],
+    )
+    start_ms = parse_instant("2024-01-01T01:00Z")
+    clip = interval_set([Interval(start_ms, start_ms + 7_200_000)])
+    inputs = [SegmentInput(segment=segment, visible=clip) for segment in old]
+    frame = cast("DataFrame", pipeline.read_spark([*inputs, *map(whole, new)]))
+    assert collected(frame.select("n", "d")) == Counter(
+        [(1.0, None), (2.0, None), (1.5, ("x", "y"))]
+    )
+    assert dict(frame.dtypes) == {"__time": "timestamp", "n": "double", "d": "array<string>"}
+
+
+def test_hidden_columns_of_first_and_last_are_dropped(
+    pipeline: SparkPipeline, make_spec: MakeSpec
+) -> None:
+    segments = ingest(
+        pipeline,
+        make_spec,
+        [{"t": f"2024-01-01T00:0{m}Z", "d": "a", "n": m} for m in range(5)],
+        dimensions=["d"],
+        metrics=[{"name": "last_n", "type": "longLast", "fieldName": "n"}],
+        granularity={"queryGranularity": "hour", "rollup": True},
+    )
+    frame = cast("DataFrame", pipeline.read_spark([whole(segment) for segment in segments]))
+    assert frame.columns == ["__time", "d", "last_n"]
+    assert collected(frame) == Counter([("a", 4)])
+
+
+def test_only_segments_with_matching_rows_are_rewritten(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    rows = [{"t": f"2024-01-0{1 + i % 3}", "d": "abc"[i % 3], "n": i} for i in range(30)]
+    segments = ingest(pipeline, make_spec, rows)
+    before = files_below(deep_storage)
+    rewrites = pipeline.run_delete_where(
+        "events", [whole(segment) for segment in segments], "d = 'b' AND n < 10"
+    )
+    assert [rewrite.source.segment.chunk for rewrite in rewrites] == [segments[1].chunk]
+    assert rewrites[0].rows_deleted == sum(r["d"] == "b" and r["n"] < 10 for r in rows) == 3
+    left = rows_of(deep_storage, rewrites[0].replacements, "n")
+    assert left == Counter((r["n"],) for r in rows if r["d"] == "b" and r["n"] >= 10)
+    added = set(files_below(deep_storage)) - set(before)
+    assert added == {segment.path for segment in rewrites[0].replacements}
+
+
+def test_a_wrong_predicate_is_one_sentence_and_writes_nothing(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    segments = ingest(pipeline, make_spec, [{"t": "2024-01-01", "d": "a", "n": 1}])
+    before = files_below(deep_storage)
+    for predicate in ("no_such = 1", "n = ", "1; DROP TABLE rows"):
+        with pytest.raises(Invalid) as caught:
+            pipeline.run_delete_where("events", [whole(s) for s in segments], predicate)
+        assert "\n" not in caught.value.message
+    assert files_below(deep_storage) == before
