@@ -304,7 +304,7 @@ class TestTrash:
         done = store.trim(keep=keep(), dry_run=False)
         store.forget_segments([found.segment_id for found in done.trashed])
         counts = store.table_counts()
-        assert (counts["chunks"], counts["shapes"], counts["segments"]) == (1, 1, 1)
+        assert (counts["chunks"], counts["schemas"], counts["segments"]) == (1, 1, 1)
         append(store, segment("new", day(1)))
         assert [info.name for info in store.datasources()] == ["events", "others"]
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from carnac.errors import Invalid, Unavailable
-from carnac.metadata import migrate, open_metadata, schema
+from carnac.metadata import migrate, open_metadata, tables
 from carnac.metadata.group_commit import GROUP_LIMIT
 from carnac.metadata.store import SqlMetadataStore
 from carnac.testing.clock import FakeClock, SequentialIds
@@ -66,12 +66,12 @@ def test_migrations_make_the_tables_that_the_statements_name(
     engine = create_engine(url)
     with engine.connect() as link:
         context = MigrationContext.configure(link, opts={"version_table": migrate.VERSION_TABLE})
-        assert compare_metadata(context, schema.METADATA) == []
+        assert compare_metadata(context, tables.METADATA) == []
     engine.dispose()
 
 
 def test_every_table_says_what_bounds_it() -> None:
-    assert migrate.table_names().keys() == schema.METADATA.tables.keys()
+    assert migrate.table_names().keys() == tables.METADATA.tables.keys()
 
 
 @pytest.mark.parametrize("url", ["", "mysql://x/y", "sqlite:///", "/tmp/metadata.db", "postgres"])

@@ -156,13 +156,13 @@ def _column(item: object) -> Column:
     )
 
 
-def dump_shape(columns: Sequence[Column]) -> str:
+def dump_schema(columns: Sequence[Column]) -> str:
     """Return names and types of columns, without their statistics: equal texts are equal schemas."""
     return _dumps([[column.name, column.type.value] for column in columns])
 
 
-def load_shape(text: str) -> tuple[Column, ...]:
-    """Return the columns, without statistics, that `dump_shape` wrote.
+def load_schema(text: str) -> tuple[Column, ...]:
+    """Return the columns, without statistics, that `dump_schema` wrote.
 
     Raises:
         Corrupt: The text is damaged.
@@ -172,7 +172,7 @@ def load_shape(text: str) -> tuple[Column, ...]:
         pairs = [_strings(pair) for pair in _list(value)]
         return tuple(Column(name=name, type=_TYPES[kind]) for name, kind in pairs)
 
-    return _guard("shape", text, lambda: build(json.loads(text)))
+    return _guard("schema", text, lambda: build(json.loads(text)))
 
 
 def _dump_rollup(rollup: RollupSpec) -> Json:

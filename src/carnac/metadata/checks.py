@@ -12,8 +12,8 @@ from carnac.core.entries import ENTRY_BITS, Entry
 from carnac.core.intervals import Interval
 from carnac.core.records import load_ids, load_segment
 from carnac.errors import CarnacError
-from carnac.metadata import schema as t
 from carnac.metadata import statements as s
+from carnac.metadata import tables as t
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session, Statement, statement
@@ -33,10 +33,10 @@ _LIVE_OF = statement(
 _CHUNKS_OF = statement(
     lambda: select(*s.CHUNK_COLUMNS).where(t.chunks.c.datasource_id == s.p("datasource_id"))
 )
-_SHAPES_OF = statement(
+_SCHEMAS_OF = statement(
     lambda: select(
-        t.shapes.c.digest, t.shapes.c.segments, t.shapes.c.rows, t.shapes.c.size_bytes
-    ).where(t.shapes.c.datasource_id == s.p("datasource_id"))
+        t.schemas.c.digest, t.schemas.c.segments, t.schemas.c.rows, t.schemas.c.size_bytes
+    ).where(t.schemas.c.datasource_id == s.p("datasource_id"))
 )
 _SEGMENTS_OF = statement(
     lambda: select(
@@ -84,7 +84,7 @@ def find_problems(session: Session) -> Iterator[str]:
         except CarnacError as error:
             yield error.message
         yield from _check_chunks(session, datasource_id, name, entries)
-        yield from _check_shapes(session, datasource_id, name, {key for _, key in live.values()})
+        yield from _check_schemas(session, datasource_id, name, {key for _, key in live.values()})
         yield from _check_frames(session, datasource_id, name)
 
 
@@ -117,7 +117,7 @@ def _agrees(row: ChunkRow, entries: list[Entry]) -> bool:
     )
 
 
-def _check_shapes(
+def _check_schemas(
     session: Session, datasource_id: int, name: str, live_keys: set[int]
 ) -> Iterator[str]:
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -134,7 +134,7 @@ def _check_shapes(
                 sums[digest][index] += count
     if live_keys - known:
         yield f"{len(live_keys - known)} live segments of {name} have no record"
-    for digest, *recorded in session.rows(_SHAPES_OF, datasource_id=datasource_id):
+    for digest, *recorded in session.rows(_SCHEMAS_OF, datasource_id=datasource_id):
         if recorded != sums.pop(digest, [0, 0, 0]):
             yield f"the sums of schema {digest} of {name} differ from its live segments"
     for digest in sums:

@@ -13,7 +13,7 @@ from carnac.core.commits import Commit, CommitSummary, DatasourceSummary, Public
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.publishing import plan_commit
-from carnac.core.records import dump_shape, load_shape
+from carnac.core.records import dump_schema, load_schema
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import ColumnType, Segment
 from carnac.errors import NotFound, Revoked
@@ -200,9 +200,9 @@ class MemoryMetadataStore:
         """Return the united schema of the segments visible at the revision, without `__time`."""
         with self._lock:
             visible = self._tables.visible(datasource, self._at(revision))
-            shown = {dump_shape(one.segment.columns) for one in visible}
-            known = self._tables.shapes.get(datasource, {})
-            return unite_columns(load_shape(shape) for shape in known if shape in shown)
+            shown = {dump_schema(one.segment.columns) for one in visible}
+            known = self._tables.schemas.get(datasource, {})
+            return unite_columns(load_schema(schema) for schema in known if schema in shown)
 
     def count_visible(self, datasource: str, *, revision: int | None = None) -> int:
         """Return the number of entries visible at the revision."""

@@ -11,7 +11,7 @@ from carnac.core import invariants
 from carnac.core.commits import Commit, DatasourceCommit
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
-from carnac.core.records import dump_shape
+from carnac.core.records import dump_schema
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
 from carnac.metadata import retention as keeping
@@ -55,7 +55,7 @@ class MemoryTables:
         self.segments: dict[str, Segment] = {}
         self.trash: dict[str, int] = {}
         self.chunk_rows: dict[str, dict[Interval, ChunkRow]] = defaultdict(dict)
-        self.shapes: dict[str, dict[str, None]] = defaultdict(dict)
+        self.schemas: dict[str, dict[str, None]] = defaultdict(dict)
         self.covers: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
         self.lookups: list[LookupRecord] = []
 
@@ -134,7 +134,7 @@ class MemoryTables:
         for change in commit.changes:
             for segment in change.segments:
                 self.segments[segment.segment_id] = segment
-                self.shapes[change.datasource].setdefault(dump_shape(segment.columns))
+                self.schemas[change.datasource].setdefault(dump_schema(segment.columns))
             for entry in change.drops:
                 self.entries[entry.entry_id].dropped = commit.revision
             for entry in change.adds:
@@ -233,13 +233,13 @@ class MemoryTables:
         for segment_id in segment_ids:
             if self.trash.pop(segment_id, None) is not None:
                 del self.segments[segment_id]
-        for datasource, shapes in self.shapes.items():
+        for datasource, schemas in self.schemas.items():
             used = {
-                dump_shape(segment.columns)
+                dump_schema(segment.columns)
                 for segment in self.segments.values()
                 if segment.datasource == datasource
             }
-            self.shapes[datasource] = {shape: None for shape in shapes if shape in used}
+            self.schemas[datasource] = {schema: None for schema in schemas if schema in used}
 
     # ---------------------------------------------------------------------------------------- self-examination
 
@@ -251,7 +251,7 @@ class MemoryTables:
             "segments": len(self.segments),
             "chunks": sum(len(rows) for rows in self.chunk_rows.values()),
             "covers": sum(len(covers) for covers in self.covers.values()),
-            "shapes": sum(len(shapes) for shapes in self.shapes.values()),
+            "schemas": sum(len(schemas) for schemas in self.schemas.values()),
             "lookups": len(self.lookups),
         }
 

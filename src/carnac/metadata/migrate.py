@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sqlalchemy import Engine, column, insert, select, table, text
 
 from carnac.errors import Invalid
-from carnac.metadata import schema as t
+from carnac.metadata import tables as t
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import statement
 
@@ -94,7 +94,7 @@ def table_names() -> Mapping[str, str]:
         "commit_datasources": "retained revisions, times the datasources each changed",
         "covers": "retained revisions; those of forgotten ones are united",
         "batches": "batch retention",
-        "shapes": "distinct schemas of known segments",
+        "schemas": "distinct schemas of known segments",
         "segments": "retained revisions and the trash",
         "entries": "retained revisions",
         "chunks": "intervals of retained entries",

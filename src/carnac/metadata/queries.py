@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, union_all
 from sqlalchemy.sql.base import Executable
 
-from carnac.metadata import schema as t
+from carnac.metadata import tables as t
 from carnac.metadata.session import IsIn, Statement, statement
 from carnac.metadata.statements import CHUNK_COLUMNS, ENTRY_COLUMNS, in_chunk
 
@@ -117,11 +117,11 @@ LIVE_EXTENTS = statement(
 )
 LIVE_TOTALS = statement(
     lambda: select(
-        t.shapes.c.datasource_id,
-        func.sum(t.shapes.c.segments),
-        func.sum(t.shapes.c.rows),
-        func.sum(t.shapes.c.size_bytes),
-    ).group_by(t.shapes.c.datasource_id)
+        t.schemas.c.datasource_id,
+        func.sum(t.schemas.c.segments),
+        func.sum(t.schemas.c.rows),
+        func.sum(t.schemas.c.size_bytes),
+    ).group_by(t.schemas.c.datasource_id)
 )
 LAST_CHANGE = statement(
     lambda: select(func.max(t.commit_datasources.c.revision)).where(
@@ -129,11 +129,11 @@ LAST_CHANGE = statement(
         t.commit_datasources.c.revision <= p("revision"),
     )
 )
-SHAPES = statement(
+SCHEMAS = statement(
     lambda: (
-        select(t.shapes.c.digest, t.shapes.c.columns, t.shapes.c.segments)
-        .where(t.shapes.c.datasource_id == p("datasource_id"))
-        .order_by(t.shapes.c.first_key)
+        select(t.schemas.c.digest, t.schemas.c.columns, t.schemas.c.segments)
+        .where(t.schemas.c.datasource_id == p("datasource_id"))
+        .order_by(t.schemas.c.first_key)
     )
 )
 FIND_SEGMENT = statement(

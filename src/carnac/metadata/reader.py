@@ -8,12 +8,12 @@ from functools import lru_cache
 
 from carnac.core.entries import ENTRY_BITS, VisibleSegment
 from carnac.core.intervals import ETERNITY, Interval, IntervalSet, interval_set
-from carnac.core.records import load_ids, load_segment, load_shape
+from carnac.core.records import load_ids, load_schema, load_segment
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import ColumnType, Segment
 from carnac.metadata import queries as q
-from carnac.metadata import schema as t
 from carnac.metadata import statements as s
+from carnac.metadata import tables as t
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Row, Session, Statement
@@ -190,16 +190,16 @@ def _overlaps(row: Row, piece: Interval) -> bool:
 def load_columns(
     session: Session, datasource_id: int, revision: int | None
 ) -> dict[str, ColumnType]:
-    """Return the united schema; now from the counted shapes, the past from the shapes of what was visible."""
-    shapes = session.rows(q.SHAPES, datasource_id=datasource_id)
+    """Return the united schema; now from the counted schemas, the past from the schemas of what was visible."""
+    schemas = session.rows(q.SCHEMAS, datasource_id=datasource_id)
     if revision is None:
-        texts = [columns for _, columns, segments in shapes if segments]
+        texts = [columns for _, columns, segments in schemas if segments]
     else:
         seen = {
             row[WIDTH + 1] for row in load_rows(session, NUMBERS, datasource_id, revision, None)
         }
-        texts = [columns for digest, columns, _ in shapes if digest in seen]
-    return dict(unite_columns(load_shape(text) for text in texts))
+        texts = [columns for digest, columns, _ in schemas if digest in seen]
+    return dict(unite_columns(load_schema(text) for text in texts))
 
 
 def load_infos(session: Session, head: int) -> list[DatasourceInfo]:

@@ -12,8 +12,8 @@ from carnac.core.intervals import Interval
 from carnac.core.records import (
     dump_commit_details,
     dump_interval_set,
+    dump_schema,
     dump_segment,
-    dump_shape,
     load_id_ranges,
     load_interval_set,
 )
@@ -27,9 +27,9 @@ KINDS = {str(kind): kind for kind in CommitKind}
 LEASE_KINDS = {str(kind): kind for kind in LeaseKind}
 
 
-def shape_digest(shape: str) -> int:
+def schema_digest(schema: str) -> int:
     """Return a 63-bit number for a list of columns."""
-    digest = hashlib.blake2b(shape.encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(schema.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
@@ -77,14 +77,14 @@ class EncodedSegment(NamedTuple):
     """What is written of a segment, made before its transaction begins so that others wait less."""
 
     record: str
-    shape: str
+    schema: str
     digest: int
 
 
 def encode_segment(segment: Segment) -> EncodedSegment:
     """Return the texts of a segment."""
-    shape = dump_shape(segment.columns)
-    return EncodedSegment(dump_segment(segment), shape, shape_digest(shape))
+    schema = dump_schema(segment.columns)
+    return EncodedSegment(dump_segment(segment), schema, schema_digest(schema))
 
 
 def segment_row(

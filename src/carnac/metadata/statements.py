@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable
 
-from carnac.metadata import schema as t
+from carnac.metadata import tables as t
 from carnac.metadata.session import IsIn, Statement, statement
 
 p = bindparam
@@ -179,9 +179,9 @@ INSERT_ENTRY = statement(lambda: insert(t.entries))
 INSERT_KEY_FRAME = statement(lambda: insert(t.key_frames))
 INSERT_LOOKUP = statement(lambda: insert(t.lookups))
 PUT_CHUNK = Statement(lambda dialect: upsert(t.chunks, dialect, _all_new(t.chunks)))
-ADD_TO_SHAPE = Statement(
+ADD_TO_SCHEMA = Statement(
     lambda dialect: upsert(
-        t.shapes, dialect, {"segments": "add", "rows": "add", "size_bytes": "add"}
+        t.schemas, dialect, {"segments": "add", "rows": "add", "size_bytes": "add"}
     )
 )
 DROP_ENTRIES = statement(

@@ -20,8 +20,8 @@ from carnac.core.records import load_segment
 from carnac.core.segments import Segment
 from carnac.metadata import queries as q
 from carnac.metadata import retention as keeping
-from carnac.metadata import schema as t
 from carnac.metadata import statements as s
+from carnac.metadata import tables as t
 from carnac.metadata.retention import Kept, RetainedRevision
 from carnac.metadata.session import IsIn, Row, Session, statement
 from carnac.ports import Head, TrimReport
@@ -323,13 +323,13 @@ FORGET_SEGMENTS = statement(
         IsIn(t.segments.c.segment_id, "segment_ids"), t.segments.c.trashed_at_ms.is_not(None)
     )
 )
-DELETE_EMPTY_SHAPES = statement(
-    lambda: delete(t.shapes).where(
-        t.shapes.c.segments == t.ZERO,
+DELETE_EMPTY_SCHEMAS = statement(
+    lambda: delete(t.schemas).where(
+        t.schemas.c.segments == t.ZERO,
         ~select(t.segments.c.segment_key)
         .where(
-            t.segments.c.datasource_id == t.shapes.c.datasource_id,
-            t.segments.c.digest == t.shapes.c.digest,
+            t.segments.c.datasource_id == t.schemas.c.datasource_id,
+            t.segments.c.digest == t.schemas.c.digest,
         )
         .exists(),
     )
@@ -341,8 +341,8 @@ DELETE_EMPTY_DATASOURCES = statement(
         ~select(t.commit_datasources.c.revision)
         .where(t.commit_datasources.c.datasource_id == t.datasources.c.datasource_id)
         .exists(),
-        ~select(t.shapes.c.digest)
-        .where(t.shapes.c.datasource_id == t.datasources.c.datasource_id)
+        ~select(t.schemas.c.digest)
+        .where(t.schemas.c.datasource_id == t.datasources.c.datasource_id)
         .exists(),
         ~select(t.covers.c.revision)
         .where(t.covers.c.datasource_id == t.datasources.c.datasource_id)
@@ -359,5 +359,5 @@ def forget_segments(session: Session, segment_ids: Iterable[str]) -> None:
     """Remove the records of trashed segments, and what is empty without them."""
     for ids in _batches(segment_ids):
         session.run(FORGET_SEGMENTS, segment_ids=session.array(ids))
-    session.run(DELETE_EMPTY_SHAPES)
+    session.run(DELETE_EMPTY_SCHEMAS)
     session.run(DELETE_EMPTY_DATASOURCES)

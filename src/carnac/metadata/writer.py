@@ -183,11 +183,11 @@ class _DatasourceWriter:
                 for piece in change.covers
             ],
         )
-        shapes = _ShapeSums(self._datasource_id)
-        self._write_segments(shapes)
+        schemas = _SchemaSums(self._datasource_id)
+        self._write_segments(schemas)
         self._write_entries()
-        self._add_restored(shapes)
-        session.run_many(s.ADD_TO_SHAPE, shapes.rows())
+        self._add_restored(schemas)
+        session.run_many(s.ADD_TO_SCHEMA, schemas.rows())
         self._write_chunks()
 
     def _key(self, ordinal: int) -> int:
@@ -210,17 +210,17 @@ class _DatasourceWriter:
         keys = session.array(row[1] for row in self._known.values())
         return {row[0] for row in session.rows(s.LIVE_SEGMENT_KEYS, segment_keys=keys)}
 
-    def _write_segments(self, shapes: _ShapeSums) -> None:
+    def _write_segments(self, schemas: _SchemaSums) -> None:
         found = []
         for segment in self._change.segments:
             encoded = self._encoded[segment.segment_id]
             key = self._keys[segment.segment_id]
             found.append(r.segment_row(segment, encoded, self._datasource_id, key))
             counts = (1, segment.rows, segment.size_bytes)
-            shapes.add(encoded.digest, encoded.shape, key, counts)
+            schemas.add(encoded.digest, encoded.schema, key, counts)
         self._session.run_many(s.INSERT_SEGMENT, found)
 
-    def _add_restored(self, shapes: _ShapeSums) -> None:
+    def _add_restored(self, schemas: _SchemaSums) -> None:
         """Count the known segments that this commit brought into sight or took out of it."""
         if not self._known:
             return
@@ -228,7 +228,7 @@ class _DatasourceWriter:
         for _, key, digest, rows, size_bytes, _ in self._known.values():
             sign = (key in live_after) - (key in self._live_before)
             if sign:
-                shapes.add(digest, "[]", key, (sign, sign * rows, sign * size_bytes))
+                schemas.add(digest, "[]", key, (sign, sign * rows, sign * size_bytes))
 
     def _write_entries(self) -> None:
         session, change = self._session, self._change
@@ -292,7 +292,7 @@ class _DatasourceWriter:
         }
 
 
-class _ShapeSums:
+class _SchemaSums:
     """What a commit adds to the sums of each schema of a datasource; what it takes away is negative."""
 
     def __init__(self, datasource_id: int) -> None:
@@ -306,7 +306,7 @@ class _ShapeSums:
             sums[index] += count
 
     def rows(self) -> list[dict[str, object]]:
-        """Return the parameters of `ADD_TO_SHAPE`."""
+        """Return the parameters of `ADD_TO_SCHEMA`."""
         return [
             {
                 "datasource_id": self._datasource_id,

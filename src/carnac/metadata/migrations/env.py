@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 from carnac.metadata.migrate import VERSION_TABLE
-from carnac.metadata.schema import METADATA
+from carnac.metadata.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -23,7 +23,7 @@ def upgrade() -> None:
     _create_commit_datasources()
     _create_covers()
     _create_batches()
-    _create_shapes()
+    _create_schemas()
     _create_segments()
     _create_entries()
     _create_chunks()
@@ -137,9 +137,9 @@ def _create_batches() -> None:
     op.create_index("batches_by_time", "batches", ["at_ms"], unique=False)
 
 
-def _create_shapes() -> None:
+def _create_schemas() -> None:
     op.create_table(
-        "shapes",
+        "schemas",
         sa.Column("datasource_id", sa.BigInteger(), nullable=False),
         sa.Column("digest", sa.BigInteger(), nullable=False),
         sa.Column("columns", sa.Text(), nullable=False),
@@ -147,7 +147,7 @@ def _create_shapes() -> None:
         sa.Column("segments", sa.BigInteger(), nullable=False),
         sa.Column("rows", sa.BigInteger(), nullable=False),
         sa.Column("size_bytes", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("datasource_id", "digest", name="shapes_key"),
+        sa.PrimaryKeyConstraint("datasource_id", "digest", name="schemas_key"),
         sqlite_with_rowid=False,
     )
 

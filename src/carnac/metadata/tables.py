@@ -123,8 +123,8 @@ batches = Table(
 )
 """Outlives the commits. Bound: the store's batch retention."""
 
-shapes = Table(
-    "shapes",
+schemas = Table(
+    "schemas",
     METADATA,
     _int("datasource_id"),
     _int("digest"),
@@ -133,7 +133,7 @@ shapes = Table(
     _int("segments"),
     _int("rows"),
     _int("size_bytes"),
-    PrimaryKeyConstraint("datasource_id", "digest", name="shapes_key"),
+    PrimaryKeyConstraint("datasource_id", "digest", name="schemas_key"),
     sqlite_with_rowid=False,
 )
 """The distinct lists of columns of a datasource's segments, with the live segments of each in numbers."""
