@@ -4,8 +4,9 @@ A cell comes as text (CSV, TSV), as JSON, or typed (Parquet, ORC, Arrow). The ru
 
 - string: text as it is; numbers in their shortest text that reads back the same; `true`, `false`; objects as JSON text;
   an array of none is null, of one is that value, of several raises `SeveralValues`.
-- long: whole numbers, the whole part of others (`12.7` is 12, `-0.5` is 0), written as number or text; booleans as 1
-  and 0; blank text is null. Not: other text, NaN, infinities, what does not fit into 64 bits.
+- long: whole numbers, the whole part of others (`12.7` is 12, `-0.5` is 0), written as number or text (blanks around
+  it, an exponent and `_` between digits may be there); booleans as 1 and 0; blank text is null. Not: other text, NaN,
+  infinities, what does not fit into 64 bits.
 - double, float: numbers, `NaN`, `Infinity`, written as number or text; booleans as 1 and 0; blank text is null.
 - boolean: `true`, `false`, and numbers (not zero is true); blank text is null.
 - json: anything; a cell of CSV that is JSON is taken as JSON, other text as a JSON string.
