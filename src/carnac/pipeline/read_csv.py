@@ -222,7 +222,7 @@ class Header:
         """Take a row from the start of the file; blank ones are passed over.
 
         Raises:
-            Invalid: A name is there twice.
+            Invalid: It is no header, or a name is there twice.
         """
         import csv
 
@@ -232,7 +232,12 @@ class Header:
             return
         if not text:
             return
-        names = next(csv.reader([text], delimiter=self._delimiter), [])
+        try:
+            names = next(csv.reader([text], delimiter=self._delimiter), [])
+        except csv.Error as error:
+            raise Invalid(
+                f"the header of {self._name} cannot be read: {error}", url=self._name
+            ) from None
         named = tuple(name.strip() or f"column_{i}" for i, name in enumerate(names, start=1))
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated:

@@ -152,6 +152,19 @@ def test_one_column() -> None:
     assert found.column("__time") == [1, 2]
 
 
-def test_header_that_is_not_text() -> None:
+@pytest.mark.parametrize("data", [b"t,\xff,b\n1,2,3\n", b"t,a,b\r1,2,3\r4,5,6\r"])
+def test_header_that_cannot_be_read(data: bytes) -> None:
     with pytest.raises(Invalid, match="the header of inline: cannot be read"):
-        load_bytes(b"t,\xff,b\n1,2,3\n", KINDS, file_format=CsvFormat())
+        load_bytes(data, KINDS, file_format=CsvFormat())
+
+
+def test_lone_carriage_returns_end_no_row() -> None:
+    found = load('1,a\rb,c\n2,"c\rd",e\n3,f,g\n')
+    assert cells(found) == [("c\rd", "e"), ("f", "g")]
+    assert found.rejected == [(2, 6, "1,a\rb,c", REASON_QUOTES)]
+
+
+def test_many_rows_with_stray_quotes_stay_apart() -> None:
+    found = load('1,"a,b\n' * 3000 + "2,c,d\n")
+    assert cells(found) == [("c", "d")]
+    assert found.counts.rejected_by_reason == {REASON_QUOTES: 3000}

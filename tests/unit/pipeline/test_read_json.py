@@ -233,6 +233,24 @@ def load_path(folder: Path, name: str, data: bytes) -> list[int]:
     return load_files([file], shape({}), file_format=JsonFormat()).column("__time")
 
 
+@pytest.mark.parametrize("size", [3_000, 30_000])
+def test_deep_wide_and_long_documents(size: int) -> None:
+    rows = [
+        '{"t":1,"x":' + "[" * size + "]" * size + "}",
+        '{"t":2,"x":' + '{"a":' * size + "1" + "}" * size + "}",
+        json.dumps({"t": 3, **{f"k{at}": at for at in range(size)}, "x": "z"}),
+        '{"t":4,"x":' + "9" * size + "}",
+        json.dumps({"t": 5, "x": "y" * 300 * size}),
+    ]
+    found = load_bytes("\n".join(rows), {"x": "string", f"k{size - 1}": "long"})
+    assert found.counts.rows_read == 5
+    assert found.counts.rows_parsed >= 3
+    assert (
+        dict(zip(found.column("__time"), found.column(f"k{size - 1}"), strict=True))[3] == size - 1
+    )
+    assert max(len(text or "") for text in found.column("x")) == 300 * size
+
+
 def test_several_files_of_one_task() -> None:
     files = [inline('{"t":1}\nbad'), inline(""), inline('\xa0\n{"t":2}')]
     found = load_files(files, shape({}), file_format=JsonFormat())
