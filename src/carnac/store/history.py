@@ -47,12 +47,12 @@ class History:
         Raises:
             Conflict: A later commit stands in the way; names it.
             Invalid: The commit changed no row.
-            NotFound: There is no such commit.
+            NotFound: There is no such commit, or what it took out of sight was deleted since.
         """
         commit = self._metadata.commit(self._metadata.resolve(at).revision)
         publication = plan_revert(
             commit,
-            self._segments(restored_segments(commit)),
+            self._restored(commit),
             self._lookups_before(commit),
             segment_granularity={
                 change.datasource: self._segment_granularity(change.datasource)
@@ -91,11 +91,18 @@ class History:
             Publication(kind=CommitKind.LOOKUP, lookups=(change,), message=message)
         )
 
-    def _segments(self, segment_ids: frozenset[str]) -> dict[str, Segment]:
+    def _restored(self, commit: Commit) -> dict[str, Segment]:
+        """Return the records of the segments that come back into sight.
+
+        Raises:
+            NotFound: The revision before the commit was trimmed, and their files were deleted with it.
+            Corrupt: They should be there.
+        """
         found = {}
-        for segment_id in segment_ids:
+        for segment_id in restored_segments(commit):
             segment = self._metadata.find_segment(segment_id)
             if segment is None:
+                self._require_before(commit)
                 raise Corrupt(
                     f"segment {segment_id} is named by the log but has no record; run `carnac verify`",
                     segment_id=segment_id,
@@ -103,10 +110,21 @@ class History:
             found[segment_id] = segment
         return found
 
+    def _require_before(self, commit: Commit) -> None:
+        try:
+            self._metadata.resolve(commit.revision - 1)
+        except NotFound:
+            raise NotFound(
+                f"commit {commit.revision} cannot be reverted: the history before it was trimmed, and what the commit "
+                "took out of sight was deleted; keep such revisions with a tag",
+                commit=commit.revision,
+            ) from None
+
     def _lookups_before(self, commit: Commit) -> dict[str, dict[str, str]]:
         if not commit.lookups:
             return {}
-        before = self._metadata.lookups(commit.revision - 1) if commit.revision > 1 else {}
+        self._require_before(commit)
+        before = self._metadata.lookups(commit.revision - 1)
         return {name: dict(mapping) for name, mapping in before.items()}
 
     def _check_lookups(self, commit: Commit) -> None:

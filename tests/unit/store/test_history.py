@@ -1,0 +1,189 @@
+"""Undoing, comparing, looking back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from carnac.core.intervals import Interval
+from carnac.errors import Conflict, NotFound
+from carnac.store import Store
+from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.testing.stores import open_local_store
+from tests.unit.store.conftest import OpenStore
+from tests.unit.store.events import (
+    HASTY,
+    HOUR_MS,
+    NOW_MS,
+    START_MS,
+    TTL_MS,
+    append,
+    fast_folder,
+    files_of,
+    hour,
+    ids,
+    read,
+    rows_of,
+    spec,
+)
+
+times = st.lists(st.integers(0, 24 * 6), min_size=1, max_size=4)
+spans = st.builds(
+    lambda first, length: Interval(
+        START_MS + first * HOUR_MS, START_MS + (first + length) * HOUR_MS
+    ),
+    st.integers(0, 24 * 6),
+    st.sampled_from([2, 24, 72]),
+)
+writes = st.one_of(
+    st.tuples(st.just("append"), times),
+    st.tuples(st.just("replace"), st.tuples(spans, times)),
+    st.tuples(st.just("delete"), spans),
+    st.tuples(st.just("where"), st.integers(0, 2)),
+)
+appends = st.lists(st.tuples(times, st.sampled_from(["six_hour", "day", "month"])), max_size=3)
+
+
+def write(store: Store, number: int, kind: str, what: object) -> int | None:
+    """Do one thing with rows numbered from `number` thousand on; return the revision if it changed anything."""
+    if kind == "append":
+        assert isinstance(what, list)
+        return append(store, *((1000 * number + n, at) for n, at in enumerate(what)))
+    if kind == "replace":
+        assert isinstance(what, tuple)
+        span, at_hours = what
+        rows = [(1000 * number + n, hour(at)) for n, at in enumerate(at_hours)]
+        inside = rows_of(row for row in rows if span.holds(row[1]))
+        return store.ingest(spec(mode="replace", intervals=[span]), inside).revision
+    if kind == "delete":
+        assert isinstance(what, Interval)
+        return store.delete("events", interval=what).revision
+    return store.delete("events", where=f"id % 3 = {what}").revision
+
+
+@settings(max_examples=max(8, settings().max_examples // 5))
+@given(first=times, before=st.lists(writes, max_size=2), target=writes, later=appends)
+def test_a_revert_after_later_appends_is_the_history_without_the_commit(
+    first: list[int],
+    before: list[tuple[str, object]],
+    target: tuple[str, object],
+    later: list[tuple[list[int], str]],
+) -> None:
+    results = []
+    for is_reverted in (True, False):
+        with fast_folder() as folder:
+            clock, new_ids = FakeClock(NOW_MS), SequentialIds()
+            with open_local_store(Path(folder), clock=clock, ids=new_ids, settings=HASTY) as store:
+                append(store, *enumerate(first))
+                append(store, (500, 24 * 300))  # so that the datasource is never empty
+                for number, (kind, what) in enumerate(before, start=1):
+                    write(store, number, kind, what)
+                revision = write(store, 8, *target) if is_reverted else None
+                for number, (at_hours, granularity) in enumerate(later, start=20):
+                    pairs = [(1000 * number + n, at) for n, at in enumerate(at_hours)]
+                    append(store, *pairs, granularity=granularity)
+                if revision is not None:
+                    store.revert(revision)
+                results.append(read(store))
+                assert list(store.verify()) == []
+    assert results[0] == results[1]
+
+
+class TestRevert:
+    def test_of_a_revert_brings_it_back(self, store: Store) -> None:
+        append(store, (1, 1))
+        append(store, (2, 2))
+        store.revert(1)
+        assert ids(store) == [2]
+        store.revert(3)
+        assert ids(store) == [1, 2]
+        assert [str(line.kind) for line in store.log()] == ["revert", "revert", "append", "append"]
+
+    def test_by_tag_and_by_time_names_the_commit(self, store: Store, clock: FakeClock) -> None:
+        append(store, (1, 1))
+        append(store, (2, 2))
+        store.tag("bad")
+        append(store, (3, 3))
+        published = store.revert("bad")
+        assert ids(store) == [1, 3]
+        assert store.show(published.revision).message == "revert of commit 2"
+
+    def test_names_the_commit_that_stands_in_the_way(self, store: Store) -> None:
+        append(store, (1, 1))
+        store.ingest(spec(mode="replace"), rows_of([(2, hour(1))]))
+        with pytest.raises(Conflict, match="commit 2 changed segment"):
+            store.revert(1)
+        assert store.head().revision == 2
+
+    def test_of_what_was_trimmed_or_never_was(
+        self, open_store: OpenStore, clock: FakeClock, folder: Path
+    ) -> None:
+        store = open_store()
+        append(store, (1, 1))
+        store.delete("events", interval="2013/2014")
+        append(store, (2, 2))
+        store.tag("deletion", at=2)
+        clock.advance_ms(TTL_MS + 1)
+        store.gc()
+        with pytest.raises(NotFound, match="revision 1 was trimmed"):
+            store.revert(1)
+        with pytest.raises(NotFound, match="there is no revision 9 yet"):
+            store.revert(9)
+        with pytest.raises(NotFound, match="commit 2 cannot be reverted: the history before it"):
+            store.revert("deletion")
+        assert ids(store) == [2]
+        assert len(files_of(folder)) == 1
+
+    def test_of_what_is_in_the_trash(self, open_store: OpenStore, clock: FakeClock) -> None:
+        store = open_store(settings={"trash_period_ms": 1000})
+        append(store, (1, 1))
+        store.delete("events", interval="2013/2014")
+        clock.advance_ms(TTL_MS + 1)
+        store.gc()
+        with pytest.raises(NotFound, match="cannot come back into sight: its history was trimmed"):
+            store.revert(2)
+
+
+class TestDiff:
+    def test_says_what_came_and_what_went(self, store: Store) -> None:
+        append(store, (1, 1), (2, 30))
+        append(store, (3, 2), datasource="others")
+        store.ingest(spec(mode="replace"), rows_of([(4, hour(1)), (5, hour(2))]))
+        before, after, (found,) = store.diff(2)
+        assert (before.revision, after.revision, found.datasource) == (2, 3, "events")
+        assert (len(found.added), len(found.removed)) == (1, 1)
+        assert (found.rows_added, found.rows_removed) == (2, 1)
+        assert found.interval == Interval(hour(1), hour(2) + 1)
+        assert store.diff(3)[2] == ()
+
+    def test_a_clip_takes_something_out_of_a_segment_that_stays(self, store: Store) -> None:
+        append(store, (1, 1), (2, 5))
+        store.delete("events", interval="2013-10-22T04/2013-10-22T06")
+        (found,) = store.diff(1, 2)[2]
+        assert (found.added, len(found.removed)) == ((), 1)
+        assert (found.rows_added, found.rows_removed) == (0, 0), "whole segments are counted"
+        (back,) = store.diff(2, 1)[2]
+        assert (len(back.added), back.removed) == (1, ())
+
+    def test_of_a_datasource_that_comes_or_goes(self, store: Store) -> None:
+        append(store, (1, 1))
+        append(store, (2, 1), datasource="others")
+        store.delete("events", interval="2013/2014")
+        assert [one.datasource for one in store.diff(0, 2)[2]] == ["events", "others"]
+        assert [one.rows_removed for one in store.diff(1, 3)[2]] == [1, 0]
+        assert store.diff(1, 1)[2] == ()
+
+
+def test_changes_tell_a_follower_everything(store: Store, clock: FakeClock) -> None:
+    append(store, (1, 1))
+    append(store, (2, 2))
+    store.ingest(spec(mode="replace"), rows_of([(3, hour(1))]))
+    assert [commit.revision for commit in store.changes(after=1)] == [2, 3]
+    assert [commit.revision for commit in store.changes(after=0, limit=2)] == [1, 2]
+    clock.advance_ms(TTL_MS + 1)
+    store.gc()
+    with pytest.raises(NotFound, match="not whole any more"):
+        store.changes(after=0)
