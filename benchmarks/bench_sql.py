@@ -181,9 +181,8 @@ def timed(work: Callable[[], object], runs: int = 51) -> dict[str, float]:
     }
 
 
-def pruning(root: Path) -> dict[str, Any]:
-    """Plan and run a query whose interval touches 10 of 10,000 live segments, on both kinds of catalog."""
-    storage = LocalDeepStorage(root / "many")
+def live_segments(storage: LocalDeepStorage) -> tuple[Segment, list[Segment]]:
+    """Write one file; return its record, and as many records of it as there are live segments, one for each hour."""
     ids = SequentialIds("live")
     first = write_segment(
         storage,
@@ -202,6 +201,13 @@ def pruning(root: Path) -> dict[str, Any]:
                 max_time_ms=start_ms + 3_599_999,
             )
         )
+    return first, segments
+
+
+def pruning(root: Path) -> dict[str, Any]:
+    """Plan and run a query whose interval touches 10 of 10,000 live segments, on both kinds of catalog."""
+    storage = LocalDeepStorage(root / "many")
+    first, segments = live_segments(storage)
     memory = MemoryCatalog()
     for segment in segments:
         memory.add(segment)
