@@ -11,6 +11,8 @@ load nothing, and its configuration is locked.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +42,8 @@ class DuckDbQueryEngine:
 
     Args:
         storage: Where segment files are.
-        cache_folder: Where files of an object store are kept; default: a folder in the machine's temporary one.
+        cache_folder: Where files of an object store are kept; default: one for each deep storage below the
+            user's own cache folder (`XDG_CACHE_HOME`, else `~/.cache`).
         cache_bytes: How much that folder may hold, besides the files of running queries.
         threads: None: one for each core.
         memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's.
@@ -58,9 +61,10 @@ class DuckDbQueryEngine:
         timeout_ms: int | None = None,
     ) -> None:
         self._storage = storage
-        temporary = Path(tempfile.gettempdir())
-        self._cache = FileCache(storage, cache_folder or temporary / "carnac-segments", cache_bytes)
-        self._spill_folder = temporary / "carnac-spill"
+        self._cache = FileCache(
+            storage, cache_folder or _default_cache_folder(storage.url), cache_bytes
+        )
+        self._spill_folder = Path(tempfile.gettempdir()) / f"carnac-spill-{os.getuid()}"
         self._threads = threads
         self._memory_limit_bytes = memory_limit_bytes
         self._timeout_ms = timeout_ms
@@ -205,6 +209,12 @@ class DuckDbQueryEngine:
         yield "SET GLOBAL allow_community_extensions = false"
         yield "SET GLOBAL enable_external_access = false"
         yield "SET GLOBAL lock_configuration = true"
+
+
+def _default_cache_folder(url: str) -> Path:
+    """Return a folder that no other user can write to, and that no other deep storage shares."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "carnac" / "segments" / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 def _run(

@@ -395,6 +395,19 @@ def test_files_of_an_object_store_are_fetched(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_each_object_store_has_a_cache_of_its_own_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for url, value in (("memory://one", 1), ("memory://two", 2)):
+        storage = MemoryDeepStorage(url)
+        segment = write_segment(storage, [{"__time": 0, "a": value}], segment_id="same")
+        engine = DuckDbQueryEngine(storage, threads=1)
+        assert rows(engine, MemoryCatalog().add(segment), "SELECT a FROM events") == [(value,)]
+        engine.close()
+    assert len(list((tmp_path / "carnac" / "segments").iterdir())) == 2
+
+
 def test_names_differ_by_case_only_where_that_is_clear(
     engine: DuckDbQueryEngine, storage: DeepStorage
 ) -> None:
