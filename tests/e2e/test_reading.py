@@ -180,6 +180,13 @@ def test_lookups_are_set_from_csv_and_json_and_join_in_sql(
     assert set_ == {"revision": 4, "lookup": "airlines", "keys": 2}
     held = run("lookups", "list", "--store", str(store), "--json").json["lookups"]
     assert held == {"airlines": {"AA": "American", "UA": "United"}}
+    joined = (
+        "SELECT airlines.v AS airline, count(*) AS n FROM flights "
+        "JOIN lookup.airlines ON airlines.k = carrier GROUP BY airline ORDER BY airline"
+    )
+    rows = run("sql", joined, "--store", str(store), "--json").json["rows"]
+    assert [row["airline"] for row in rows] == ["American", "United"]
+    assert sum(row["n"] for row in rows) == ROWS
     run("lookups", "remove", "airlines", "--store", str(store))
     assert run("lookups", "list", "--store", str(store), "--json").json["lookups"] == {}
     assert "airlines" in run("lookups", "list", "--at", "4", "--store", str(store)).out
