@@ -154,7 +154,11 @@ def quantile(state: bytes, fraction: float) -> float | None:
     if math.isnan(fraction) or not 0 <= fraction <= 1:
         raise Invalid(f"a quantile's fraction must lie within 0 and 1, not {fraction}")
     sketch = _read("quantiles", ds.kll_doubles_sketch.deserialize, state)
-    return None if sketch.is_empty() else float(sketch.get_quantile(fraction, inclusive=True))
+    if sketch.is_empty():
+        return None
+    if fraction in {0, 1}:  # known exactly, also when the value itself was compacted away
+        return float(sketch.get_max_value() if fraction else sketch.get_min_value())
+    return float(sketch.get_quantile(fraction, inclusive=True))
 
 
 def rank(state: bytes, value: float) -> float | None:

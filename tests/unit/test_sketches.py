@@ -31,6 +31,12 @@ def test_quantiles_stay_within_the_rank_error() -> None:
         assert found_rank == pytest.approx(fraction, abs=0.03)
 
 
+def test_the_smallest_and_the_largest_value_are_exact() -> None:
+    for _ in range(20):
+        state = sketches.build_quantiles(range(-5, 100_000))
+        assert (sketches.quantile(state, 0), sketches.quantile(state, 1)) == (-5, 99_999)
+
+
 def test_nothing_makes_an_empty_sketch() -> None:
     assert sketches.estimate_hll(sketches.merge_hll([None])) == 0
     assert sketches.estimate_theta(sketches.merge_theta([])) == 0
