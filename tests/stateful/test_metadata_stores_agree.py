@@ -253,7 +253,7 @@ class StoresMachine(RuleBasedStateMachine):
         )
 
 
-TestStoresAgree = StoresMachine.TestCase
+TestStoresAgree = pytest.mark.timeout(900)(StoresMachine.TestCase)
 
 
 def test_both_are_metadata_stores() -> None:
