@@ -103,8 +103,8 @@ def test_ctrl_c_during_an_ingestion_publishes_nothing(store: Path, tmp_path: Pat
         env={**os.environ, "CARNAC_SPARK_MASTER": "local[1]"},
     )
     assert carnac.stderr is not None
-    first = carnac.stderr.readline()
-    assert "tasks" in first, first
+    assert carnac.stderr.readline() == "starting Spark\n"
+    assert "tasks" in carnac.stderr.readline()
     os.killpg(carnac.pid, signal.SIGINT)
     out, err = carnac.communicate(timeout=120)
     assert carnac.returncode == 130, err

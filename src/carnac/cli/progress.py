@@ -42,12 +42,14 @@ class PlainProgress:
 class BarProgress:
     """A bar with tasks, rows per second and the time to the end."""
 
-    def __init__(self, progress: Progress, clock: Clock) -> None:
+    def __init__(self, progress: Progress, clock: Clock, *, opening: str | None = None) -> None:
         self._progress = progress
         self._clock = clock
         self._phase: str | None = None
         self._task: TaskID | None = None
         self._started_ms = 0
+        if opening is not None:
+            self._task = progress.add_task(opening, total=None, detail="")
 
     def __call__(self, moment: JobProgress) -> None:
         """Draw the moment."""
@@ -63,14 +65,22 @@ class BarProgress:
             self._task,
             completed=moment.done,
             total=max(moment.total, 1),
-            detail=_detail(moment, now_ms - self._started_ms),
+            detail=f"{_tasks(moment)}  {_detail(moment, now_ms - self._started_ms)}",
         )
 
 
 @contextmanager
-def job_progress(session: Session) -> Iterator[Callable[[JobProgress], None]]:
-    """Yield the listener that a data job tells of its progress."""
+def job_progress(
+    session: Session, *, opening: str | None = None
+) -> Iterator[Callable[[JobProgress], None]]:
+    """Yield the listener that a data job tells of its progress.
+
+    Args:
+        opening: What goes on until the job tells for the first time.
+    """
     if not sys.stderr.isatty():
+        if opening is not None:
+            session.output.note(opening)
         yield PlainProgress(session.output.note, session.clock)
         return
     from rich.console import Console
@@ -81,12 +91,11 @@ def job_progress(session: Session) -> Iterator[Callable[[JobProgress], None]]:
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=28),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} tasks"),
         TextColumn("{task.fields[detail]}"),
         console=console,
         transient=True,
     ) as progress:
-        yield BarProgress(progress, session.clock)
+        yield BarProgress(progress, session.clock, opening=opening)
 
 
 @contextmanager
@@ -103,8 +112,14 @@ def count_progress(session: Session, what: str) -> Iterator[Callable[[int, int],
 def describe(moment: JobProgress, elapsed_ms: int) -> str:
     """Return a line such as `write segments: 12/30 tasks, 120,000 rows, 60,000 rows/s, 1.2 s left`."""
     detail = _detail(moment, elapsed_ms)
-    tasks = f"{moment.phase}: {format_count(moment.done)}/{format_count(moment.total)} tasks"
-    return f"{tasks}, {detail}" if detail else tasks
+    text = f"{moment.phase}: {_tasks(moment)}"
+    if not detail and elapsed_ms:
+        detail = f"{format_seconds(elapsed_ms / 1000)} so far"
+    return f"{text}, {detail}" if detail else text
+
+
+def _tasks(moment: JobProgress) -> str:
+    return f"{format_count(moment.done)}/{format_count(moment.total)} tasks"
 
 
 def _detail(moment: JobProgress, elapsed_ms: int) -> str:

@@ -39,7 +39,8 @@ def test_plain_progress_tells_each_phase_and_then_every_three_seconds() -> None:
     [
         (moment("read", 8, rows=10, eta_ms=0), 50, "read: 8/8 tasks, 10 rows"),
         (moment("read", 2, eta_ms=90_000), 1_000, "read: 2/8 tasks, 1 min 30 s left"),
-        (moment("read", 2, rows=0), 1_000, "read: 2/8 tasks"),
+        (moment("read", 2, rows=0), 0, "read: 2/8 tasks"),
+        (moment("read", 0), 3_000, "read: 0/8 tasks, 3.00 s so far"),
     ],
 )
 def test_what_is_not_known_is_not_said(at: JobProgress, elapsed_ms: int, text: str) -> None:
@@ -51,13 +52,14 @@ def test_the_bar_shows_one_phase_at_a_time() -> None:
     columns = (TextColumn("{task.description}"), TextColumn("{task.fields[detail]}"))
     with Progress(*columns, console=console, auto_refresh=False) as progress:
         clock = FakeClock()
-        tell = BarProgress(progress, clock)
+        tell = BarProgress(progress, clock, opening="starting Spark")
+        assert [task.description for task in progress.tasks] == ["starting Spark"]
         tell(moment("read", 0))
         clock.advance_ms(2_000)
         tell(moment("read", 4, rows=2_000, eta_ms=2_000))
         (task,) = progress.tasks
         assert (task.description, task.completed, task.total) == ("read", 4, 8)
-        assert task.fields["detail"] == "2,000 rows, 1,000 rows/s, 2.00 s left"
+        assert task.fields["detail"] == "4/8 tasks  2,000 rows, 1,000 rows/s, 2.00 s left"
         tell(moment("write", 1))
         (task,) = progress.tasks
         assert (task.description, task.completed) == ("write", 1)

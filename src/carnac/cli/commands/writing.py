@@ -82,7 +82,10 @@ def ingest(
     if dry_run:
         _print_plan(session, loaded)
         return
-    with session.open_store() as store, job_progress(session) as on_progress:
+    with (
+        session.open_store() as store,
+        job_progress(session, opening="starting Spark") as on_progress,
+    ):
         outcome = store.ingest(loaded, message=message, on_progress=on_progress)
     if as_json:
         session.output.json(outcome_json(outcome, loaded))
@@ -126,7 +129,7 @@ def delete(
         if where is None:
             outcome = store.delete(datasource, interval=parsed, message=message)
         else:
-            with job_progress(session) as on_progress:
+            with job_progress(session, opening="starting Spark") as on_progress:
                 outcome = store.delete(
                     datasource,
                     interval=parsed,
