@@ -165,9 +165,11 @@ def check_names(shape: RowShape) -> None:
             )
 
 
-def run(con: duckdb.DuckDBPyConnection, statement: str) -> None:
+def run(
+    con: duckdb.DuckDBPyConnection, statement: str, parameters: dict[str, object] | None = None
+) -> None:
     """Run a statement that returns nothing, to its end."""
-    con.execute(statement).complete()
+    con.execute(statement, parameters).complete()
 
 
 def count(con: duckdb.DuckDBPyConnection, query: str) -> int:

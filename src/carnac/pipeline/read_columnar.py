@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
 from carnac.pipeline.coerce import Field
+from carnac.pipeline.lines import long_array
 from carnac.pipeline.paths import FieldPaths, Step, engine_path
 from carnac.pipeline.projection import (
     FILE,
@@ -114,7 +115,7 @@ def numbered(
     def widened() -> Iterator[pa.RecordBatch]:
         row = first_row
         for batch in batches:
-            rows = pa.array(np.arange(row, row + batch.num_rows, dtype=np.int64))
+            rows = long_array(np.arange(row, row + batch.num_rows, dtype=np.int64))
             row += batch.num_rows
             yield pa.RecordBatch.from_arrays([*batch.columns, rows], schema=wide)
 

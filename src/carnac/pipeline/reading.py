@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from carnac.specs.schema import TimestampSpec
 
 _REJECTS = "__carnac_rejects"
+_REJECTS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,36 +299,34 @@ def _refuse_several(con: duckdb.DuckDBPyConnection) -> None:
 def _make_rejected(
     con: duckdb.DuckDBPyConnection, files: Sequence[str], rejects: Sequence[tuple[int, Reject]]
 ) -> None:
-    import pyarrow as pa
-
-    schema = pa.schema(
-        [
-            ("file", pa.int32()),
-            ("line", pa.int64()),
-            ("byte_offset", pa.int64()),
-            ("raw", pa.string()),
-            ("reason", pa.string()),
-        ]
-    )
-    rows = [dict(zip(schema.names, (index, *reject), strict=True)) for index, reject in rejects]
-    con.register(_REJECTS, pa.Table.from_pylist(rows, schema=schema))
-    run(con, f"CREATE OR REPLACE TEMP TABLE {_REJECTS}_kept AS SELECT * FROM {_REJECTS}")
-    con.unregister(_REJECTS)
-    con.register(f"{_REJECTS}_files", pa.table({"url": pa.array(files, pa.string())}))
     run(
         con,
-        f"CREATE OR REPLACE TEMP TABLE {_REJECTS}_urls AS"
-        f" SELECT url, row_number() OVER () - 1 AS file FROM {_REJECTS}_files",
+        f"CREATE OR REPLACE TEMP TABLE {_REJECTS}_files AS"
+        " SELECT unnest(range(len($urls))) AS file, unnest($urls::VARCHAR[]) AS url",
+        {"urls": list(files)},
     )
-    con.unregister(f"{_REJECTS}_files")
+    run(
+        con,
+        f"CREATE OR REPLACE TEMP TABLE {_REJECTS} (file INTEGER, line BIGINT, byte_offset BIGINT,"
+        " raw VARCHAR, reason VARCHAR)",
+    )
+    for start in range(0, len(rejects), _REJECTS_AT_ONCE):
+        some = [(index, *reject) for index, reject in rejects[start : start + _REJECTS_AT_ONCE]]
+        columns = zip("abcde", map(list, zip(*some, strict=True)), strict=True)
+        run(
+            con,
+            f"INSERT INTO {_REJECTS} SELECT unnest($a::INTEGER[]), unnest($b::BIGINT[]),"
+            " unnest($c::BIGINT[]), unnest($d::VARCHAR[]), unnest($e::VARCHAR[])",
+            dict(columns),
+        )
     run(
         con,
         f"CREATE OR REPLACE TEMP VIEW rejected AS SELECT u.url AS file, r.line, r.byte_offset,"
-        f" r.raw, r.reason FROM (SELECT * FROM {_REJECTS}_kept UNION ALL BY NAME"
+        f" r.raw, r.reason FROM (FROM {_REJECTS} UNION ALL"
         f" SELECT {FILE} AS file, {LINE} AS line, {OFFSET} AS byte_offset,"
-        f" left(rtrim({RAW}, E'\r\n'), {MAX_RAW_BYTES}) AS raw, {REASON} AS reason FROM {LOADED}"
+        f" left(rtrim({RAW}, E'\\r\\n'), {MAX_RAW_BYTES}) AS raw, {REASON} AS reason FROM {LOADED}"
         f" WHERE {REASON} IS NOT NULL AND {REASON} NOT IN ('{SUSPECT}', '{BLANK}')) r"
-        f" JOIN {_REJECTS}_urls u USING (file)",
+        f" JOIN {_REJECTS}_files u USING (file)",
     )
 
 

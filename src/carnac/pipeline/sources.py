@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, NotFound
 from carnac.pipeline.inputs import InputFile, local_file
-from carnac.pipeline.lines import RecordReader, Records, Reject, record_array
+from carnac.pipeline.lines import RecordReader, Records, Reject, long_array, record_array
 from carnac.pipeline.projection import FILE, LINE, OFFSET, RAW
 from carnac.pipeline.read_csv import CsvReader, Header
 
@@ -217,20 +217,21 @@ def line_schema() -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema(
-        [(FILE, pa.int32()), (LINE, pa.int64()), (OFFSET, pa.int64()), (RAW, pa.string())]
+        [(FILE, pa.int64()), (LINE, pa.int64()), (OFFSET, pa.int64()), (RAW, pa.string())]
     )
 
 
 def line_batch(records: Records, *, file: int, with_lines: bool = True) -> pa.RecordBatch:
     """Return records as a batch of `line_schema`."""
+    import numpy as np
     import pyarrow as pa
 
-    lines = pa.array(records.lines) if with_lines else pa.nulls(len(records.ends), pa.int64())
+    lines = long_array(records.lines) if with_lines else pa.nulls(len(records.ends), pa.int64())
     return pa.RecordBatch.from_arrays(
         [
-            pa.repeat(pa.scalar(file, pa.int32()), len(records.ends)),
+            long_array(np.full(len(records.ends), file)),
             lines,
-            pa.array(records.offsets),
+            long_array(records.offsets),
             record_array(records),
         ],
         schema=line_schema(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -284,3 +286,16 @@ def test_a_day_of_wikipedia() -> None:
     assert found.column("isRobot").count("true") == sum(row["isRobot"] for row in rows)
     times = sorted(parse_instant(row["time"]) for row in rows)
     assert sorted(found.column("__time")) == times
+
+
+def test_reading_lines_imports_no_pandas() -> None:
+    """It would cost every new Python worker of Spark about half a second."""
+    program = (
+        "import sys\n"
+        "from tests.unit.pipeline.loading import load_bytes\n"
+        'load_bytes(\'{"t":1,"x":"a"}\\nbad\\n\\xff\', {"x": "string"})\n'
+        "sys.exit('pandas' in sys.modules)\n"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, check=False)
+    assert done.returncode == 0
