@@ -158,7 +158,10 @@ class Draft:
         self._placed.append(_Placement(segment.segment_id, segment.span, chunk, visible))
 
     def finish(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
-        """Return the entries added and dropped, each by entry id. An entry that would come back unchanged is neither."""
+        """Return the entries added and dropped, each by entry id.
+
+        An entry that would come back unchanged is neither.
+        """
         kept = list(self._kept)
         for entry in list(self._dropped.values()):
             remaining = self._remaining[entry.entry_id]

@@ -61,8 +61,9 @@ class Column:
 
 
 class MetricKind(StrEnum):
-    """How a metric of several rows becomes the metric of one. All are mergeable in any order but first and last,
-    which merge by time.
+    """How a metric of several rows becomes the metric of one.
+
+    All are mergeable in any order; first and last go by the time that they keep beside the value.
     """
 
     COUNT = "count"
