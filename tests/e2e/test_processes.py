@@ -70,6 +70,18 @@ def test_importing_carnac_imports_nothing_else() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_terminal_that_cannot_show_a_character_ends_nothing(store: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "carnac", "sql", "SELECT 'é日' AS x", "--store", str(store)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\\xe9\\u65e5" in done.stdout
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly(store: Path) -> None:
     sql = "SELECT f.* FROM flights f, flights g, flights h, flights i"
     carnac = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,10 @@ _VALUED = ("--store",)
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line; return its exit code."""
     given = list(sys.argv[1:] if args is None else args)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character must not end a command.
+            stream.reconfigure(errors="backslashreplace")
     session = Session(wants_json="--json" in given)
     if "--debug" not in given:
         _silence_libraries()

@@ -15,10 +15,16 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its title, and whether it is right-aligned as numbers are."""
+    """A column of a table: its title, how it is aligned, and whether it may be cut to fit a terminal.
+
+    Attributes:
+        is_number: Right-aligned, and never cut.
+        is_whole: Text that is of no use when it is cut, such as a time.
+    """
 
     title: str
     is_number: bool = False
+    is_whole: bool = False
 
 
 def render_table(
@@ -121,7 +127,8 @@ def _shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
         texts = [
             i
             for i, column in enumerate(columns)
-            if not column.is_number and widths[i] > max(MIN_WIDTH, text_width(column.title))
+            if not (column.is_number or column.is_whole)
+            and widths[i] > max(MIN_WIDTH, text_width(column.title))
         ]
         if not texts:
             return

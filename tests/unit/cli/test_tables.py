@@ -39,6 +39,12 @@ def test_text_columns_are_cut_to_the_terminal_and_numbers_are_not() -> None:
     assert all(text_width(line) <= 30 for line in lines)
 
 
+def test_times_are_never_cut() -> None:
+    columns = [Column("time", is_whole=True), TEXT]
+    lines = render_table(columns, [["2013-01-01 00:00:00", "x" * 40]], width=40)
+    assert lines[2] == f"2013-01-01 00:00:00  {'x' * 18}…"
+
+
 def test_wide_and_combining_characters_count_as_the_terminal_shows_them() -> None:
     assert text_width("日本") == 4
     assert text_width("e\u0301") == 1

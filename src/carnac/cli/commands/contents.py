@@ -33,8 +33,8 @@ def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> N
         Column("chunks", is_number=True),
         Column("segments", is_number=True),
         Column("size", is_number=True),
-        Column("first row (UTC)"),
-        Column("last row (UTC)"),
+        Column("first row (UTC)", is_whole=True),
+        Column("last row (UTC)", is_whole=True),
         Column("revision", is_number=True),
     ]
     rows = [
@@ -89,7 +89,7 @@ def segments(
         )
         return
     columns = [
-        Column("chunk"),
+        Column("chunk", is_whole=True),
         Column("version"),
         Column("partition", is_number=True),
         Column("rows", is_number=True),
@@ -119,7 +119,7 @@ def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
         session.output.json({"datasource": datasource, "chunks": to_json(found)})
         return
     columns = [
-        Column("chunk"),
+        Column("chunk", is_whole=True),
         Column("version"),
         Column("segments", is_number=True),
         Column("next partition", is_number=True),

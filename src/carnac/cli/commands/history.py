@@ -61,7 +61,7 @@ def print_log(output: Output, commits: tuple[CommitSummary, ...], tags: dict[int
     """Print commits as a table."""
     columns = [
         Column("revision", is_number=True),
-        Column("time (UTC)"),
+        Column("time (UTC)", is_whole=True),
         Column("kind"),
         Column("datasource"),
         Column("segments", is_number=True),
@@ -118,8 +118,8 @@ def diff(
         Column("segments -", is_number=True),
         Column("rows +", is_number=True),
         Column("rows -", is_number=True),
-        Column("from (UTC)"),
-        Column("to (UTC)"),
+        Column("from (UTC)", is_whole=True),
+        Column("to (UTC)", is_whole=True),
     ]
     rows = [
         [
@@ -179,7 +179,11 @@ def tags(ctx: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         session.output.json({"tags": to_json(found)})
         return
-    columns = [Column("tag"), Column("revision", is_number=True), Column("made (UTC)")]
+    columns = [
+        Column("tag"),
+        Column("revision", is_number=True),
+        Column("made (UTC)", is_whole=True),
+    ]
     session.output.table(
         columns, [[item.name, str(item.revision), second_ms(item.created_at_ms)] for item in found]
     )

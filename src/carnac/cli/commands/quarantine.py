@@ -84,7 +84,11 @@ def _print_folders(session: Session, storage: DeepStorage) -> None:
             {"folders": [{"path": folder, "size_bytes": sizes[folder]} for folder in sorted(sizes)]}
         )
         return
-    columns = [Column("folder"), Column("size", is_number=True), Column("written (UTC)")]
+    columns = [
+        Column("folder"),
+        Column("size", is_number=True),
+        Column("written (UTC)", is_whole=True),
+    ]
     session.output.table(
         columns,
         [
