@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PICTURE_TITLE = (
+    "336,776 flights in 365 time chunks: loaded, appended to, corrected, deleted from, restored"
+)
 MASKS = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?!\.)", "TIME"),
     (r"\d+(?:\.\d)? [kM]?B\b", "SIZE"),
@@ -88,6 +91,16 @@ def test_the_demo_tells_its_story_and_every_count_equals_the_source(demo: tuple[
         f"[{number}/10" for number in range(1, 11)
     ]
     assert (cwd / "demo-output" / "flights.svg").read_text().startswith("<svg")
+
+
+def test_the_picture_of_the_readme_is_the_one_that_the_demo_draws(demo: tuple[Path, Ran]) -> None:
+    cwd, _ = demo
+    line = ["picture", "flights", "--at", "5", "--store", "demo-output/store", "-o", "again.svg"]
+    assert run_process([*line, "--title", PICTURE_TITLE], cwd=cwd).code == 0
+    committed = ROOT / "docs" / "images" / "flights.svg"
+    drawn, kept = (path.read_text(encoding="utf-8") for path in (cwd / "again.svg", committed))
+    sizes = re.compile(r"kB: [\d.,]+")
+    assert sizes.sub("kB", drawn) == sizes.sub("kB", kept)
 
 
 def test_the_next_three_commands_work_when_they_are_pasted(demo: tuple[Path, Ran]) -> None:
