@@ -1,10 +1,13 @@
-"""Paging through the records of segments: what verification goes by."""
+"""What garbage collection and verification go by: pages of segment records, and leases of writers."""
 
 from __future__ import annotations
 
-from carnac.ports import MetadataStore
+from dataclasses import replace
+
+from carnac.ports import LeaseKind, MetadataStore
+from carnac.testing.clock import FakeClock
 from tests.contract.conftest import Store
-from tests.logs import append, day, replacement, segment
+from tests.logs import append, append_of, day, replacement, segment
 
 
 def ids_of(store: MetadataStore, limit: int) -> list[str]:
@@ -25,3 +28,17 @@ def test_pages_hold_every_segment_of_history_once_and_nothing_of_the_trash(store
     store.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
     assert ids_of(store, 2) == ["r1", "s2"], "the trash is nobody's any more"
     assert store.segments()[0] == store.find_segment("r1")
+
+
+def test_a_writer_keeps_its_lease_although_its_base_is_trimmed(
+    store: Store, clock: FakeClock
+) -> None:
+    """It protects files that are not published yet, not a revision; found with a writer that was slower than gc."""
+    append(store, segment("s1", day(1)))
+    lease = store.acquire_lease(LeaseKind.WRITER, holder="slow", ttl_ms=1000)
+    append(store, segment("s2", day(1)))
+    clock.advance_ms(500)
+    store.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
+    renewed = store.renew_lease(lease.lease_id, ttl_ms=1000)
+    assert renewed.expires_at_ms == clock.now_ms() + 1000
+    store.publish(replace(append_of(segment("s3", day(1))), lease_id=lease.lease_id))

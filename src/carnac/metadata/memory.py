@@ -278,7 +278,8 @@ class MemoryMetadataStore:
                     f"lease {lease_id} has expired or was released; start anew", lease_id=lease_id
                 )
             moved = renewed(lease, now_ms + ttl_ms, revision)
-            self._require_retained(moved.revision)
+            if moved.kind is LeaseKind.READER:  # a writer's base may be trimmed: it keeps files
+                self._require_retained(moved.revision)
             self._leases[lease_id] = moved
             return moved
 

@@ -291,7 +291,10 @@ class SqlMetadataStore:
                     f"lease {lease_id} has expired or was released; start anew", lease_id=lease_id
                 )
             lease = renewed(lease_of(row), now_ms + ttl_ms, revision)
-            history.require_retained(session, lease.revision)
+            if (
+                lease.kind is LeaseKind.READER
+            ):  # a writer's base may be trimmed: it keeps files, not revisions
+                history.require_retained(session, lease.revision)
             session.run(
                 s.MOVE_LEASE,
                 k_lease_id=lease_id,

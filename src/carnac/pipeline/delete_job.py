@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from carnac.core.schemas import unite_columns
+from carnac.core.segments import ColumnType
 from carnac.pipeline.delete import DeleteTask, rewrite_segment
 from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop, safe_name
 from carnac.pipeline.predicate import check_predicate
@@ -22,6 +23,7 @@ def delete_where(
     inputs: Sequence[SegmentInput],
     predicate: str,
     *,
+    columns: Mapping[str, ColumnType] | None = None,
     on_progress: OnProgress | None,
 ) -> tuple[SegmentRewrite, ...]:
     """Rewrite the segments of `inputs` that hold a visible row for which the predicate is true.
@@ -29,7 +31,8 @@ def delete_where(
     Raises:
         Invalid: The predicate is no condition over the datasource's columns, or fails on a value.
     """
-    columns = unite_columns(source.segment.columns for source in inputs)
+    if columns is None:
+        columns = unite_columns(source.segment.columns for source in inputs)
     check_predicate(predicate, columns)
     job_id = workshop.ids.new_id()
     folder = f"{SEGMENTS_FOLDER}/{safe_name(datasource)}/{job_id}"

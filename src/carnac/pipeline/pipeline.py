@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from carnac.core.segments import ColumnType
 from carnac.errors import Invalid
 from carnac.pipeline.delete_job import delete_where
 from carnac.pipeline.ingest import IngestJob, Workshop
@@ -77,16 +78,31 @@ class SparkPipeline:
         inputs: Sequence[SegmentInput],
         predicate: str,
         *,
+        columns: Mapping[str, ColumnType] | None = None,
         on_progress: OnProgress | None = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
         self._check_shared_storage()
-        return delete_where(self._workshop, datasource, inputs, predicate, on_progress=on_progress)
+        return delete_where(
+            self._workshop,
+            datasource,
+            inputs,
+            predicate,
+            columns=columns,
+            on_progress=on_progress,
+        )
 
-    def read_spark(self, inputs: Sequence[SegmentInput]) -> DataFrame:
+    def read_spark(
+        self,
+        inputs: Sequence[SegmentInput],
+        *,
+        columns: Mapping[str, ColumnType] | None = None,
+    ) -> DataFrame:
         """Return a Spark DataFrame over the visible rows."""
         self._check_shared_storage()
-        return frame_of(self._workshop.holder.session(), inputs, self._workshop.output_url)
+        return frame_of(
+            self._workshop.holder.session(), inputs, self._workshop.output_url, columns=columns
+        )
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""

@@ -48,25 +48,39 @@ _SCALAR_TYPE: Mapping[ColumnType, str] = {
 _Group = tuple[tuple[tuple[str, ColumnType], ...], IntervalSet | None]
 
 
-def frame_of(session: SparkSession, inputs: Sequence[SegmentInput], output_url: str) -> DataFrame:
+def frame_of(
+    session: SparkSession,
+    inputs: Sequence[SegmentInput],
+    output_url: str,
+    *,
+    columns: Mapping[str, ColumnType] | None = None,
+) -> DataFrame:
     """Return a DataFrame over the visible rows of `inputs`; reads nothing yet.
 
-    Columns: `__time` (timestamp, not null), then the united columns of the segments (see `SPARK_TYPE`), without the
-    hidden columns of `first` and `last` metrics. Rows: those that the clips show, in no order.
+    Columns: `__time` (timestamp, not null), then `columns` (None: the united columns of the segments; see
+    `SPARK_TYPE`), without the hidden columns of `first` and `last` metrics. Rows: those that the clips show, in no
+    order.
 
     Raises:
-        Invalid: There is nothing to read, so there is no schema; or the columns of two segments cannot be united.
+        Invalid: There is nothing to read and `columns` is None, so there is no schema; or the columns of two segments
+            cannot be united.
     """
-    if not inputs:
+    if not inputs and columns is None:
         raise Invalid(
             "there are no rows at that revision and interval, so a DataFrame has no columns"
         )
-    united = unite_columns(source.segment.columns for source in inputs)
+    united = columns
+    if united is None:
+        united = unite_columns(source.segment.columns for source in inputs)
     wanted = {name: kind for name, kind in united.items() if not name.startswith(ORDER_PREFIX)}
     groups: dict[_Group, list[str]] = defaultdict(list)
     for source in inputs:
         clip = None if source.visible == IntervalSet((source.segment.span,)) else source.visible
         groups[_schema(source.segment), clip].append(_url(output_url, source.segment))
+    if not groups:
+        fields = ", ".join(f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in wanted.items())
+        declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
+        return session.createDataFrame([], declared)
     frames = [
         _select(session, paths, dict(schema), clip, wanted)
         for (schema, clip), paths in groups.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.segments import ColumnType, Segment
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
@@ -148,9 +148,13 @@ class DataPipeline(Protocol):
         inputs: Sequence[SegmentInput],
         predicate: str,
         *,
+        columns: Mapping[str, ColumnType] | None = None,
         on_progress: Callable[[JobProgress], None] | None = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others.
+
+        Args:
+            columns: What the predicate may name; None: the united columns of `inputs`.
 
         Returns:
             One for each input that held a matching visible row.
@@ -160,8 +164,17 @@ class DataPipeline(Protocol):
         """
         ...
 
-    def read_spark(self, inputs: Sequence[SegmentInput]) -> object:
-        """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary."""
+    def read_spark(
+        self,
+        inputs: Sequence[SegmentInput],
+        *,
+        columns: Mapping[str, ColumnType] | None = None,
+    ) -> object:
+        """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary.
+
+        Args:
+            columns: What it shall have besides `__time`; None: the united columns of `inputs`.
+        """
         ...
 
     def close(self) -> None:

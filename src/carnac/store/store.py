@@ -208,11 +208,24 @@ class Store:
         at: int | str | None = None,
         interval: Interval | str | None = None,
     ) -> object:
-        """Return a Spark DataFrame over one revision. Its files are kept until the store is closed."""
+        """Return a Spark DataFrame over one revision. Its files are kept until the store is closed.
+
+        It has all columns that the datasource has at the revision, whatever the interval.
+
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         clip = None if parsed is None else IntervalSet((parsed,))
         revision = self._leases.pin(at).head.revision
+        columns = self._metadata.columns(datasource, revision=revision)
         found = self._metadata.visible(datasource, revision=revision, intervals=clip)
+        if not found and not self._metadata.count_visible(datasource, revision=revision):
+            names = ", ".join(info.name for info in self._metadata.datasources(revision))
+            raise NotFound(
+                f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
+                datasource=datasource,
+            )
         inputs = [
             SegmentInput(
                 segment=item.segment,
@@ -220,7 +233,7 @@ class Store:
             )
             for item in found
         ]
-        return self._pipeline().read_spark(inputs)
+        return self._pipeline().read_spark(inputs, columns=columns)
 
     def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
         """Return the datasources that have rows, by name."""

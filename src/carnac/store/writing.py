@@ -197,7 +197,11 @@ class Writer:
                 SegmentInput(segment=segment, visible=shown) for segment, shown in visible.values()
             ]
             rewrites = self._pipeline().run_delete_where(
-                datasource, inputs, condition, on_progress=on_progress
+                datasource,
+                inputs,
+                condition,
+                columns=self._metadata.columns(datasource, revision=base),
+                on_progress=on_progress,
             )
             if not rewrites:
                 return WriteOutcome(revision=None, rows_deleted=0)

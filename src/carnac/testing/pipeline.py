@@ -104,13 +104,15 @@ class LocalPipeline:
         inputs: Sequence[SegmentInput],
         predicate: str,
         *,
+        columns: Mapping[str, ColumnType] | None = None,
         on_progress: OnProgress | None = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
         from carnac.pipeline.delete import DeleteTask, rewrite_segment
         from carnac.pipeline.predicate import check_predicate
 
-        columns = unite_columns(source.segment.columns for source in inputs)
+        if columns is None:
+            columns = unite_columns(source.segment.columns for source in inputs)
         check_predicate(predicate, columns)
         rewrites = []
         with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +135,12 @@ class LocalPipeline:
                     on_progress(done)
         return tuple(rewrites)
 
-    def read_spark(self, inputs: Sequence[SegmentInput]) -> object:
+    def read_spark(
+        self,
+        inputs: Sequence[SegmentInput],
+        *,
+        columns: Mapping[str, ColumnType] | None = None,  # noqa: ARG002 - the port's
+    ) -> object:
         """Refuse: there is no Spark here.
 
         Raises:
