@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.harness import RUNS, medians, seconds, write_results
+from benchmarks.harness import RUNS, cpu_seconds, medians, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.commits import Change, CommitKind, Publication
 from carnac.core.intervals import Interval, IntervalSet
@@ -137,8 +137,13 @@ def measure(url: str) -> dict[str, float]:
     others = [seconds(day(number))[0] for number in range(1100, 1110)]
     again_s, _ = seconds(day(1000))
     past_s, past = seconds(day(1200, head // 2))
+    days_cpu = [cpu_seconds(day(number))[0] for number in range(1300, 1310)]
     chunks_s, chunks = seconds(lambda: len(store.chunks("events")))
     sync_s, synced = seconds(lambda: store.changes(after=head - 1000))
+    from carnac.metadata.reader import decode_segment  # late: opening must import what it needs
+
+    decode_segment.cache_clear()
+    sync_cpu, _ = cpu_seconds(lambda: store.changes(after=head - 1000))
     publish_s, _ = seconds(lambda: store.publish(append([segment(RandomIds(), 5, 1)])))
     if len(synced) != 1000:
         raise RuntimeError(f"{len(synced)} commits synced, not 1000")
@@ -147,6 +152,7 @@ def measure(url: str) -> dict[str, float]:
         "open_and_first_answers_s": opened,
         "one_day_first_ms": first_s * 1000,
         "one_day_ms": statistics.median(others) * 1000,
+        "one_day_cpu_ms": statistics.median(days_cpu) * 1000,
         "one_day_again_ms": again_s * 1000,
         "one_day_segments": found,
         "one_past_day_ms": past_s * 1000,
@@ -154,6 +160,7 @@ def measure(url: str) -> dict[str, float]:
         "chunks": chunks,
         "all_chunks_ms": chunks_s * 1000,
         "sync_1000_changes_ms": sync_s * 1000,
+        "sync_1000_changes_cpu_ms": sync_cpu * 1000,
         "append_first_ms": publish_s * 1000,
         "memory_after_open_mib": before_kib / 1024,
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
