@@ -14,6 +14,7 @@ Spark and DuckDB are imported when a job or a query first needs them.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -41,7 +42,7 @@ class StorePlace:
     """Where a store is.
 
     Attributes:
-        name: As its user wrote it.
+        name: As its user wrote it, without a password: for people.
         metadata_url: What `open_metadata` takes.
         file: The metadata file, if there is one.
     """
@@ -54,6 +55,11 @@ class StorePlace:
     def folder(self) -> Path | None:
         """The folder that holds the metadata file; relative deep storage starts here."""
         return None if self.file is None else self.file.parent
+
+
+def show_name(name: str) -> str:
+    """Return the name of a store without the password that its URL may hold."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", name)
 
 
 def locate_store(name: str) -> StorePlace:
@@ -79,10 +85,10 @@ def locate_store(name: str) -> StorePlace:
         file = Path(rest.removeprefix("/")).absolute()
         return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
     if scheme.partition("+")[0] in {"postgresql", "postgres"}:
-        return StorePlace(name=name, metadata_url=name)
+        return StorePlace(name=show_name(name), metadata_url=name)
     raise Invalid(
-        f"store {name} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
-        store=name,
+        f"store {show_name(name)} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
+        store=show_name(name),
     )
 
 

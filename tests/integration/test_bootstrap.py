@@ -53,6 +53,15 @@ def test_names_of_no_store(name: str) -> None:
         locate_store(name)
 
 
+def test_a_password_is_for_the_database_only() -> None:
+    place = locate_store("postgresql://me:se:cret@db.example:5432/events")
+    assert place.name == "postgresql://me:***@db.example:5432/events"
+    assert place.metadata_url == "postgresql://me:se:cret@db.example:5432/events"
+    with pytest.raises(Invalid) as caught:
+        locate_store("mysql://me:secret@db/events")
+    assert "secret" not in f"{caught.value.message} {caught.value.ids}"
+
+
 def test_relative_names_are_places_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

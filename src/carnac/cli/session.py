@@ -43,6 +43,13 @@ class Session:
             self._settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
         return self._settings
 
+    @property
+    def shown_store(self) -> str:
+        """The name of the store for people: without the password of a URL."""
+        from carnac.bootstrap import show_name
+
+        return show_name(self.settings.store)
+
     def open_store(self, *, create: bool = False, deep_storage: str | None = None) -> Store:
         """Open the store that the command is about.
 

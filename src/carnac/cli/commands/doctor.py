@@ -134,7 +134,7 @@ def _spark(session: Session) -> Iterator[Check]:
 
 def _store(session: Session) -> Iterator[Check]:
     try:
-        name = session.settings.store
+        name = session.shown_store
         with session.open_store() as store:
             yield from _opened(name, store, session.clock.now_ms())
     except CarnacError as error:

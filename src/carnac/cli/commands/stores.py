@@ -53,19 +53,19 @@ def init(
         head = store.head()
         if deep_storage is not None and not _is_same(store.deep_storage.url, deep_storage):
             raise Invalid(
-                f"store {session.settings.store} is there already and keeps its files in {store.deep_storage.url}",
-                store=session.settings.store,
+                f"store {session.shown_store} is there already and keeps its files in {store.deep_storage.url}",
+                store=session.shown_store,
             )
         if as_json:
             session.output.json(
                 {
-                    "store": session.settings.store,
+                    "store": session.shown_store,
                     "deep_storage": store.deep_storage.url,
                     "revision": head.revision,
                 }
             )
             return
-        session.output.line(f"store {session.settings.store} is ready, at revision {head.revision}")
+        session.output.line(f"store {session.shown_store} is ready, at revision {head.revision}")
         session.output.line(f"segment files go to {store.deep_storage.url}")
 
 

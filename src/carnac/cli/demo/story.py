@@ -110,7 +110,9 @@ class Story:
     def _open(self) -> Store:
         from carnac.bootstrap import open_store
 
-        return open_store(self.folder / "store", create=True, settings=self.session.settings)
+        # Whatever the settings say of other stores: this one keeps its files in its own folder.
+        settings = self.session.settings.model_copy(update={"deep_storage": None})
+        return open_store(self.folder / "store", create=True, settings=settings)
 
     def _write(self, store: Store, files: DemoFiles) -> None:
         spec = str(files.spec)
