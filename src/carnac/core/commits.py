@@ -101,7 +101,15 @@ class NotCovered:
     revision: int
 
 
-Requirement: TypeAlias = ChunksUnchanged | SegmentsVisible | NotCovered
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupSetBy:
+    """Requirement: the lookup is as commit `revision` set it; None: there is no such lookup."""
+
+    name: str
+    revision: int | None
+
+
+Requirement: TypeAlias = ChunksUnchanged | SegmentsVisible | NotCovered | LookupSetBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

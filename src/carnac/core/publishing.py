@@ -30,6 +30,7 @@ from carnac.core.commits import (
     CommitKind,
     DatasourceCommit,
     Drop,
+    LookupSetBy,
     NotCovered,
     Publication,
     Requirement,
@@ -75,6 +76,10 @@ class PublishView(Protocol):
         self, datasource: str, interval: Interval, after_revision: int
     ) -> int | None:
         """Return the last commit after `after_revision` whose `covers` overlaps `interval`."""
+        ...
+
+    def lookup_set_by(self, name: str) -> int | None:
+        """Return the commit that set the lookup to what it is; None if there is no such lookup."""
         ...
 
 
@@ -232,6 +237,9 @@ def _require_hidden(
 
 
 def _check_requirement(view: PublishView, requirement: Requirement, base: int) -> None:
+    if isinstance(requirement, LookupSetBy):
+        _check_lookup(view, requirement)
+        return
     datasource = requirement.datasource
     if isinstance(requirement, SegmentsVisible):
         live = view.entries_of(datasource, [requirement.segment_id])
@@ -255,6 +263,19 @@ def _check_requirement(view: PublishView, requirement: Requirement, base: int) -
                     datasource=datasource,
                     commit=culprit,
                 )
+
+
+def _check_lookup(view: PublishView, requirement: LookupSetBy) -> None:
+    culprit = view.lookup_set_by(requirement.name)
+    if culprit == requirement.revision:
+        return
+    by = f"commit {culprit}" if culprit is not None else "a later commit"
+    did = "set" if culprit is not None else "removed"
+    raise Conflict(
+        f"{by} {did} lookup '{requirement.name}' again; nothing was published: set the lookup instead",
+        lookup=requirement.name,
+        commit=culprit,
+    )
 
 
 def _validate(publication: Publication) -> None:

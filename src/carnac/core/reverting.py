@@ -17,8 +17,10 @@ from carnac.core.commits import (
     DatasourceCommit,
     Drop,
     LookupChange,
+    LookupSetBy,
     NotCovered,
     Publication,
+    Requirement,
     Restore,
 )
 from carnac.core.intervals import IntervalSet
@@ -49,7 +51,10 @@ def plan_revert(
             commit=commit.revision,
         )
     changes: list[Change] = []
-    requirements: list[NotCovered] = []
+    requirements: list[Requirement] = [
+        LookupSetBy(name=lookup.name, revision=None if lookup.mapping is None else commit.revision)
+        for lookup in commit.lookups
+    ]
     for change in commit.changes:
         shown, hidden = _difference(change)
         changes.append(

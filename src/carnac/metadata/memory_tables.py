@@ -322,6 +322,11 @@ class MemoryView:
             default=None,
         )
 
+    def lookup_set_by(self, name: str) -> int | None:
+        """Return the commit that set the lookup to what it is; None if there is no such lookup."""
+        live = [one.added for one in self._tables.lookups if one.name == name and not one.dropped]
+        return max(live, default=None)
+
     def covering_after(
         self, datasource: str, interval: Interval, after_revision: int
     ) -> int | None:

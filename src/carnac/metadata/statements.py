@@ -166,6 +166,11 @@ COVERING_AFTER = statement(
         t.covers.c.end_ms > p("start_ms"),
     )
 )
+LOOKUP_SET_BY = statement(
+    lambda: select(t.lookups.c.added_revision).where(
+        t.lookups.c.name == p("name"), t.lookups.c.dropped_revision.is_(None)
+    )
+)
 
 # -------------------------------------------------------------------------------------- what a publish writes
 

@@ -121,6 +121,11 @@ class SqlPublishView:
         """Return the last commit after `after_revision` whose `covers` overlaps `interval`."""
         return self._newest(s.COVERING_AFTER, datasource, interval, after_revision)
 
+    def lookup_set_by(self, name: str) -> int | None:
+        """Return the commit that set the lookup to what it is; None if there is no such lookup."""
+        row = self._session.row(s.LOOKUP_SET_BY, name=name)
+        return None if row is None else int(row[0])
+
     def _newest(
         self, stated: Statement, datasource: str, interval: Interval, after: int
     ) -> int | None:

@@ -10,7 +10,7 @@ from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.reverting import plan_revert, restored_segments
 from carnac.core.segments import Segment
-from carnac.errors import Conflict, Corrupt, NotFound
+from carnac.errors import Corrupt, NotFound
 from carnac.ports import Head, MetadataStore, Published
 
 
@@ -59,7 +59,6 @@ class History:
                 for change in commit.changes
             },
         )
-        self._check_lookups(commit)
         return self._metadata.publish(publication)
 
     def diff(
@@ -126,15 +125,6 @@ class History:
         self._require_before(commit)
         before = self._metadata.lookups(commit.revision - 1)
         return {name: dict(mapping) for name, mapping in before.items()}
-
-    def _check_lookups(self, commit: Commit) -> None:
-        now = self._metadata.lookups() if commit.lookups else {}
-        for change in commit.lookups:
-            if now.get(change.name) != change.mapping:
-                raise Conflict(
-                    f"lookup '{change.name}' was changed again after commit {commit.revision}; set it instead",
-                    lookup=change.name,
-                )
 
 
 def _diff(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from carnac.core.commits import Publication
 from carnac.core.intervals import format_ms
 from carnac.errors import Conflict, Invalid, NotFound
+from carnac.ports import Published
 from carnac.store import Store
 from carnac.testing.clock import FakeClock
 from tests.unit.store.conftest import OpenStore
@@ -210,9 +212,32 @@ class TestLookups:
     def test_a_revert_of_what_was_changed_again_is_refused(self, store: Store) -> None:
         store.set_lookup("countries", {"1": "Gaul"})
         store.set_lookup("countries", {"1": "France"})
-        with pytest.raises(Conflict, match="lookup 'countries' was changed again after commit 1"):
+        with pytest.raises(Conflict, match="commit 2 set lookup 'countries' again; nothing"):
             store.revert(1)
         assert store.head().revision == 2
+        store.set_lookup("countries", None)
+        with pytest.raises(Conflict, match="a later commit removed lookup 'countries' again"):
+            store.revert(2)
+        store.revert(3)
+        assert store.lookups() == {"countries": {"1": "France"}}
+
+    def test_whoever_sets_it_while_it_is_reverted_wins(
+        self, store: Store, open_store: OpenStore
+    ) -> None:
+        """The check is part of the publish: nothing that was set meanwhile is lost."""
+        other = open_store()
+        store.set_lookup("countries", {"1": "Gaul"})
+        metadata = store._metadata
+        publish = metadata.publish
+
+        def overtaken(publication: Publication) -> Published:
+            other.set_lookup("countries", {"1": "France"})
+            return publish(publication)
+
+        metadata.publish = overtaken  # type: ignore[method-assign]
+        with pytest.raises(Conflict, match="commit 2 set lookup 'countries' again"):
+            store.revert(1)
+        assert store.lookups() == {"countries": {"1": "France"}}
 
     def test_removing_what_is_not_there_is_refused(self, store: Store) -> None:
         with pytest.raises(NotFound, match="there is no lookup 'countries'"):
