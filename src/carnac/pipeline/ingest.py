@@ -168,6 +168,7 @@ class IngestJob:
             output_url=self.workshop.output_url,
             quarantine_folder=self.quarantine_folder,
             examples=self.spec.tuning.max_saved_parse_exceptions,
+            is_logged=self.spec.tuning.log_parse_exceptions,
             memory_bytes=self.workshop.task_memory_bytes,
             threads=max(1, self.workshop.cores() // max(1, tasks)),
         )

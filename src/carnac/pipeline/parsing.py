@@ -134,6 +134,7 @@ def _parse(task: ParseTask, shape: RowShape, tally: Tally) -> Iterator[pa.Record
             path=f"{common.quarantine_folder}/{task.index}-{number}.parquet",
             temp_dir=common.scratch_dir(),
             examples=common.examples,
+            is_logged=common.is_logged,
         )
         save_parsed(
             common,

@@ -34,6 +34,7 @@ class PassOne:
         output_url: Root of deep storage.
         quarantine_folder: Below it, for rejected rows.
         examples: Rejected rows that a task brings back for the report.
+        is_logged: Whether each rejected row is logged.
     """
 
     job_id: str
@@ -42,6 +43,7 @@ class PassOne:
     output_url: str
     quarantine_folder: str
     examples: int
+    is_logged: bool
     memory_bytes: int
     threads: int
 
@@ -71,6 +73,7 @@ class PassOne:
                 path=f"{self.quarantine_folder}/{name}.parquet",
                 temp_dir=self.scratch_dir(),
                 examples=self.examples,
+                is_logged=self.is_logged,
             )
         return SplitResult(
             shape=shape, counts=counts, parts=cut.parts, late=cut.late, rejections=rejections

@@ -5,6 +5,7 @@ Each attempt writes its own file, so a task that ran twice leaves two; the job r
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,10 @@ from carnac.ports import RejectedRows
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 _RAW_EXAMPLE_CHARS = 500
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,12 @@ def keep_rejected(
     path: str,
     temp_dir: str,
     examples: int,
+    is_logged: bool,
 ) -> Rejections:
     """Write the rows of the view `rejected` to a Parquet file, if there are any.
+
+    Args:
+        is_logged: Log each of them, too; a worker's log is Spark's.
 
     Raises:
         Unavailable: Deep storage is full or does not answer.
@@ -60,6 +67,8 @@ def keep_rejected(
         with pq.ParquetWriter(output.file, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
+                if is_logged:
+                    _log(batch)
         output.place()
     finally:
         output.discard()
@@ -75,6 +84,18 @@ def keep_rejected(
             for row in shown.to_pylist()
         ),
     )
+
+
+def _log(rows: pa.RecordBatch) -> None:
+    for row in rows.to_pylist():
+        _LOGGER.warning(
+            "rejected: %s (%s, line %s, byte %s): %s",
+            row["reason"],
+            row["file"],
+            row["line"],
+            row["byte_offset"],
+            row["raw"],
+        )
 
 
 def gather(found: Sequence[Rejections], *, folder: str, examples: int) -> RejectedRows:

@@ -124,9 +124,12 @@ class SparkHolder:
                 session.stop()
 
     def _obtain(self) -> SparkSession:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
         active = SparkSession.getActiveSession()
+        if active is None and SparkContext._active_spark_context is not None:  # noqa: SLF001
+            active = SparkSession.builder.getOrCreate()  # started in another thread
         if active is not None and not _is_stopped(active):
             self._is_ours = False
             return active

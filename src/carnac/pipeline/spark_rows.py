@@ -19,6 +19,7 @@ import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments import TIME_COLUMN
@@ -56,6 +57,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.caseSensitive": "true",
 }
 """What holds while the job plans and runs; the session's own settings come back afterwards."""
+_SETTINGS_LOCK = RLock()
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
 
 
@@ -300,18 +302,19 @@ def _one_sentence(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _settings(session: SparkSession) -> Iterator[None]:
-    """Let `SETTINGS` hold in the session."""
-    before = {key: session.conf.get(key, None) for key in SETTINGS}
-    for key, value in SETTINGS.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, old)
+    """Let `SETTINGS` hold in the session; jobs of other threads that need them wait."""
+    with _SETTINGS_LOCK:
+        before = {key: session.conf.get(key, None) for key in SETTINGS}
+        for key, value in SETTINGS.items():
+            session.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, old in before.items():
+                if old is None:
+                    session.conf.unset(key)
+                else:
+                    session.conf.set(key, old)
 
 
 def _quoted(name: str) -> str:

@@ -235,3 +235,43 @@ def test_rows_are_wanted_exactly_where_the_spec_says_so(
         pipeline.run_ingest(make_spec(json_lines()), DAY, rows=arrow_rows())
     with pytest.raises(Invalid, match="cannot be read from a int"):
         pipeline.run_ingest(frame, DAY, rows=7)
+
+
+def test_expressions_over_a_data_frame_see_its_time(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, spark: SparkSession
+) -> None:
+    frame = spark.createDataFrame(arrow_rows()).repartition(2)
+    spec = make_spec(
+        input={"type": "frame", "frame": "dataframe"},
+        dimensions=[{"name": "hour", "type": "long"}],
+        transforms=[{"name": "hour", "expression": "hour(__time)"}],
+    )
+    result = pipeline.run_ingest(spec, DAY, rows=frame)
+    assert rows_of(deep_storage, result.segments, "hour") == Counter(
+        (int(row["t"][11:13]),) for row in ROWS
+    )
+
+
+def test_an_empty_data_frame_makes_no_segment(
+    pipeline: SparkPipeline, make_spec: MakeSpec, spark: SparkSession
+) -> None:
+    spec = make_spec(input={"type": "frame", "frame": "dataframe"})
+    frame = spark.createDataFrame(arrow_rows()).where("n > 1000")
+    result = pipeline.run_ingest(spec, DAY, rows=frame)
+    assert (result.segments, result.report.rows_read) == ((), 0)
+
+
+def test_a_csv_with_several_values_in_a_cell_goes_through_transforms_too(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("t,d,n\n2024-01-01,b|a,1\n2024-01-01,c,2\n")
+    files = {
+        "type": "files",
+        "paths": [str(path)],
+        "format": {"type": "csv", "listDelimiter": "|"},
+    }
+    expected = Counter([(("a", "b"), 1), (("c",), 2)])
+    for transforms in ({}, {"transforms": NOTHING}):
+        result = pipeline.run_ingest(make_spec(input=files, **transforms), DAY)
+        assert rows_of(deep_storage, result.segments, "d", "n") == expected

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from carnac.core.intervals import Interval, interval_set, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.session import SparkHolder
 from carnac.ports import ChunkLayout, JobProgress
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
@@ -238,3 +240,47 @@ def test_progress_tells_of_every_phase(pipeline: SparkPipeline, make_spec: MakeS
     assert {one.phase for one in seen} == {"read", "write segments"}
     last = [one for one in seen if one.phase == "read"][-1]
     assert (last.done, last.total, last.rows) == (1, 1, 1)
+
+
+def test_bad_rows_are_logged_if_the_spec_wants_it(
+    pipeline: SparkPipeline, make_spec: MakeSpec, spark_holder: SparkHolder
+) -> None:
+    spec = make_spec("{no json 4711\n", tuning={"logParseExceptions": True})
+    assert pipeline.run_ingest(spec, DAY).report.rejected.count == 1
+    assert "{no json 4711" in spark_holder.log_path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        {"type": "hashed", "targetRowsPerSegment": 25},
+        {"type": "range", "partitionDimensions": ["d"], "targetRowsPerSegment": 25},
+        {"type": "dynamic", "maxRowsPerSegment": 25},
+    ],
+    ids=lambda spec: str(spec["type"]),
+)
+def test_chunks_are_divided_as_the_spec_says(
+    pipeline: SparkPipeline,
+    make_spec: MakeSpec,
+    deep_storage: Path,
+    partitions: dict[str, object],
+) -> None:
+    rows = [{"t": "2024-01-01", "d": f"d{i % 20:02d}", "n": i} for i in range(100)]
+    result = pipeline.run_ingest(make_spec(lines(*rows), partitions=partitions), DAY)
+    assert len(result.segments) > 1
+    assert len({segment.segment_id for segment in result.segments}) == len(result.segments)
+    assert rows_of(deep_storage, result.segments, "n") == Counter((i,) for i in range(100))
+    if partitions["type"] != "dynamic":
+        assert all(segment.partition is not None for segment in result.segments)
+
+
+def test_spark_is_found_from_another_thread(
+    spark_holder: SparkHolder, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    spark_holder.session()
+    other = SparkHolder(spark_holder.settings)
+    with ThreadPoolExecutor(1) as pool:
+        session = pool.submit(other.session).result()
+    assert session.range(3).count() == 3
+    other.close()
+    assert spark_holder.session().range(2).count() == 2
