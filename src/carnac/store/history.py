@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from carnac.core.commits import Commit, CommitKind, LookupChange, Publication
 from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.intervals import Interval, IntervalSet, interval_set
 from carnac.core.reverting import plan_revert, restored_segments
 from carnac.core.segments import Segment
 from carnac.errors import Corrupt, NotFound
 from carnac.ports import Head, MetadataStore, Published
+
+DIFF_COMMITS_MAX = 1000
+"""Revisions further apart are compared by all that they show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,7 @@ class DatasourceDiff:
         removed: Segments of which less is visible at the second revision, by id.
         rows_added: Rows of the segments that are only visible at the second.
         rows_removed: Rows of the segments that are only visible at the first.
-        intervals: The smallest interval that holds all of the differences; None if there are none.
+        interval: The smallest interval that holds all of the differences; None if there are none.
     """
 
     datasource: str
@@ -66,21 +70,43 @@ class History:
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
         """Compare two revisions, datasource by datasource; those that do not differ are left out."""
         before, after = self._metadata.resolve(first), self._metadata.resolve(second)
-        names = {
-            info.name
-            for head in (before, after)
-            for info in self._metadata.datasources(head.revision)
-        }
-        diffs = []
-        for name in sorted(names):
-            found = _diff(
+        if before.revision > after.revision:
+            _, _, diffs = self.diff(after.revision, before.revision)
+            return before, after, tuple(_turned(one) for one in diffs)
+        touched = self._touched_between(before.revision, after.revision)
+        if touched is None:
+            names = {
+                info.name
+                for head in (before, after)
+                for info in self._metadata.datasources(head.revision)
+            }
+            touched = dict.fromkeys(names)
+        found = (
+            _diff(
                 name,
-                self._metadata.visible(name, revision=before.revision),
-                self._metadata.visible(name, revision=after.revision),
+                self._metadata.visible(name, revision=before.revision, intervals=touched[name]),
+                self._metadata.visible(name, revision=after.revision, intervals=touched[name]),
             )
-            if found is not None:
-                diffs.append(found)
-        return before, after, tuple(diffs)
+            for name in sorted(touched)
+        )
+        return before, after, tuple(one for one in found if one is not None)
+
+    def _touched_between(self, first: int, second: int) -> dict[str, IntervalSet | None] | None:
+        """Return the spans of all segments that the commits between touched, by datasource.
+
+        So a comparison costs what was changed, not what is there. None: the commits are too many, or not all are kept.
+        """
+        if second - first > DIFF_COMMITS_MAX:
+            return None
+        try:
+            commits = self._metadata.changes(after=first, limit=max(1, second - first))
+        except NotFound:
+            return None
+        spans: dict[str, list[Interval]] = defaultdict(list)
+        for commit in commits:
+            for change in commit.changes if commit.revision <= second else ():
+                spans[change.datasource] += [entry.span for entry in (*change.adds, *change.drops)]
+        return {name: interval_set(found) for name, found in spans.items() if found}
 
     def set_lookup(self, change: LookupChange, *, message: str = "") -> Published:
         """Publish a lookup, or its removal."""
@@ -125,6 +151,16 @@ class History:
         self._require_before(commit)
         before = self._metadata.lookups(commit.revision - 1)
         return {name: dict(mapping) for name, mapping in before.items()}
+
+
+def _turned(diff: DatasourceDiff) -> DatasourceDiff:
+    return replace(
+        diff,
+        added=diff.removed,
+        removed=diff.added,
+        rows_added=diff.rows_removed,
+        rows_removed=diff.rows_added,
+    )
 
 
 def _diff(

@@ -24,6 +24,7 @@ from carnac.ports import (
     MetadataStore,
     Published,
     SegmentInput,
+    SegmentRewrite,
 )
 from carnac.store.leases import LeaseKeeper
 
@@ -210,13 +211,7 @@ class Writer:
                 change = Change(
                     datasource=datasource,
                     adds=adds,
-                    drops=tuple(
-                        Drop(
-                            segment_id=rewrite.source.segment.segment_id,
-                            expected=rewrite.source.visible,
-                        )
-                        for rewrite in rewrites
-                    ),
+                    drops=_whole_drops(rewrites),
                     segment_granularity=self.segment_granularity(datasource),
                 )
                 publication = Publication(
@@ -385,6 +380,13 @@ def _drops(
     return tuple(
         Drop(segment_id=segment_id, expected=shown.intersect(covers), within=covers)
         for segment_id, (_, shown) in visible.items()
+    )
+
+
+def _whole_drops(rewrites: Sequence[SegmentRewrite]) -> tuple[Drop, ...]:
+    sources = [rewrite.source for rewrite in rewrites]
+    return tuple(
+        Drop(segment_id=source.segment.segment_id, expected=source.visible) for source in sources
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -175,6 +176,31 @@ class TestDiff:
         assert [one.datasource for one in store.diff(0, 2)[2]] == ["events", "others"]
         assert [one.rows_removed for one in store.diff(1, 3)[2]] == [1, 0]
         assert store.diff(1, 1)[2] == ()
+
+    def test_costs_what_was_changed_and_says_the_same_as_comparing_everything(
+        self, store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        append(store, *((number, 24 * number) for number in range(12)))
+        append(store, (20, 30))
+        store.delete("events", interval="2013-10-24/2013-10-25")
+        store.ingest(spec(mode="replace"), rows_of([(21, hour(24 * 5))]))
+        store.revert(3)
+        visible = store._metadata.visible
+        loaded: list[int] = []
+
+        def spied(*args: Any, **more: Any) -> Any:
+            found = visible(*args, **more)
+            loaded.append(len(found))
+            return found
+
+        store._metadata.visible = spied  # type: ignore[method-assign]
+        pairs = [(first, second) for first in range(1, 6) for second in range(1, 6)]
+        by_changes = [store.diff(*pair)[2] for pair in pairs]
+        loaded.clear()
+        store.diff(2, 3)
+        assert loaded == [1, 0]
+        monkeypatch.setattr("carnac.store.history.DIFF_COMMITS_MAX", -1)
+        assert [store.diff(*pair)[2] for pair in pairs] == by_changes
 
 
 def test_changes_tell_a_follower_everything(store: Store, clock: FakeClock) -> None:
