@@ -194,37 +194,36 @@ class Writer:
             visible = self._visible_whole(datasource, base, interval)
             if not visible:
                 return WriteOutcome(revision=None, rows_deleted=0)
-            inputs = [
-                SegmentInput(segment=segment, visible=shown) for segment, shown in visible.values()
-            ]
             rewrites = self._pipeline().run_delete_where(
                 datasource,
-                inputs,
+                [
+                    SegmentInput(segment=segment, visible=shown)
+                    for segment, shown in visible.values()
+                ],
                 condition,
                 columns=self._metadata.columns(datasource, revision=base),
                 on_progress=on_progress,
             )
             if not rewrites:
                 return WriteOutcome(revision=None, rows_deleted=0)
-            adds = tuple(segment for rewrite in rewrites for segment in rewrite.replacements)
-            with self._files_until_published(adds):
-                change = Change(
-                    datasource=datasource,
-                    adds=adds,
-                    drops=_whole_drops(rewrites),
-                    segment_granularity=self.segment_granularity(datasource),
-                )
-                publication = Publication(
-                    kind=CommitKind.DELETE,
-                    changes=(change,),
-                    base_revision=base,
-                    message=message or _deletion(predicate, interval),
-                    lease_id=lease.lease_id,
-                )
+            change = Change(
+                datasource=datasource,
+                adds=tuple(segment for rewrite in rewrites for segment in rewrite.replacements),
+                drops=_whole_drops(rewrites),
+                segment_granularity=self.segment_granularity(datasource),
+            )
+            publication = Publication(
+                kind=CommitKind.DELETE,
+                changes=(change,),
+                base_revision=base,
+                message=message or _deletion(predicate, interval),
+                lease_id=lease.lease_id,
+            )
+            with self._files_until_published(change.adds):
                 published = self._publish(publication, lease)
         return WriteOutcome(
             revision=published.revision,
-            segments_added=len(adds),
+            segments_added=len(change.adds),
             segments_dropped=len(rewrites),
             rows_deleted=sum(rewrite.rows_deleted for rewrite in rewrites),
         )
