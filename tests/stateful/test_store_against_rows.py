@@ -453,5 +453,5 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreAgainstRows = StoreMachine.TestCase
 TestStoreAgainstRows.settings = settings(
-    max_examples=max(6, settings().max_examples // 7), stateful_step_count=20
+    max_examples=max(5, settings().max_examples // 10), stateful_step_count=20
 )
