@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.commits import Change, CommitKind, Drop, Publication
-from carnac.core.entries import VisibleSegment
+from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms, interval_set
 from carnac.core.segments import Segment
@@ -249,7 +249,9 @@ class Writer:
 
     def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None]:
         is_replace = spec.mode == "replace"
-        chunks = () if is_replace else self._metadata.chunks(spec.datasource)
+        chunks: Sequence[Chunk] = ()
+        if not is_replace:
+            chunks = self._metadata.chunks(spec.datasource, interval=_reach(spec))
         layout = ChunkLayout(
             segment_granularity=str(spec.granularity.segment_granularity),
             existing=tuple(chunk.interval for chunk in chunks),
@@ -380,6 +382,16 @@ def _drops(
         Drop(segment_id=segment_id, expected=shown.intersect(covers), within=covers)
         for segment_id, (_, shown) in visible.items()
     )
+
+
+def _reach(spec: IngestSpec) -> Interval | None:
+    """Return the buckets that rows of the spec may fall into; None: anywhere."""
+    span = spec.intervals.span()
+    if span is None:
+        return None
+    granularity = spec.granularity.segment_granularity
+    first, last = granularity.bucket(span.start_ms), granularity.bucket(span.end_ms - 1)
+    return Interval(first.start_ms, last.end_ms)
 
 
 def _whole_drops(rewrites: Sequence[SegmentRewrite]) -> tuple[Drop, ...]:

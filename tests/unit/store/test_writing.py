@@ -256,6 +256,23 @@ class TestCost:
         assert asked
         assert all(wanted is not None and found <= 2 for wanted, found in asked), asked
 
+    def test_an_append_that_names_its_interval_reads_no_other_chunk(self, store: Store) -> None:
+        append(store, *((number, number * 24) for number in range(5)))
+        layouts = []
+        pipeline = store._pipeline()
+        run = pipeline.run_ingest
+
+        def spied(spec: Any, layout: Any, **more: Any) -> Any:
+            layouts.append([str(one)[:10] for one in layout.existing])
+            return run(spec, layout, **more)
+
+        pipeline.run_ingest = spied  # type: ignore[method-assign]
+        append(store, (9, 25), granularity="month", intervals=["2013-10-23/2013-10-24"])
+        append(store, (10, 49), intervals=["2013-10-24T00/2013-10-24T03"])
+        assert layouts == [[f"2013-10-{day}" for day in range(22, 27)], ["2013-10-24"]]
+        assert ids(store) == [0, 1, 2, 3, 4, 9, 10]
+        assert [chunk.entries for chunk in store.chunks("events")] == [1, 2, 2, 1, 1]
+
     def test_late_rows_are_counted_against_the_newest_row(self, store: Store) -> None:
         append(store, (1, 50))
         outcome = store.ingest(spec(), rows_of([(2, hour(49)), (3, hour(50)), (4, hour(51))]))
