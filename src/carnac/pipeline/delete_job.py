@@ -1,4 +1,4 @@
-"""Predicate deletes as a Spark job: one task for each segment that may hold a matching row."""
+"""Predicate deletes as a Spark job: each of its tasks looks at some of the segments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop, safe_name
 from carnac.pipeline.predicate import check_predicate
 from carnac.pipeline.progress import OnProgress, Phase
 from carnac.pipeline.tasks import Attempt, run_tasks
-from carnac.pipeline.write_pass import remove_others
+from carnac.pipeline.write_pass import into_bins, remove_others
 from carnac.ports import SegmentInput, SegmentRewrite
 
 
@@ -50,25 +50,30 @@ def delete_where(
         )
         for source in inputs
     ]
+    bins = into_bins(tasks, lambda task: task.source.segment.rows, cores=workshop.cores())
     try:
         found = run_tasks(
             workshop.holder,
-            _rewrite,
-            tasks,
-            phase=Phase(name="rewrite segments", total=len(tasks)),
+            _rewrite_all,
+            bins,
+            phase=Phase(name="rewrite segments", total=len(bins)),
             clock=workshop.clock,
             on_progress=on_progress,
         )
     except BaseException:
         remove_others(workshop.output_url, folder, ())
         raise
-    rewrites = tuple(rewrite for rewrite in found if rewrite is not None)
+    rewrites = tuple(rewrite for some in found for rewrite in some)
     kept = [segment.path for rewrite in rewrites for segment in rewrite.replacements]
     remove_others(workshop.output_url, folder, kept)
     return rewrites
 
 
-def _rewrite(task: DeleteTask, attempt: Attempt) -> SegmentRewrite | None:
-    rewrite = rewrite_segment(task, attempt=attempt.number)
-    attempt.count(rows=task.source.segment.rows)
-    return rewrite
+def _rewrite_all(tasks: Sequence[DeleteTask], attempt: Attempt) -> list[SegmentRewrite]:
+    rewrites = []
+    for task in tasks:
+        rewrite = rewrite_segment(task, attempt=attempt.number)
+        attempt.count(rows=task.source.segment.rows)
+        if rewrite is not None:
+            rewrites.append(rewrite)
+    return rewrites

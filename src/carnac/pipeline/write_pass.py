@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from carnac.core.segments import Segment
 from carnac.pipeline.merge import MergeTask, merge_parts
 from carnac.pipeline.output import local_root, remove_file
 from carnac.pipeline.parts import Part
 from carnac.pipeline.tasks import Attempt
+
+T = TypeVar("T")
 
 BINS_PER_CORE = 4
 """Small chunks share a Spark task; so many tasks for each core even out what was guessed wrongly."""
@@ -71,16 +74,23 @@ def _divide(parts: Sequence[Part], max_rows: int | None) -> list[list[Part]]:
 
 def pack(merges: Sequence[Merge], *, cores: int) -> list[tuple[MergeTask, ...]]:
     """Return the merges in as many Spark tasks as serve the cores well, largest task first."""
-    total = sum(merge.rows for merge in merges)
-    wanted = max(cores * BINS_PER_CORE, -(-total // MAX_ROWS_PER_BIN))
-    bins: list[list[Merge]] = [[] for _ in range(min(len(merges), wanted))]
-    heap = [(0, index) for index in range(len(bins))]
-    for merge in sorted(merges, key=lambda merge: -merge.rows):
-        rows, index = heapq.heappop(heap)
-        bins[index].append(merge)
-        heapq.heappush(heap, (rows + merge.rows, index))
-    bins.sort(key=lambda chosen: -sum(merge.rows for merge in chosen))
+    bins = into_bins(merges, lambda merge: merge.rows, cores=cores)
     return [tuple(merge.task for merge in chosen) for chosen in bins]
+
+
+def into_bins(items: Sequence[T], rows: Callable[[T], int], *, cores: int) -> list[list[T]]:
+    """Return the items in bins of about equally many rows, as many as serve the cores well, largest first.
+
+    A bin is one Spark task: starting one costs more than a small item.
+    """
+    wanted = max(cores * BINS_PER_CORE, -(-sum(map(rows, items)) // MAX_ROWS_PER_BIN))
+    bins: list[list[T]] = [[] for _ in range(min(len(items), wanted))]
+    heap = [(0, index) for index in range(len(bins))]
+    for item in sorted(items, key=rows, reverse=True):
+        filled, index = heapq.heappop(heap)
+        bins[index].append(item)
+        heapq.heappush(heap, (filled + rows(item), index))
+    return sorted(bins, key=lambda chosen: -sum(map(rows, chosen)))
 
 
 def merge_all(tasks: tuple[MergeTask, ...], attempt: Attempt) -> tuple[Segment, ...]:
