@@ -183,16 +183,21 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-ingest-") as temporary:
         work: Path = options.work or Path(temporary)
-        figures = contest_all(options, work.absolute())
-    if not options.dry_run:
-        note = (
-            f"{options.rows:,} events in 8 files, into {DAYS} days, local[2];"
-            f" ratio: ours / plain, at most {MAX_RATIO}"
-        )
-        write_results("ingest", figures, packages=("pyspark", "duckdb", "pyarrow"), note=note)
+        contest_all(options, work.absolute())
 
 
-def contest_all(options: argparse.Namespace, work: Path) -> dict[str, object]:
+def write_figures(options: argparse.Namespace, figures: Mapping[str, object]) -> None:
+    """Write what there is so far: a case takes minutes, and a run that is stopped keeps its figures."""
+    if options.dry_run:
+        return
+    note = (
+        f"{options.rows:,} events in 8 files, into {DAYS} days, local[2], medians of {options.runs};"
+        f" ratio: ours / plain, at most {MAX_RATIO}"
+    )
+    write_results("ingest", figures, packages=("pyspark", "duckdb", "pyarrow"), note=note)
+
+
+def contest_all(options: argparse.Namespace, work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     config = {"spark.driver.memory": "4g", "spark.local.dir": str(work / "spark")}
     settings = SparkSettings(master="local[2]", config=config, log_path=work / "spark.log")
@@ -211,9 +216,9 @@ def contest_all(options: argparse.Namespace, work: Path) -> dict[str, object]:
                 found = dict(contest.run(case, files, options.runs))
                 found["ratio"] = ratio(found["ours s"], found["plain s"])
                 figures[case.name] = found
+                write_figures(options, figures)
     finally:
         holder.close()
-    return figures
 
 
 if __name__ == "__main__":
