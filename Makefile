@@ -44,9 +44,11 @@ fmt:  ## format the code and mend what ruff can mend
 	@.venv/bin/ruff check --fix-only .
 	@.venv/bin/ruff format .
 
-bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="name" chooses)
+bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="sql publish" chooses)
 	@$(setup) dev
-	@$(python) -m benchmarks $(ARGS)
+	@set -e; for name in $(or $(ARGS),$(patsubst benchmarks/bench_%.py,%,$(wildcard benchmarks/bench_*.py))); do \
+	  echo "── benchmark: $$name"; $(python) -m "benchmarks.bench_$$name"; \
+	done
 
 docs:  ## regenerate the reference pages from the code
 	@$(setup) dev
