@@ -38,4 +38,4 @@ def share_out(
         loads[index] = load + piece.read_bytes
         heapq.heappush(heap, (loads[index], index))
     order = sorted(range(count), key=lambda index: -loads[index])
-    return [tuple(bins[index]) for index in order]
+    return [tuple(bins[index]) for index in order if bins[index]]  # empty files weigh nothing

@@ -6,7 +6,7 @@ from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from carnac.core.granularity import parse_granularity
@@ -35,6 +35,7 @@ MIB = 1 << 20
     cores=st.integers(1, 16),
     is_gzip=st.booleans(),
 )
+@example(sizes=[0, 0], cores=1, is_gzip=False)  # once made a task without a file
 def test_every_byte_of_every_file_is_read_by_one_task(
     sizes: list[int], cores: int, is_gzip: bool
 ) -> None:
