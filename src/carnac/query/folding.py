@@ -98,7 +98,10 @@ class Constants:
         try:
             found = self._cursor.execute(unparse(self._cursor, select_of([node]))).fetchall()
         except duckdb.Error:
-            return None  # the statement itself will fail the same way, with its own message
+            # The statement itself will fail the same way, with its own message, in a transaction of its own.
+            self._cursor.execute("ROLLBACK")
+            self._is_open = False
+            return None
         return found[0][0]
 
 

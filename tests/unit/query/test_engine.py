@@ -433,3 +433,13 @@ def test_the_engine_imports_no_spark_and_sketches_only_when_named(tmp_path: Path
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_time_that_is_none_is_told_as_such(
+    engine: DuckDbQueryEngine, catalog: MemoryCatalog
+) -> None:
+    """Pruning evaluates the constant first; its failure must not hide the statement's own."""
+    for literal in ("'2013-01-05T02'", "DATE 'soon'", "CAST('x' AS TIMESTAMP)"):
+        with pytest.raises(Invalid) as caught:
+            engine.run_query(f"SELECT count(*) FROM flights WHERE __time >= {literal}", catalog)
+        assert "aborted" not in str(caught.value)
