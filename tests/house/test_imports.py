@@ -14,7 +14,7 @@ import pytest
 from tests.house.checkout import ROOT, name_of, python_files, text_of
 
 JVM = {"pyspark", "py4j"}
-HEAVY = JVM | {"duckdb", "numpy", "pandas", "polars", "pyarrow", "sqlalchemy", "fsspec"}
+HEAVY = JVM | {"duckdb", "numba", "numpy", "pandas", "polars", "pyarrow", "sqlalchemy", "fsspec"}
 MODULES_BY_IMPORT = {
     "yaml": "pyyaml",
     "_datasketches": "datasketches",
