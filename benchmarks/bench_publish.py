@@ -5,7 +5,8 @@ Each process appends one segment (eight columns with statistics) to one datasour
 
 In the same run the same rows are written by plain SQL: one transaction of seven INSERTs with a driver's cursor, no
 reading, no deciding. On SQLite with several processes that is what an application does by itself: `BEGIN IMMEDIATE`
-and SQLite's own waiting. The ratio of the two rates is the overhead of the log.
+and SQLite's own waiting. The ratio of the two rates is the overhead of the log. How often the disk syncs at all bounds
+what one process can do that publishes one commit after another; threads share transactions.
 
     python -m benchmarks.bench_publish [--seconds 3] [--runs 5] [--only sqlite]
 """
@@ -15,7 +16,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import multiprocessing
+import os
 import sqlite3
+import statistics
 import sys
 import tempfile
 import threading
@@ -36,6 +39,8 @@ SPAWN = multiprocessing.get_context("spawn")
 PROCESSES = (1, 4, 16)
 THREADS = 8
 WARM_UP = 20
+LOGGED_BYTES = 1 << 16
+"""Of one commit in SQLite's log: 14 pages of 4 KiB, rounded up."""
 
 
 def main() -> None:
@@ -47,6 +52,7 @@ def main() -> None:
     figures: dict[str, object] = {
         "aims": {"sqlite_1_per_s": 3000, "sqlite_16_per_s": 1500, "p99_ms": 50}
     }
+    figures["disk"] = {"synced_writes_of_64_kib_per_s": measure_syncs(chosen.seconds, chosen.runs)}
     if chosen.only != "postgresql":
         figures["sqlite"] = measure_all(new_sqlite, chosen.seconds, chosen.runs)
     if chosen.only != "sqlite":
@@ -58,6 +64,24 @@ def main() -> None:
 
             figures["postgresql"] = measure_all(new_postgresql, chosen.seconds, chosen.runs)
     write_results("publish", figures, packages=("sqlalchemy", "psycopg"))
+
+
+def measure_syncs(secs: float, runs: int) -> float:
+    """How often a second the disk makes about the bytes of one commit durable: the ceiling of one commit after another.
+
+    The file is overwritten from its start now and then, as SQLite does with its log, so that its size stays.
+    """
+    found = []
+    for _ in range(runs):
+        with tempfile.TemporaryFile(buffering=0) as file:
+            count, end = 0, time.perf_counter() + secs
+            while time.perf_counter() < end:
+                file.seek(count % 128 * LOGGED_BYTES)
+                file.write(b"x" * LOGGED_BYTES)
+                os.fdatasync(file.fileno())
+                count += 1
+        found.append(count / secs)
+    return statistics.median(found)
 
 
 @contextlib.contextmanager

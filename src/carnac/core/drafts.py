@@ -88,13 +88,14 @@ class ChunkDrafts:
             homeless = homeless.minus(IntervalSet((bucket,)))
 
     def _overlapping(self, interval: Interval) -> Sequence[Interval]:
-        for piece in IntervalSet((interval,)).minus(self._read):
+        unread = IntervalSet((interval,))
+        for piece in unread.minus(self._read) if self._read else unread:
             for live in self._view.chunks(self._change.datasource, piece):
                 if live.interval not in self._drafts:
                     self._add(
                         ChunkDraft(live.interval, live.version.major_ms, live.next_partition_id)
                     )
-            self._read = self._read.union(IntervalSet((piece,)))
+            self._read = self._read.union(IntervalSet((piece,))) if self._read else unread
         first = max(
             0, bisect_left(self._starts, Interval(interval.start_ms, interval.start_ms + 1)) - 1
         )

@@ -122,7 +122,7 @@ def _segment(record: Json) -> Segment:
 
 
 def _dump_column(column: Column) -> Json:
-    record: Json = {"name": column.name, "type": column.type.value}
+    record: Json = {"name": column.name, "type": column.type}
     if column.null_count is not None:
         record["nullCount"] = column.null_count
     if column.min_value is not None:
@@ -158,7 +158,12 @@ def _column(item: object) -> Column:
 
 def dump_schema(columns: Sequence[Column]) -> str:
     """Return names and types of columns, without their statistics: equal texts are equal schemas."""
-    return _dumps([[column.name, column.type.value] for column in columns])
+    return _dump_pairs(tuple([(column.name, column.type) for column in columns]))
+
+
+@lru_cache(maxsize=1024)
+def _dump_pairs(pairs: tuple[tuple[str, ColumnType], ...]) -> str:
+    return _dumps(pairs)
 
 
 def load_schema(text: str) -> tuple[Column, ...]:

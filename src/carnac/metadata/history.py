@@ -220,6 +220,7 @@ def resolve(session: Session, at: int | str | None) -> Head:
 
 
 def _resolve_time(session: Session, at_ms: int) -> Head:
-    near = [session.row(q.LAST_UNTIL, at_ms=at_ms), session.row(q.FIRST_AFTER, at_ms=at_ms)]
-    retained = [RetainedRevision(*row) for row in near if row is not None]
+    last = session.row(q.LAST_UNTIL, at_ms=at_ms)
+    first = session.row(q.FIRST_ABOVE, revision=0 if last is None else last[0])
+    retained = [RetainedRevision(*row) for row in (last, first) if row is not None]
     return keeping.resolve_time(at_ms, require_retained(session, 0), retained)

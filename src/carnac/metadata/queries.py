@@ -249,15 +249,15 @@ LAST_UNTIL = statement(
     lambda: (
         select(t.commits.c.revision, t.commits.c.at_ms, t.commits.c.until_ms)
         .where(t.commits.c.at_ms <= p("at_ms"))
-        .order_by(t.commits.c.at_ms.desc(), t.commits.c.revision.desc())
+        .order_by(t.commits.c.revision.desc())
         .limit(t.ONE)
     )
 )
-FIRST_AFTER = statement(
+FIRST_ABOVE = statement(
     lambda: (
         select(t.commits.c.revision, t.commits.c.at_ms, t.commits.c.until_ms)
-        .where(t.commits.c.at_ms > p("at_ms"))
-        .order_by(t.commits.c.at_ms, t.commits.c.revision)
+        .where(t.commits.c.revision > p("revision"))
+        .order_by(t.commits.c.revision)
         .limit(t.ONE)
     )
 )

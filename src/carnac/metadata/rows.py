@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from carnac.core.commits import Commit, CommitKind, DatasourceCommit
@@ -27,6 +28,7 @@ KINDS = {str(kind): kind for kind in CommitKind}
 LEASE_KINDS = {str(kind): kind for kind in LeaseKind}
 
 
+@lru_cache(maxsize=1024)  # segments come in many, their schemas in few
 def schema_digest(schema: str) -> int:
     """Return a 63-bit number for a list of columns."""
     digest = hashlib.blake2b(schema.encode(), digest_size=8).digest()

@@ -78,9 +78,8 @@ commits = Table(
     _maybe_int("base_revision"),
     _text("message"),
     _text("details"),  # JSON: offsets, names of the lookups, proof
-    Index("commits_by_time", "at_ms", "revision"),
 )
-"""Bound: the retained revisions."""
+"""Bound: the retained revisions. `at_ms` never decreases with the revision, so time needs no index of its own."""
 
 commit_datasources = Table(
     "commit_datasources",
@@ -118,7 +117,6 @@ batches = Table(
     _int("revision"),
     _int("at_ms"),
     PrimaryKeyConstraint("writer", "batch", name="batches_key"),
-    Index("batches_by_time", "at_ms"),
     sqlite_with_rowid=False,
 )
 """Outlives the commits. Bound: the store's batch retention."""

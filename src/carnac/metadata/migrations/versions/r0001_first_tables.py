@@ -90,7 +90,6 @@ def _create_commits() -> None:
         sa.Column("details", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("revision"),
     )
-    op.create_index("commits_by_time", "commits", ["at_ms", "revision"], unique=False)
 
 
 def _create_commit_datasources() -> None:
@@ -134,7 +133,6 @@ def _create_batches() -> None:
         sa.PrimaryKeyConstraint("writer", "batch", name="batches_key"),
         sqlite_with_rowid=False,
     )
-    op.create_index("batches_by_time", "batches", ["at_ms"], unique=False)
 
 
 def _create_schemas() -> None:
