@@ -9,6 +9,16 @@
 | EN-1 | what an entry shows lies in its segment's span and in its chunk |
 | EN-2 | no instant of a segment is visible through two entries |
 | CN-1 | a rewrite's output holds the rows of its input |
+| LK-1 | locks of different groups that are held on one (time, partition id) are of types that may stand side by side |
+| LK-2 | nobody preempts a lock in its publishing section |
+| LK-3 | nobody preempts a lock of equal or higher priority: who came first stays |
+| LK-4 | no tasks wait for one another in a circle |
+| LK-5 | nobody waits for a task that was not heard of for a whole lease |
+| LK-6 | what is published under a lock is published while the lock is held |
+| LK-7 | nobody waits who need not: a held lock keeps them out that they may not preempt, or somebody is before them |
+
+What LK-1, LK-2 and LK-3, LK-5, LK-6 mean is one predicate each of `core/locks/model.py`: `may_share`, `may_preempt`,
+`is_due`, `may_publish`; the lockbox decides by the same ones.
 """
 
 from __future__ import annotations
@@ -20,6 +30,8 @@ from itertools import pairwise
 from carnac.core.commits import ConservationProof
 from carnac.core.entries import Entry
 from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.locks.model import Lock, LockState, is_due, may_preempt, may_share
+from carnac.core.locks.waits import find_any_circle, waits_for
 from carnac.errors import InvariantError
 
 
@@ -94,4 +106,63 @@ def conserves(proof: ConservationProof) -> bool:
             abs(value - proof.sums_out[name]) <= 1e-9 * max(abs(value), 1.0)
             for name, value in proof.sums_in.items()
         )
+    )
+
+
+def check_locks(locks: Iterable[Lock]) -> None:
+    """Check LK-1 and LK-4 for all locks of a store."""
+    known = list(locks)
+    held = sorted(
+        (lock for lock in known if lock.state is LockState.HELD),
+        key=lambda lock: (lock.datasource, lock.interval.start_ms),
+    )
+    for place, lock in enumerate(held):
+        for other in held[place + 1 :]:
+            if other.datasource != lock.datasource or (
+                other.interval.start_ms >= lock.interval.end_ms
+            ):
+                break
+            check(
+                "LK-1",
+                may_share(lock, other),
+                f"locks {lock.lock_id} of {lock.task_id} and {other.lock_id} of {other.task_id} are held at once",
+            )
+    circle = find_any_circle(known)
+    check("LK-4", not circle, f"tasks {', '.join(circle)} wait for one another")
+
+
+def check_preemption(request: Lock, victim: Lock) -> None:
+    """Check LK-2 and LK-3.
+
+    Args:
+        victim: As it was before.
+    """
+    check(
+        "LK-2",
+        not victim.is_publishing,
+        f"lock {request.lock_id} preempted {victim.lock_id}, which was publishing",
+    )
+    check(
+        "LK-3",
+        may_preempt(request, victim),
+        f"lock {request.lock_id} of priority {request.priority} preempted {victim.lock_id} of {victim.priority}",
+    )
+
+
+def check_waits(locks: Iterable[Lock], request: Lock, at_ms: int) -> None:
+    """Check LK-5 and LK-7 of a request that was told at `at_ms` to wait."""
+    blockers = waits_for(list(locks)).get(request.lock_id, ())
+    for blocker in blockers:
+        check(
+            "LK-5",
+            not is_due(blocker, at_ms),
+            f"request {request.lock_id} waits for {blocker.lock_id}, whose lease is over",
+        )
+    check(
+        "LK-7",
+        any(
+            blocker.state is LockState.WAITING or not may_preempt(request, blocker)
+            for blocker in blockers
+        ),
+        f"request {request.lock_id} waits though nothing keeps it out",
     )

@@ -49,6 +49,29 @@ class IdRanges:
     def __str__(self) -> str:
         return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.ranges)
 
+    def intersects(self, other: IdRanges) -> bool:
+        """Whether an id is in both; one sweep over the two."""
+        mine, theirs = self.ranges, other.ranges
+        i = j = 0
+        while i < len(mine) and j < len(theirs):
+            if mine[i][1] < theirs[j][0]:
+                i += 1
+            elif theirs[j][1] < mine[i][0]:
+                j += 1
+            else:
+                return True
+        return False
+
+    def contains(self, other: IdRanges) -> bool:
+        """Whether all ids of `other` are in this one; one sweep over the two."""
+        i = 0
+        for first, last in other.ranges:
+            while i < len(self.ranges) and self.ranges[i][1] < last:
+                i += 1
+            if i == len(self.ranges) or first < self.ranges[i][0]:
+                return False
+        return True
+
 
 def id_ranges(ids: Iterable[int]) -> IdRanges:
     """Return the set of `ids`, which may repeat and come in any order."""

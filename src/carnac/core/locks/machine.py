@@ -1,0 +1,317 @@
+"""The lockbox as a state machine: `decide(view, event, at_ms=…)` says what becomes of an event.
+
+A request is granted when no lock of another group keeps it out, or when it may preempt all that do (a higher priority,
+none of them publishing), and nobody who waits before it wants the same. Else it waits. Who waits is looked at again
+whenever something around it ends, in order of the queue: by priority, then arrival. So a wide request is not starved by
+a stream of narrow ones that come later.
+
+Waiting never closes a circle (LK-4). Where a new request would, in this order:
+
+1. it passes those who wait before it, if they wait for its own task and nothing held keeps it out;
+2. it waits, but at the end of the queue, so that nobody who waits begins to wait for it;
+3. it is refused, and nothing is changed.
+
+Leases: what belongs to a task that was not heard of for a whole lease ends when an event comes upon it, or with
+`ExpireLocks`, whichever is first. As long as nobody came upon it, a late sign of life keeps it: nobody was waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from carnac.core.locks.draft import LockDraft, LockView, Weighing
+from carnac.core.locks.events import (
+    BeginPublish,
+    BreakLock,
+    Decision,
+    EndPublish,
+    ExpireLocks,
+    Granted,
+    LockEvent,
+    LockReply,
+    Lost,
+    Refused,
+    ReleaseLocks,
+    RenewLocks,
+    RequestLock,
+    Standing,
+    Waits,
+)
+from carnac.core.locks.model import Lock, LockState, Reason, includes, may_share
+from carnac.core.locks.waits import blockers, find_circle
+from carnac.errors import Invalid, NotFound
+
+REVOKED_KEPT_MS = 3_600_000
+"""How long a revocation is remembered for an owner that does not acknowledge it."""
+TOUCHES_IN_LEASE = 3
+"""A repeated request writes its sign of life down when a lease's part of this size has passed since the last one."""
+
+
+def decide(view: LockView, event: LockEvent, *, at_ms: int) -> Decision:
+    """Return what becomes of an event at a time. Nothing has happened until the decision is written down.
+
+    Raises:
+        Invalid: The event contradicts itself.
+    """
+    draft = LockDraft(view, at_ms)
+    beat = None
+    reply: LockReply
+    if isinstance(event, RequestLock):
+        reply = _request(draft, event)
+    elif isinstance(event, ReleaseLocks):
+        reply = _release(draft, event)
+    elif isinstance(event, RenewLocks):
+        reply = _renew(draft, event)
+        beat = event.task_id
+    elif isinstance(event, ExpireLocks):
+        reply = _expire(draft)
+    elif isinstance(event, BeginPublish):
+        reply = _begin_publish(draft, event)
+    elif isinstance(event, EndPublish):
+        reply = _end_publish(draft, event)
+    else:
+        reply = _break(draft, event)
+    if draft.has_freed:
+        _settle(draft)
+        if isinstance(reply, Granted | Waits | Lost):
+            reply = _reply(draft, draft.now(reply.lock))
+    puts, removes = draft.changes()
+    return Decision(
+        reply=reply,
+        puts=puts,
+        removes=removes,
+        last_number=draft.number,
+        at_ms=at_ms,
+        beat=beat,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+def _request(draft: LockDraft, event: RequestLock) -> LockReply:
+    if event.lease_ms <= 0 or event.timeout_ms < 0:
+        raise Invalid(
+            f"task {event.task_id} asks for a lock with a lease of {event.lease_ms} ms and a timeout of "
+            f"{event.timeout_ms} ms; a lease is longer than nothing, a timeout not shorter",
+            task_id=event.task_id,
+        )
+    wanted = _new_lock(draft, event)
+    known = _find_own(draft, wanted)
+    if known is None:
+        return _enter(draft, wanted)
+    known = _touch(draft, known)
+    if known.state is LockState.WAITING:
+        weighing = draft.weigh(known)
+        if weighing.may_enter(known) and not weighing.ahead:
+            known = draft.grant(known, weighing.held)
+        elif known.waits_until_ms <= draft.at_ms:
+            known = draft.revoke(known, Reason.TIMED_OUT)
+    return _reply(draft, known)
+
+
+def _new_lock(draft: LockDraft, event: RequestLock) -> Lock:
+    return Lock(
+        lock_id=draft.next_number(),
+        task_id=event.task_id,
+        group_id=event.group_id,
+        datasource=event.datasource,
+        interval=event.interval,
+        partitions=event.partitions,
+        type=event.type,
+        priority=event.priority,
+        queue_priority=event.priority,
+        state=LockState.WAITING,
+        fence=0,
+        is_publishing=False,
+        holder=event.holder,
+        requested_at_ms=draft.at_ms,
+        granted_at_ms=None,
+        heartbeat_at_ms=draft.at_ms,
+        lease_ms=event.lease_ms,
+        waits_until_ms=draft.at_ms + event.timeout_ms,
+        revocation=None,
+    )
+
+
+def _find_own(draft: LockDraft, wanted: Lock) -> Lock | None:
+    """Return what the task has for this request already: the same one, or a held one that includes it."""
+    found: Lock | None = None
+    for lock in draft.stored_of(wanted.task_id):
+        if (
+            lock.type is wanted.type
+            and lock.interval == wanted.interval
+            and lock.partitions == wanted.partitions
+            and lock.datasource == wanted.datasource
+        ):
+            return lock
+        if lock.state is LockState.HELD and includes(lock, wanted):
+            found = lock
+    return found
+
+
+def _touch(draft: LockDraft, lock: Lock) -> Lock:
+    """Take note of a sign of life, unless the last one is recent."""
+    if lock.state is LockState.REVOKED:
+        return lock
+    if draft.at_ms - lock.heartbeat_at_ms < lock.lease_ms // TOUCHES_IN_LEASE:
+        return lock
+    return draft.put(replace(lock, heartbeat_at_ms=draft.at_ms))
+
+
+def _enter(draft: LockDraft, request: Lock) -> LockReply:
+    """Grant a new request, or find its place in the queue."""
+    weighing = draft.weigh(request)
+    draft.add(request)
+    circle: tuple[str, ...] = ()
+    for place in _places(draft, request, weighing):
+        saved = draft.save()
+        lock = place()
+        circle = find_circle(draft, request.task_id) if _is_entangled(draft, lock, weighing) else ()
+        if not circle:
+            return _reply(draft, lock)
+        draft.restore(saved)
+    draft.forget(request)
+    return Refused(circle=circle)
+
+
+def _places(draft: LockDraft, request: Lock, weighing: Weighing) -> Iterator[Callable[[], Lock]]:
+    """Yield what may become of a new request, the best first."""
+
+    def grant() -> Lock:
+        return draft.grant(request, weighing.held)
+
+    def wait() -> Lock:
+        return draft.put(request)
+
+    def wait_last() -> Lock:
+        waiting = (*weighing.ahead, *weighing.behind)
+        last = min([request.priority, *(other.queue_priority for other in waiting)])
+        return draft.put(replace(request, queue_priority=last))
+
+    may_enter = weighing.may_enter(request)
+    if may_enter and (not weighing.ahead or weighing.is_covered):
+        yield grant
+    else:
+        yield wait
+        if may_enter:
+            yield grant
+    if weighing.behind:
+        yield wait_last
+
+
+def _is_entangled(draft: LockDraft, lock: Lock, weighing: Weighing) -> bool:
+    """Whether the task both waits and may be waited for, so that a circle could go through it."""
+    others = [one for one in draft.of_task(lock.task_id) if one.lock_id != lock.lock_id]
+    if lock.state is LockState.WAITING:
+        is_waited_for = bool(weighing.behind)
+        return is_waited_for or any(one.state is not LockState.REVOKED for one in others)
+    return any(one.state is LockState.WAITING for one in others)
+
+
+# ------------------------------------------------------------------------------- everything else that happens
+
+
+def _release(draft: LockDraft, event: ReleaseLocks) -> Standing:
+    for lock in draft.stored_of(event.task_id):
+        if event.lock_ids is None or lock.lock_id in event.lock_ids:
+            draft.remove(lock)
+    return Standing(locks=())
+
+
+def _renew(draft: LockDraft, event: RenewLocks) -> Standing:
+    return Standing(
+        locks=tuple(heard_of(lock, draft.at_ms) for lock in draft.stored_of(event.task_id))
+    )
+
+
+def heard_of(lock: Lock, at_ms: int) -> Lock:
+    """Return the lock after a sign of life of its task."""
+    if lock.state is LockState.REVOKED or lock.heartbeat_at_ms >= at_ms:
+        return lock
+    return replace(lock, heartbeat_at_ms=at_ms)
+
+
+def _expire(draft: LockDraft) -> Standing:
+    ended = []
+    for lock in draft.due():
+        if lock.revocation is None:
+            now = draft.end_if_due(lock)
+            if now.state is LockState.REVOKED:
+                ended.append(now)
+        elif lock.revocation.at_ms + REVOKED_KEPT_MS <= draft.at_ms:
+            draft.remove(lock)
+    return Standing(locks=tuple(ended))
+
+
+def _begin_publish(draft: LockDraft, event: BeginPublish) -> Standing:
+    locks = [lock for lock in draft.find(event.lock_ids) if lock.task_id == event.task_id]
+    if len(locks) == len(set(event.lock_ids)) and all(
+        lock.state is LockState.HELD for lock in locks
+    ):
+        locks = [
+            draft.put(replace(heard_of(lock, draft.at_ms), is_publishing=True)) for lock in locks
+        ]
+    return Standing(locks=tuple(locks))
+
+
+def _end_publish(draft: LockDraft, event: EndPublish) -> Standing:
+    locks = []
+    for lock in draft.find(event.lock_ids):
+        if lock.task_id == event.task_id:
+            locks.append(lock)
+            if lock.is_publishing:
+                locks[-1] = draft.put(replace(lock, is_publishing=False))
+                draft.look_again(locks[-1])
+    return Standing(locks=tuple(locks))
+
+
+def _break(draft: LockDraft, event: BreakLock) -> Standing:
+    locks = draft.find([event.lock_id])
+    if not locks:
+        raise NotFound(
+            f"there is no lock {event.lock_id}; carnac locks lists what there is",
+            lock_id=event.lock_id,
+        )
+    if locks[0].state is LockState.REVOKED:
+        return Standing(locks=tuple(locks))
+    return Standing(locks=(draft.revoke(locks[0], Reason.BROKEN),))
+
+
+# --------------------------------------------------------------------------------------------- what follows
+
+
+def _settle(draft: LockDraft) -> None:
+    """Look again at who waited for what has ended, in order of the queue, until nothing more follows."""
+    while (freed := draft.next_freed()) is not None:
+        waiting = [
+            lock
+            for lock in draft.around(freed)
+            if lock.state is LockState.WAITING and not may_share(lock, freed)
+        ]
+        for lock in sorted(waiting, key=lambda lock: lock.rank):
+            request = draft.now(lock)
+            if request.state is LockState.WAITING:
+                _settle_request(draft, request)
+
+
+def _settle_request(draft: LockDraft, request: Lock) -> None:
+    weighing = draft.weigh(request)
+    if not weighing.may_enter(request):
+        return
+    if not weighing.ahead:
+        draft.grant(request, weighing.held)
+    elif weighing.is_covered:
+        saved = draft.save()
+        draft.grant(request, weighing.held)
+        if find_circle(draft, request.task_id):
+            draft.restore(saved)
+
+
+def _reply(draft: LockDraft, lock: Lock) -> LockReply:
+    if lock.state is LockState.HELD:
+        return Granted(lock=lock)
+    if lock.state is LockState.REVOKED:
+        return Lost(lock=lock)
+    return Waits(lock=lock, blockers=blockers(lock, draft.around(lock)))

@@ -1,0 +1,85 @@
+"""Who waits for whom. A task waits for the tasks whose locks, held or wanted earlier, keep one of its requests out.
+
+A circle of such waits would never end, so no event may close one (LK-4). Edges come into being only with a new request:
+of the requesting task to those before it, and of lower-ranked waiting ones to it. What happens later (grants in order
+of the queue, releases, revocations) only takes edges away or leaves them. So it is enough to look when a task asks, and
+to look only for circles through that task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from carnac.core.locks.draft import LockDraft
+from carnac.core.locks.model import Lock, LockState, may_share
+
+
+def blockers(request: Lock, others: Iterable[Lock]) -> tuple[Lock, ...]:
+    """Return what a waiting request waits for: held locks and waiting ones before it that it cannot share with."""
+    return tuple(
+        other
+        for other in others
+        if other.state is not LockState.REVOKED
+        and other.lock_id != request.lock_id
+        and not may_share(other, request)
+        and (other.state is LockState.HELD or other.rank < request.rank)
+    )
+
+
+def waits_for(locks: Sequence[Lock]) -> Mapping[int, tuple[Lock, ...]]:
+    """Return, for each waiting request of all locks of a store, what it waits for."""
+    by_datasource: dict[str, list[Lock]] = {}
+    for lock in locks:
+        by_datasource.setdefault(lock.datasource, []).append(lock)
+    return {
+        lock.lock_id: blockers(lock, by_datasource[lock.datasource])
+        for lock in locks
+        if lock.state is LockState.WAITING
+    }
+
+
+def find_circle(draft: LockDraft, task_id: str) -> tuple[str, ...]:
+    """Return tasks of which each waits for the next, from the given one back to it; empty if there are none."""
+    came_from: dict[str, str] = {}
+    open_tasks = [task_id]
+    while open_tasks:
+        task = open_tasks.pop()
+        for request in draft.of_task(task):
+            if request.state is not LockState.WAITING:
+                continue
+            for blocker in blockers(request, draft.around(request)):
+                if blocker.task_id == task_id:
+                    return _path(came_from, task_id, task)
+                if blocker.task_id not in came_from:
+                    came_from[blocker.task_id] = task
+                    open_tasks.append(blocker.task_id)
+    return ()
+
+
+def find_any_circle(locks: Sequence[Lock]) -> tuple[str, ...]:
+    """Return a circle of waits among all locks of a store; empty if there is none (LK-4)."""
+    edges: dict[str, set[str]] = {}
+    owners = {lock.lock_id: lock.task_id for lock in locks}
+    for lock_id, waited in waits_for(locks).items():
+        edges.setdefault(owners[lock_id], set()).update(lock.task_id for lock in waited)
+    done: set[str] = set()
+    for start in sorted(edges):
+        path, branches = [start], [iter(sorted(edges[start]))]
+        while path and start not in done:
+            following = next(branches[-1], None)
+            if following is None:
+                done.add(path.pop())
+                branches.pop()
+            elif following in path:
+                return tuple(path[path.index(following) :])
+            elif following not in done and following in edges:
+                path.append(following)
+                branches.append(iter(sorted(edges[following])))
+    return ()
+
+
+def _path(came_from: Mapping[str, str], start: str, end: str) -> tuple[str, ...]:
+    path = [end]
+    while path[-1] != start:
+        path.append(came_from[path[-1]])
+    return tuple(reversed(path))
