@@ -1,0 +1,153 @@
+"""The state that a run works on: what is left of each disk and queue, who holds what, who may not go back where.
+
+A run plans on a board, so that each decision sees the ones before it. The cluster that it was made of does not change.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+
+from carnac.core.balancing.cluster import ClusterState, Hold
+from carnac.core.balancing.columns import Flags, Ints
+from carnac.core.balancing.grouping import Groups, RowsByKey, group_segments, rows_by_key
+
+UNBOUNDED = 1 << 62
+
+
+class Reason(StrEnum):
+    """Why something was planned, or was not. The value is the word in reports."""
+
+    FIRST_REPLICA = "first_replica"
+    """Nobody serves the segment."""
+    FURTHER_REPLICA = "further_replica"
+    """Its rule asks for more replicas than there are."""
+    BROADCAST = "broadcast"
+    """Its rule puts it on every server."""
+    EVACUATE = "evacuate"
+    """Its server is decommissioning."""
+    SAVE = "save"
+    """It costs less elsewhere."""
+
+    SURPLUS = "surplus"
+    """More replicas are served than the rule asks for."""
+    DROP_RULE = "drop_rule"
+    """A drop rule matches it."""
+    UNUSED = "unused"
+    """It is not a part of the data any more."""
+
+    NO_SERVER = "no_server"
+    """The tier has no server that takes segments."""
+    ALL_HOLD_IT = "all_hold_it"
+    """Every server of the tier that takes segments holds it already."""
+    CAME_FROM = "came_from"
+    """It left the only servers that are left to choose from a short while ago (BL-2)."""
+    QUEUE_FULL = "queue_full"
+    """The load queues of the servers that are left to choose from are full."""
+    NO_ROOM = "no_room"
+    """No disk of the servers that are left to choose from has room."""
+    THROTTLED = "throttled"
+    """The run has done as much as it may; the next one goes on."""
+    LAST_COPY = "last_copy"
+    """Not dropped before its rule's replicas are served."""
+    NO_RULE = "no_rule"
+    """No rule matches it; it is left as it is."""
+    TOO_LITTLE = "too_little"
+    """Moving it would save less than a move must."""
+
+
+class Board:
+    """A cluster in the course of a run.
+
+    Attributes:
+        cluster: What the run started from.
+        free: What is left of each disk, queued loads and what is leaving counted; may be negative.
+        capacity: The size of each disk.
+        projected: Bytes of each server once its queue is done.
+        queued: Loads in each queue.
+        active: Which servers take segments.
+    """
+
+    def __init__(self, cluster: ClusterState, *, return_window_ms: int = 0) -> None:
+        replicas, sizes = cluster.replicas, cluster.segments.size_bytes
+        self.cluster = cluster
+        self.capacity = cluster.capacity_bytes()
+        self.free = self.capacity - cluster.used_bytes()
+        self.active: Flags = ~cluster.decommissioning()
+        count = len(cluster.servers)
+        stays = replicas.hold != Hold.LEAVING
+        self.projected = np.zeros(count, np.int64)
+        np.add.at(self.projected, replicas.server[stays], sizes[replicas.segment[stays]])
+        loading = replicas.server[replicas.hold == Hold.LOADING]
+        self.queued = np.bincount(loading, minlength=count)
+        self._added: dict[int, list[int]] = defaultdict(list)
+        self._departed: dict[int, set[int]] = defaultdict(set)
+        late = cluster.departures.since(cluster.now_ms - return_window_ms)
+        for segment, server in zip(late.segment.tolist(), late.server.tolist(), strict=True):
+            self._departed[segment].add(server)
+
+    @cached_property
+    def by_segment(self) -> RowsByKey:
+        """The rows of the cluster's replicas by segment."""
+        return rows_by_key(self.cluster.replicas.segment, len(self.cluster.segments))
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The segments by datasource and interval."""
+        table = self.cluster.segments
+        return group_segments(table.datasource.astype(np.int64), table.start_ms, table.end_ms)
+
+    @cached_property
+    def by_group(self) -> RowsByKey:
+        """The segments of each group."""
+        return rows_by_key(self.groups.of_segment, len(self.groups))
+
+    def holders(self, segment: int) -> Ints:
+        """Return the servers that hold a segment in any way, or will after what the run has planned."""
+        rows = self.by_segment.of(segment)
+        held = self.cluster.replicas.server[rows].astype(np.int64)
+        added = self._added.get(segment)
+        return held if added is None else np.concatenate([held, np.array(added, np.int64)])
+
+    def add(self, segment: int, server: int) -> None:
+        """Plan a load."""
+        size = int(self.cluster.segments.size_bytes[segment])
+        self._added[segment].append(server)
+        self.free[server] -= size
+        self.projected[server] += size
+        self.queued[server] += 1
+
+    def leave(self, segment: int, server: int) -> None:
+        """Plan that a server lets go of a segment. Its disk is not free before that is done."""
+        self.projected[server] -= int(self.cluster.segments.size_bytes[segment])
+
+    def open_servers(
+        self, segment: int, among: Flags, *, max_queue: int = 0
+    ) -> tuple[Flags, Reason | None]:
+        """Return which servers could take a segment; if none, what stands in the way.
+
+        Args:
+            segment: The segment.
+            among: The servers to choose from, usually a tier.
+            max_queue: Loads that a server may have queued; 0 is no limit.
+        """
+        left = among & self.active
+        if not left.any():
+            return left, Reason.NO_SERVER
+        left[self.holders(segment)] = False
+        if not left.any():
+            return left, Reason.ALL_HOLD_IT
+        departed = self._departed.get(segment)
+        if departed:
+            left[list(departed)] = False
+            if not left.any():
+                return left, Reason.CAME_FROM
+        if max_queue:
+            left &= self.queued < max_queue
+            if not left.any():
+                return left, Reason.QUEUE_FULL
+        left &= self.free >= self.cluster.segments.size_bytes[segment]
+        return left, None if left.any() else Reason.NO_ROOM

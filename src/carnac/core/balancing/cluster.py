@@ -1,0 +1,302 @@
+"""A cluster as the balancer sees it: servers, segments, and which server holds what.
+
+Bulk state is kept in arrays, one element per segment or replica, because a plan over three million of them must not
+make three million objects. A segment or a server is its index into the tables; the edge speaks of ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.core.intervals import Interval
+
+DEFAULT_TIER = "_default_tier"
+"""Druid's name of the tier of servers that name none."""
+
+Codes: TypeAlias = NDArray[np.int32]
+
+
+class Hold(IntEnum):
+    """How a server holds a replica."""
+
+    LOADED = 0
+    """It is there and serves."""
+    LOADING = 1
+    """It is in the load queue. Counts towards disk and cost as if it were there."""
+    LEAVING = 2
+    """It serves until it is dropped: at once, or when its copy elsewhere has loaded. On disk; not in the cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server that holds segments on its disk.
+
+    Attributes:
+        capacity_bytes: What it may hold, queued loads included; >= 0.
+        decommissioning: It gets nothing new and is emptied.
+    """
+
+    server_id: str
+    capacity_bytes: int
+    tier: str = DEFAULT_TIER
+    decommissioning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedSegment:
+    """What the balancer knows of a segment, one by one; in bulk it is a row of `SegmentTable`.
+
+    Attributes:
+        interval: The time that its cost is counted over, usually the chunk.
+        partition: Which of the segments of its interval it is.
+        heat: Queries that read it lately; only its share of all matters.
+    """
+
+    segment_id: str
+    datasource: str
+    interval: Interval
+    size_bytes: int = 0
+    partition: int = 0
+    heat: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SegmentTable:
+    """Segments as columns.
+
+    Attributes:
+        ids: Segment ids by index; anything that can be indexed, so that a simulator need not make strings.
+        datasources: Names by datasource code.
+        datasource: Code of each segment's datasource.
+        start_ms: Interval start, epoch ms.
+        end_ms: Interval end, exclusive.
+        heat: Query counts; None if nobody counted.
+    """
+
+    ids: Sequence[str]
+    datasources: tuple[str, ...]
+    datasource: Codes
+    start_ms: Ints
+    end_ms: Ints
+    size_bytes: Ints
+    partition: Codes
+    heat: Floats | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.ids), len(self.datasource), len(self.start_ms), len(self.end_ms)}
+        lengths |= {len(self.size_bytes), len(self.partition)}
+        lengths |= set() if self.heat is None else {len(self.heat)}
+        if len(lengths) > 1:
+            raise Invalid(
+                "the columns of a segment table differ in length; give each one element per segment"
+            )
+        if np.any(self.start_ms >= self.end_ms):
+            worst = int(np.argmax(self.start_ms >= self.end_ms))
+            raise Invalid(f"segment {self.ids[worst]} must end after it starts", segment=worst)
+        if np.any(self.size_bytes < 0):
+            worst = int(np.argmin(self.size_bytes))
+            raise Invalid(f"segment {self.ids[worst]} has a negative size", segment=worst)
+
+    def __len__(self) -> int:
+        return len(self.datasource)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replicas:
+    """Which server holds which segment, one element each; a segment is on a server once at most."""
+
+    segment: Ints
+    server: Codes
+    hold: Codes
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    def where(self, mask: Flags) -> Replicas:
+        """Return those for which the mask is true."""
+        return Replicas(segment=self.segment[mask], server=self.server[mask], hold=self.hold[mask])
+
+    def plus(self, segment: Ints, server: Codes, hold: Hold) -> Replicas:
+        """Return these and more, all held in one way."""
+        return Replicas(
+            segment=np.concatenate([self.segment, segment]),
+            server=np.concatenate([self.server, server]),
+            hold=np.concatenate([self.hold, np.full(len(segment), hold, np.int32)]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Departures:
+    """Moves of late, by which nothing moves back too soon (BL-2): who left which server, and when."""
+
+    segment: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    server: Codes = field(default_factory=lambda: np.empty(0, np.int32))
+    at_ms: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def since(self, at_ms: int) -> Departures:
+        """Return those after an instant."""
+        late = self.at_ms > at_ms
+        return Departures(
+            segment=self.segment[late], server=self.server[late], at_ms=self.at_ms[late]
+        )
+
+    def plus(self, segment: Ints, server: Codes, at_ms: int) -> Departures:
+        """Return these and more, all at one instant."""
+        return Departures(
+            segment=np.concatenate([self.segment, segment]),
+            server=np.concatenate([self.server, server]),
+            at_ms=np.concatenate([self.at_ms, np.full(len(segment), at_ms, np.int64)]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterState:
+    """All that a plan depends on.
+
+    Attributes:
+        now_ms: The present, epoch ms.
+        broadcast: Segments that are on every server and never balanced; None if there are none.
+    """
+
+    servers: tuple[Server, ...]
+    segments: SegmentTable
+    replicas: Replicas
+    now_ms: int = 0
+    departures: Departures = field(default_factory=Departures)
+    broadcast: Flags | None = None
+
+    def at(self, now_ms: int) -> ClusterState:
+        """Return the same cluster at another time."""
+        return replace(self, now_ms=now_ms)
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """The names of the tiers, sorted."""
+        return tuple(sorted({server.tier for server in self.servers}))
+
+    def capacity_bytes(self) -> Ints:
+        """Return capacity by server."""
+        return np.array([server.capacity_bytes for server in self.servers], np.int64)
+
+    def used_bytes(self) -> Ints:
+        """Return what is on each disk or queued for it."""
+        used = np.zeros(len(self.servers), np.int64)
+        np.add.at(used, self.replicas.server, self.segments.size_bytes[self.replicas.segment])
+        return used
+
+    def decommissioning(self) -> Flags:
+        """Return which servers are to be emptied."""
+        return np.array([server.decommissioning for server in self.servers], np.bool_)
+
+    def in_tier(self, tier: str) -> Flags:
+        """Return which servers are in a tier."""
+        return np.array([server.tier == tier for server in self.servers], np.bool_)
+
+    def counted(self) -> Flags:
+        """Return which replicas count towards the cost: loaded or queued, not leaving, not broadcast."""
+        counted: Flags = self.replicas.hold != Hold.LEAVING
+        if self.broadcast is not None:
+            counted &= ~self.broadcast[self.replicas.segment]
+        return counted
+
+
+def segment_table(segments: Iterable[ServedSegment]) -> SegmentTable:
+    """Return a table of segments, in their order."""
+    rows = list(segments)
+    names = tuple(sorted({row.datasource for row in rows}))
+    codes = {name: code for code, name in enumerate(names)}
+    return SegmentTable(
+        ids=tuple(row.segment_id for row in rows),
+        datasources=names,
+        datasource=np.array([codes[row.datasource] for row in rows], np.int32),
+        start_ms=np.array([row.interval.start_ms for row in rows], np.int64),
+        end_ms=np.array([row.interval.end_ms for row in rows], np.int64),
+        size_bytes=np.array([row.size_bytes for row in rows], np.int64),
+        partition=np.array([row.partition for row in rows], np.int32),
+        heat=np.array([row.heat for row in rows], np.float64),
+    )
+
+
+def cluster_state(
+    servers: Iterable[Server],
+    segments: Iterable[ServedSegment],
+    held: Mapping[str, Iterable[str]],
+    *,
+    loading: Mapping[str, Iterable[str]] | None = None,
+    leaving: Mapping[str, Iterable[str]] | None = None,
+    now_ms: int = 0,
+) -> ClusterState:
+    """Return the state of a cluster that is told by ids.
+
+    Args:
+        servers: The servers.
+        segments: The segments, whether held or not.
+        held: Server id → ids of the segments that it has loaded.
+        loading: Server id → ids of the segments in its load queue.
+        leaving: Server id → ids of the segments that it is about to drop.
+        now_ms: The present.
+
+    Raises:
+        Invalid: An id is unknown or given twice, or a server holds a segment twice.
+    """
+    table = segment_table(segments)
+    hosts = tuple(servers)
+    segment_of = {segment_id: index for index, segment_id in enumerate(table.ids)}
+    server_of = {server.server_id: index for index, server in enumerate(hosts)}
+    if len(segment_of) != len(table) or len(server_of) != len(hosts):
+        raise Invalid("a server id or a segment id is given twice; ids must differ")
+    rows: dict[tuple[int, int], Hold] = {}
+    given = ((Hold.LOADED, held), (Hold.LOADING, loading or {}), (Hold.LEAVING, leaving or {}))
+    for hold, by_server in given:
+        for server_id, segment_ids in by_server.items():
+            for segment_id in segment_ids:
+                if server_id not in server_of or segment_id not in segment_of:
+                    raise Invalid(
+                        f"server {server_id} or segment {segment_id} is not in the cluster"
+                    )
+                place = (segment_of[segment_id], server_of[server_id])
+                if place in rows:
+                    raise Invalid(f"server {server_id} is said to hold segment {segment_id} twice")
+                rows[place] = hold
+    return ClusterState(
+        servers=hosts,
+        segments=table,
+        replicas=Replicas(
+            segment=np.array([segment for segment, _ in rows], np.int64),
+            server=np.array([server for _, server in rows], np.int32),
+            hold=np.array(list(rows.values()), np.int32),
+        ),
+        now_ms=now_ms,
+    )
+
+
+def apply_moves(
+    cluster: ClusterState, segment: Ints, source: Codes, target: Codes, *, at_ms: int | None = None
+) -> ClusterState:
+    """Return the cluster after moves have ended: loaded on the target, gone from the source, noted as departures."""
+    count = len(cluster.servers)
+    gone = np.isin(
+        cluster.replicas.segment * count + cluster.replicas.server, segment * count + source
+    )
+    return replace(
+        cluster,
+        replicas=cluster.replicas.where(~gone).plus(segment, target, Hold.LOADED),
+        departures=cluster.departures.plus(
+            segment, source, cluster.now_ms if at_ms is None else at_ms
+        ),
+    )
+
+
+def apply_loads(cluster: ClusterState, segment: Ints, server: Codes) -> ClusterState:
+    """Return the cluster after loads have ended."""
+    return replace(cluster, replicas=cluster.replicas.plus(segment, server, Hold.LOADED))

@@ -1,0 +1,145 @@
+"""How much a run of the balancer may do, and how eager it is.
+
+The names in Druid's dynamic configuration, and its numbers, are in the docstrings (Source: Druid's coordinator
+documentation and code, read in 2026; the formulas of "smart" loading are its own, in integers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from carnac.errors import Invalid
+
+DAY_MS = 86_400_000
+MAX_REPLICATION_SHARE = 20
+"""Smart loading replicates at most one in so many used segments at a time: 5 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What counts beside the cost of time; 0 leaves it out.
+
+    Every term is a sum over pairs on one server, or convex in what a server holds, so that a move which lowers their
+    sum can never be part of a circle.
+
+    Attributes:
+        spread: Two partitions of one interval and datasource on one server cost so many times more than they do anyway.
+        heat: From 0 to 1: the share of a segment's weight that goes by the queries that read it; the rest is equal.
+        disk: A full disk costs a segment of average size so many times what it and a copy of it would cost each other.
+    """
+
+    spread: float = 0.0
+    heat: float = 0.0
+    disk: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.spread, self.heat, self.disk) < 0 or self.heat > 1:
+            raise Invalid("weights of the balancer must be 0 or more, and that of heat at most 1")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the cost index alone knows all that counts."""
+        return self.spread == self.disk == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveLimits:
+    """How many moves a run plans, and when a move is worth it.
+
+    Attributes:
+        max_moves: Per tier and run, moves under way included. Druid: `maxSegmentsToMove`.
+        max_queue: Loads that one server may have queued; 0 is no limit. Druid: `maxSegmentsInNodeLoadingQueue`.
+        min_saving: A move must save at least this share of what the segment and a copy of it on one server would
+            cost each other. More than 0: with that, a cluster that does not change comes to rest (BL-1).
+        return_window_ms: A segment does not come back to a server that it left less than this ago (BL-2).
+        period_ms: Time between two runs.
+        bytes_per_second: What a server can load; for the time that a plan takes.
+        max_picks: Segments that the `legacy` strategy picks at random in a run; None: all, which settling needs.
+    """
+
+    max_moves: int = 100
+    max_queue: int = 500
+    min_saving: float = 0.05
+    return_window_ms: int = DAY_MS
+    period_ms: int = 60_000
+    bytes_per_second: int = 100_000_000
+    max_picks: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_moves < 0 or self.max_queue < 0 or self.return_window_ms < 0:
+            raise Invalid("max_moves, max_queue and return_window_ms must be 0 or more")
+        if not self.min_saving > 0:
+            raise Invalid("min_saving must be more than 0, or moves would never end")
+        if self.period_ms <= 0 or self.bytes_per_second <= 0:
+            raise Invalid("period_ms and bytes_per_second must be more than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadLimits:
+    """How many loads a run plans.
+
+    Attributes:
+        max_replicas: Loads of further replicas per tier, those under way included; a segment's first replica is never
+            held back. Druid: `replicationThrottleLimit`, 500 without smart loading.
+        max_queue: As in `MoveLimits`.
+        replica_lifetime_runs: A replica that stays queued for more runs than this is worth an alert.
+            Druid: `replicantLifetime`, 15 without smart loading.
+    """
+
+    max_replicas: int = 500
+    max_queue: int = 500
+    replica_lifetime_runs: int = 15
+
+    def __post_init__(self) -> None:
+        if min(self.max_replicas, self.max_queue, self.replica_lifetime_runs) < 0:
+            raise Invalid("max_replicas, max_queue and replica_lifetime_runs must be 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorLimits:
+    """All limits of a run. `smart_limits` makes them from the size of the cluster."""
+
+    loads: LoadLimits = field(default_factory=LoadLimits)
+    moves: MoveLimits = field(default_factory=MoveLimits)
+    moves_by_tier: Mapping[str, int] = field(default_factory=dict)
+    """`max_moves` of single tiers, where they differ."""
+
+
+def smart_limits(used_segments: int) -> LoadLimits:
+    """Return the limits on loads that Druid takes when it is told to be smart (`smartSegmentLoading`)."""
+    return LoadLimits(
+        max_replicas=max(100, used_segments // MAX_REPLICATION_SHARE),
+        max_queue=0,
+        replica_lifetime_runs=60,
+    )
+
+
+def min_smart_moves(segments: int) -> int:
+    """Return the fewest moves that smart loading plans for a tier that has work."""
+    return max(min(100, segments), (segments >> 16) * 100)
+
+
+def max_smart_moves(segments: int, *, threads: int = 1, period_ms: int = 60_000) -> int:
+    """Return the most moves that smart loading plans for a tier in a run.
+
+    Druid bounds the time that costing them takes, hence the threads; for us it is a throttle on traffic only.
+    """
+    upper = (segments >> 9) * 100
+    if upper < 100:
+        return min(100, segments)
+    computable = ((threads * min(4, period_ms // 30_000)) << 20) // segments * 1000
+    return min(max(100, computable), upper)
+
+
+def smart_moves(segments: int, imbalance: int, *, threads: int = 1, period_ms: int = 60_000) -> int:
+    """Return how many moves smart loading plans for a tier.
+
+    Args:
+        segments: Segments of the tier.
+        imbalance: Segments to move until counts and disks are even; see `cluster_imbalance`.
+        threads: Of the balancer.
+        period_ms: Time between two runs.
+    """
+    most = max_smart_moves(segments, threads=threads, period_ms=period_ms)
+    return min(max(imbalance, min_smart_moves(segments)), most)

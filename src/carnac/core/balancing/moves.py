@@ -1,0 +1,329 @@
+"""Plans of moves: decommissioning servers are emptied first, then what helps most is moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from carnac.core.balancing.board import Board, Reason
+from carnac.core.balancing.cluster import ClusterState, Hold, apply_moves
+from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.core.balancing.cost import DAY_MS
+from carnac.core.balancing.index import CostIndex
+from carnac.core.balancing.limits import MoveLimits, Weights
+from carnac.core.balancing.plans import Blocker, Move, MovePlan
+from carnac.core.balancing.rebalancing import (
+    Chooser,
+    Found,
+    choose_best,
+    choose_by_picking,
+    find_candidates,
+)
+from carnac.core.balancing.scoring import (
+    CostScorer,
+    LegacyScorer,
+    RandomScorer,
+    Scorer,
+    Strategy,
+    index_of,
+    pick_server,
+    segment_weights,
+)
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from random import Random
+
+MAX_RUNS = 10_000
+"""Runs that `plan_rebalance` plans ahead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How servers are chosen.
+
+    Attributes:
+        half_life_ms: Time difference at which two instants count half.
+        weights: What counts beside time, for `Strategy.COST`.
+    """
+
+    strategy: Strategy = Strategy.COST
+    half_life_ms: int = DAY_MS
+    weights: Weights = field(default_factory=Weights)
+
+
+def scorer_of(
+    board: Board, policy: Policy, *, index: CostIndex | None = None, rng: Random | None = None
+) -> Scorer:
+    """Return the strategy at work on a board.
+
+    Args:
+        board: Where the run stands.
+        policy: Names the strategy.
+        index: What the servers hold, for `Strategy.COST`; None makes one.
+        rng: For the strategies that throw dice.
+
+    Raises:
+        Invalid: The strategy is random and there is no `rng`.
+    """
+    if policy.strategy is Strategy.LEGACY:
+        return LegacyScorer(board)
+    if policy.strategy is Strategy.RANDOM:
+        if rng is None:
+            raise Invalid(
+                "the random strategy needs a source of randomness; pass rng=random.Random(seed)"
+            )
+        return RandomScorer(board, rng)
+    weights = weights_of(board, policy)
+    if index is None:
+        index = index_of(board.cluster, half_life_ms=policy.half_life_ms, weights=weights)
+    return CostScorer(
+        board,
+        index,
+        policy.weights,
+        segment_weight=weights,
+        half_life_ms=policy.half_life_ms,
+    )
+
+
+def weights_of(board: Board, policy: Policy) -> Ints:
+    """Return the weight of each segment."""
+    group_of = board.groups.of_segment if policy.weights.heat else None
+    return segment_weights(board.cluster, policy.weights, group_of)
+
+
+class _Run:
+    """One run over all tiers."""
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        limits: MoveLimits,
+        policy: Policy,
+        index: CostIndex | None,
+        rng: Random | None,
+    ) -> None:
+        self.cluster, self.limits, self.policy, self.rng = cluster, limits, policy, rng
+        self.board = Board(cluster, return_window_ms=limits.return_window_ms)
+        self.index = index
+        weights: Ints | None = None
+        if policy.strategy is Strategy.COST and index is None:
+            weights = weights_of(self.board, policy)
+            self.index = index_of(cluster, half_life_ms=policy.half_life_ms, weights=weights)
+        self.scorer = scorer_of(self.board, policy, index=self.index, rng=rng)
+        self.skipped: Counter[Reason] = Counter()
+        self.moves: list[Move] = []
+        self.blocked: dict[tuple[str, Reason], list[int]] = {}
+
+    def note(self, found: Found, reason: Reason) -> None:
+        """Keep a move for the plan."""
+        cluster = self.cluster
+        self.moves.append(
+            Move(
+                segment=found.segment,
+                source=found.source,
+                target=found.target,
+                segment_id=cluster.segments.ids[found.segment],
+                source_id=cluster.servers[found.source].server_id,
+                target_id=cluster.servers[found.target].server_id,
+                size_bytes=int(cluster.segments.size_bytes[found.segment]),
+                saving=found.saving,
+                reason=reason,
+            )
+        )
+
+    def evacuate(self, chooser: Chooser, tier: Flags, budget: int) -> int:
+        """Move segments off decommissioning servers, the newest first; return how many."""
+        replicas, segments = self.cluster.replicas, self.cluster.segments
+        leaving = tier & ~self.board.active
+        rows = np.flatnonzero(leaving[replicas.server] & self.cluster.counted())
+        at = replicas.segment[rows]
+        rows = rows[np.lexsort((-segments.start_ms[at], -segments.end_ms[at]))]
+        done = 0
+        for row in rows:
+            segment, source = int(replicas.segment[row]), int(replicas.server[row])
+            allowed, blocker = self.board.open_servers(
+                segment, tier, max_queue=self.limits.max_queue
+            )
+            if blocker is not None:
+                self.skipped[blocker] += 1
+                server_id = self.cluster.servers[source].server_id
+                self.blocked.setdefault((server_id, blocker), []).append(segment)
+            elif done == budget:
+                self.skipped[Reason.THROTTLED] += 1
+            else:
+                scores = self.scorer.scores(segment)
+                target = pick_server(self.board, scores, allowed)
+                saving = self.scorer.own_score(segment, source, scores) - float(scores[target])
+                found = Found(segment=segment, source=source, target=target, saving=saving)
+                chooser.make(found)
+                self.note(found, Reason.EVACUATE)
+                done += 1
+        return done
+
+    def rebalance(self, chooser: Chooser, budget: int) -> None:
+        """Move what helps most."""
+        found: list[Found] = []
+        if isinstance(self.scorer, CostScorer):
+            weight = self.group_weight()
+            candidates = find_candidates(
+                chooser,
+                self.scorer,
+                weights=self.policy.weights,
+                group_weight=weight,
+                half_life_ms=self.policy.half_life_ms,
+            )
+            found = choose_best(chooser, self.scorer, candidates, budget)
+        elif self.policy.strategy is Strategy.LEGACY:
+            if self.rng is None:
+                raise Invalid("the legacy strategy picks at random; pass rng=random.Random(seed)")
+            found = choose_by_picking(chooser, budget, self.rng)
+        for move in found:
+            self.note(move, Reason.SAVE)
+
+    def group_weight(self) -> Floats:
+        """Return the weight of the segments of each group."""
+        groups = self.board.groups
+        weight = np.ones(len(groups))
+        weight[groups.of_segment] = weights_of(self.board, self.policy)
+        return weight
+
+    def blockers(self) -> tuple[Blocker, ...]:
+        """Return what keeps servers from being emptied."""
+        table = self.cluster.segments
+        return tuple(
+            Blocker(
+                server_id=server_id,
+                reason=reason,
+                segments=len(segments),
+                size_bytes=int(table.size_bytes[segments].sum()),
+                example_id=table.ids[segments[0]],
+            )
+            for (server_id, reason), segments in sorted(self.blocked.items())
+        )
+
+
+def plan_moves(
+    cluster: ClusterState,
+    limits: MoveLimits | None = None,
+    policy: Policy | None = None,
+    *,
+    index: CostIndex | None = None,
+    rng: Random | None = None,
+    moves_by_tier: Mapping[str, int] | None = None,
+) -> MovePlan:
+    """Return the moves of one run: first off decommissioning servers, then what helps most, tier by tier.
+
+    The same arguments give the same plan. A plan without moves, carried out, gives a plan without moves (BL-1).
+
+    Args:
+        cluster: The cluster.
+        limits: Of the run; None takes the defaults.
+        policy: How servers are chosen; None takes the exact cost of time alone.
+        index: What the cluster's servers hold, for `Strategy.COST`, if the caller keeps one from run to run: it is
+            changed as if the plan had been carried out. None makes one.
+        rng: For the strategies that throw dice.
+        moves_by_tier: `max_moves` of tiers, where they differ.
+    """
+    limits, policy = limits or MoveLimits(), policy or Policy()
+    run = _Run(cluster, limits, policy, index, rng)
+    before = None if run.index is None else run.index.total()
+    for name in cluster.tiers:
+        tier = cluster.in_tier(name)
+        most = (moves_by_tier or {}).get(name, limits.max_moves)
+        budget = max(0, most - moves_under_way(cluster, tier))
+        chooser = Chooser(run.board, run.scorer, tier, limits=limits, skipped=run.skipped)
+        budget -= run.evacuate(chooser, tier, budget)
+        if budget:
+            run.rebalance(chooser, budget)
+    return MovePlan(
+        moves=tuple(run.moves),
+        skipped=dict(run.skipped),
+        blockers=run.blockers(),
+        cost_before=before,
+        cost_after=None if run.index is None else run.index.total(),
+        duration_ms=duration_ms(run.moves, limits),
+    )
+
+
+def moves_under_way(cluster: ClusterState, tier: Flags) -> int:
+    """Return how many moves of earlier runs have not ended: leaving a server of the tier, queued on another."""
+    replicas = cluster.replicas
+    here = tier[replicas.server]
+    leaving = replicas.segment[here & (replicas.hold == Hold.LEAVING)]
+    loading = replicas.segment[here & (replicas.hold == Hold.LOADING)]
+    return int(np.isin(leaving, loading).sum())
+
+
+def duration_ms(moves: Sequence[Move], limits: MoveLimits) -> int:
+    """Return how long moves take if all servers load at once, each at the throttle."""
+    loads: Counter[int] = Counter()
+    for move in moves:
+        loads[move.target] += move.size_bytes
+    return -(-max(loads.values(), default=0) * 1000 // limits.bytes_per_second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """All that a cluster needs until it settles, if nothing else changes.
+
+    Attributes:
+        runs: Runs that had moves.
+        moves: Moves of all runs.
+        size_bytes: Bytes to load.
+        cost_before: At the start; None where the strategy does not go by it.
+        cost_after: At the end.
+        duration_ms: Time until the last move has ended: a run starts when its period has passed and the moves of the
+            one before have ended.
+        settled: Whether there was nothing left to do; otherwise it was cut off.
+        blockers: Of the last run.
+        cluster: The cluster at the end.
+    """
+
+    runs: int
+    moves: int
+    size_bytes: int
+    cost_before: float | None
+    cost_after: float | None
+    duration_ms: int
+    settled: bool
+    blockers: tuple[Blocker, ...]
+    cluster: ClusterState
+
+
+def plan_rebalance(
+    cluster: ClusterState,
+    limits: MoveLimits | None = None,
+    policy: Policy | None = None,
+    *,
+    rng: Random | None = None,
+    max_runs: int = MAX_RUNS,
+) -> Rebalance:
+    """Return what it takes until the cluster settles: run after run, each on what the one before has left."""
+    limits = limits or MoveLimits()
+    start, state = cluster.now_ms, cluster
+    runs = moves = size_bytes = elapsed_ms = 0
+    plan = plan_moves(state, limits, policy, rng=rng)
+    first = plan
+    while plan.moves and runs < max_runs:
+        runs, moves = runs + 1, moves + len(plan.moves)
+        size_bytes += plan.size_bytes
+        state = apply_moves(state, *plan.columns())
+        elapsed_ms += max(limits.period_ms, plan.duration_ms)
+        state = state.at(start + elapsed_ms)
+        plan = plan_moves(state, limits, policy, rng=rng)
+    return Rebalance(
+        runs=runs,
+        moves=moves,
+        size_bytes=size_bytes,
+        cost_before=first.cost_before,
+        cost_after=plan.cost_before,
+        duration_ms=elapsed_ms,
+        settled=not plan.moves,
+        blockers=plan.blockers,
+        cluster=state,
+    )

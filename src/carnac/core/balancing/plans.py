@@ -1,0 +1,153 @@
+"""What a run decides, as values that explain themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from carnac.core.balancing.board import Reason
+from carnac.core.balancing.cluster import Codes
+from carnac.core.balancing.columns import Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A segment is loaded on the target, then dropped from the source.
+
+    Attributes:
+        segment: Index of the segment in the cluster's table.
+        source: Index of the server that it leaves; it keeps the segment until the target has loaded it.
+        target: Index of the server that loads it.
+        saving: By how much the total cost falls at the move's turn, all terms of the strategy; may be negative for an
+            evacuation.
+        reason: `EVACUATE` or `SAVE`.
+    """
+
+    segment: int
+    source: int
+    target: int
+    segment_id: str
+    source_id: str
+    target_id: str
+    size_bytes: int
+    saving: float
+    reason: Reason
+
+    def __str__(self) -> str:
+        what = f"{self.segment_id} from {self.source_id} to {self.target_id}"
+        if self.reason is Reason.EVACUATE:
+            return f"{what}: {self.source_id} is decommissioning"
+        return f"{what}: saves {self.saving:.6g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """Why a decommissioning server keeps segments for now.
+
+    Attributes:
+        reason: What stands in the way of all of them.
+        segments: How many.
+        size_bytes: How much together.
+        example_id: One of them.
+    """
+
+    server_id: str
+    reason: Reason
+    segments: int
+    size_bytes: int
+    example_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.server_id} keeps {self.segments} segments ({self.size_bytes} bytes), such as "
+            f"{self.example_id}: {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePlan:
+    """The moves of one run.
+
+    Attributes:
+        moves: In the order in which they were chosen.
+        skipped: How many segments were looked at and not moved, by reason.
+        blockers: What keeps decommissioning servers from being emptied; throttling is not counted.
+        cost_before: Sum over servers of the cost of all pairs, hours² (by heat, if heat counts); None where the
+            strategy does not go by it.
+        cost_after: The same once all is done.
+        duration_ms: How long it takes if every server loads at the throttle and all load at once.
+    """
+
+    moves: tuple[Move, ...] = ()
+    skipped: Mapping[Reason, int] = field(default_factory=dict)
+    blockers: tuple[Blocker, ...] = ()
+    cost_before: float | None = None
+    cost_after: float | None = None
+    duration_ms: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes to load."""
+        return sum(move.size_bytes for move in self.moves)
+
+    def columns(self) -> tuple[Ints, Codes, Codes]:
+        """Return segments, sources and targets, for `cluster.apply_moves`."""
+        rows = [(move.segment, move.source, move.target) for move in self.moves]
+        table = np.array(rows, np.int64).reshape(-1, 3)
+        return table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadPlan:
+    """Loads in the order of the queue, as columns: a first load of everything is as many as there are segments.
+
+    Attributes:
+        segment: Segment of each load.
+        server: Server of each load.
+        reason: Code of each load's reason, an index into `REASONS`.
+        skipped: How many requests came to nothing, by reason.
+    """
+
+    segment: Ints
+    server: Codes
+    reason: Codes
+    skipped: Mapping[Reason, int]
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    def counts(self) -> dict[Reason, int]:
+        """Return how many loads there are, by reason."""
+        found = np.bincount(self.reason, minlength=len(REASONS))
+        return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
+
+    def explain(self, row: int, ids: Sequence[str], server_ids: Sequence[str]) -> str:
+        """Return a load as a sentence."""
+        reason = REASONS[int(self.reason[row])]
+        return f"{ids[int(self.segment[row])]} to {server_ids[int(self.server[row])]}: {reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DropPlan:
+    """Drops, as columns; `reason` is an index into `REASONS`."""
+
+    segment: Ints
+    server: Codes
+    reason: Codes
+    skipped: Mapping[Reason, int]
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    def counts(self) -> dict[Reason, int]:
+        """Return how many drops there are, by reason."""
+        found = np.bincount(self.reason, minlength=len(REASONS))
+        return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
+
+
+REASONS: tuple[Reason, ...] = tuple(Reason)
+"""Reasons by code."""
+
+CODES: Mapping[Reason, int] = {reason: code for code, reason in enumerate(REASONS)}

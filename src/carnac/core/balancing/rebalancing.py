@@ -1,0 +1,234 @@
+"""Which moves help most: the best one, then the best one after it, down to those that are not worth it.
+
+All segments of all servers of a tier are costed in one pass (`scan.py`). The best are then looked at one by one, best
+first, each against the cluster as the moves before it have left it: a saving that has shrunk goes back into the heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from carnac.core.balancing.board import UNBOUNDED, Board, Reason
+from carnac.core.balancing.cluster import Hold
+from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.core.balancing.limits import MoveLimits, Weights
+from carnac.core.balancing.scan import Terms, grid_of, holdings_of, scan_costs
+from carnac.core.balancing.scoring import CostScorer, Scorer, pick_server
+
+if TYPE_CHECKING:
+    from random import Random
+
+MAX_PEERS = 16
+"""Segments of one interval on one server that are tried before the next interval."""
+LOOKS_PER_MOVE = 64
+"""A run looks at so many candidates for each move that it may make, ..."""
+MIN_LOOKS = 10_000
+"""... but at no fewer than these; a bound on its time, far above what is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A move that was found: indexes, and what it saves."""
+
+    segment: int
+    source: int
+    target: int
+    saving: float
+
+
+class Chooser:
+    """Looks for moves in one tier.
+
+    Args:
+        board: Where the run stands; moves are noted on it.
+        scorer: The strategy; moves are noted in it.
+        tier: Which servers are in the tier.
+        limits: Of the run.
+        skipped: Gets counts of what was looked at and not moved.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        scorer: Scorer,
+        tier: Flags,
+        *,
+        limits: MoveLimits,
+        skipped: Counter[Reason],
+    ) -> None:
+        self.board, self.tier, self.limits = board, tier, limits
+        self._scorer, self._skipped = scorer, skipped
+        self.moved: set[int] = set()
+
+    def look(self, segment: int, source: int, least: float) -> Found | None:
+        """Return the best move of a segment, or None if it has none that saves at least `least` (and more than 0)."""
+        allowed, blocker = self.board.open_servers(
+            segment, self.tier, max_queue=self.limits.max_queue
+        )
+        if blocker is not None:
+            self._skipped[blocker] += 1
+            return None
+        scores = self._scorer.scores(segment)
+        target = pick_server(self.board, scores, allowed)
+        saving = self._scorer.own_score(segment, source, scores) - float(scores[target])
+        if saving <= max(least, 0.0):
+            self._skipped[Reason.TOO_LITTLE] += 1
+            return None
+        return Found(segment=segment, source=source, target=target, saving=saving)
+
+    def make(self, found: Found) -> None:
+        """Note a move."""
+        self.moved.add(found.segment)
+        self.board.add(found.segment, found.target)
+        self.board.leave(found.segment, found.source)
+        self._scorer.add(found.segment, found.target)
+        self._scorer.leave(found.segment, found.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidates:
+    """Servers and groups whose segments may cost less elsewhere, the best first."""
+
+    saving: Floats
+    group: Ints
+    server: Ints
+
+    def blocks(self, size: int) -> Iterator[list[tuple[float, int, int]]]:
+        """Yield them as heaps of (minus saving, group, server), the best ones in the first."""
+        left = np.arange(len(self.saving))
+        while len(left):
+            if len(left) > size:
+                order = np.argpartition(-self.saving[left], size)
+                block, left = left[order[:size]], left[order[size:]]
+            else:
+                block, left = left, left[:0]
+            rows = zip(-self.saving[block], self.group[block], self.server[block], strict=True)
+            heap = [(float(saving), int(group), int(server)) for saving, group, server in rows]
+            heapq.heapify(heap)
+            yield heap
+
+
+def find_candidates(
+    chooser: Chooser,
+    scorer: CostScorer,
+    *,
+    weights: Weights,
+    group_weight: Floats,
+    half_life_ms: int,
+) -> Candidates:
+    """Return what may be worth moving in a tier."""
+    board, tier, limits = chooser.board, chooser.tier, chooser.limits
+    cluster, groups = board.cluster, board.groups
+    servers = np.flatnonzero(tier)
+    local = np.full(len(tier), -1, np.int64)
+    local[servers] = np.arange(len(servers))
+    here = cluster.replicas.where(cluster.counted() & tier[cluster.replicas.server])
+    grid = grid_of(groups, half_life_ms)
+    sizes = (len(groups), len(servers))
+    group, server = groups.of_segment[here.segment], local[here.server]
+    held = holdings_of(group, server, group_weight, sizes)
+    size_bytes, smallest = _group_sizes(board)
+    queue_open = (board.queued < limits.max_queue) | (limits.max_queue == 0)
+    terms = Terms(
+        spread=weights.spread,
+        is_target=(board.active & queue_open)[servers],
+        free_bytes=board.free[servers],
+        size_bytes=size_bytes / group_weight,
+        smallest_bytes=smallest,
+        disk=(scorer.disk * board.projected)[servers],
+    )
+    own, least = scan_costs(grid, held, terms)
+    at = servers[held.servers()]
+    weight, self_cost = group_weight[held.group], grid.self_cost[held.group]
+    itself = (1 + weights.spread) * self_cost * weight
+    itself += scorer.disk[at] * size_bytes[held.group] ** 2 / weight
+    saving = weight * (own - itself - least[held.group])
+    worth = saving > limits.min_saving * self_cost * weight * scorer.mean_weight
+    worth &= board.active[at]
+    return Candidates(saving=saving[worth], group=held.group[worth], server=at[worth])
+
+
+def _group_sizes(board: Board) -> tuple[Floats, Ints]:
+    """Return the mean and the smallest size of the segments of each group."""
+    sizes, of_segment = board.cluster.segments.size_bytes, board.groups.of_segment
+    count = len(board.groups)
+    sums = np.bincount(of_segment, weights=sizes.astype(np.float64), minlength=count)
+    mean: Floats = sums / np.maximum(np.bincount(of_segment, minlength=count), 1)
+    smallest = np.full(count, UNBOUNDED, np.int64)
+    np.minimum.at(smallest, of_segment, sizes)
+    return mean, smallest
+
+
+def choose_best(
+    chooser: Chooser, scorer: CostScorer, candidates: Candidates, budget: int
+) -> list[Found]:
+    """Return the moves that save most, at most `budget`, each worth it by the limits."""
+    chosen: list[Found] = []
+    looks = max(MIN_LOOKS, LOOKS_PER_MOVE * budget)
+    for heap in candidates.blocks(max(MIN_LOOKS, LOOKS_PER_MOVE * budget)):
+        while heap and len(chosen) < budget and looks > 0:
+            looks -= 1
+            _, group, server = heapq.heappop(heap)
+            found = _best_of(chooser, scorer, group, server)
+            if found is None:
+                continue
+            if heap and found.saving < -heap[0][0] * (1 - 1e-9):
+                heapq.heappush(heap, (-found.saving, group, server))
+                continue
+            chooser.make(found)
+            chosen.append(found)
+            heapq.heappush(heap, (-found.saving, group, server))
+        if len(chosen) == budget or looks == 0:
+            break
+    return chosen
+
+
+def _best_of(chooser: Chooser, scorer: CostScorer, group: int, server: int) -> Found | None:
+    """Return a move of one of a server's segments of a group: what they cost is the same."""
+    board, tried = chooser.board, 0
+    for segment in map(int, board.by_group.of(group)):
+        if segment in chooser.moved or not is_loaded(board, segment, server):
+            continue
+        found = chooser.look(
+            segment, server, scorer.least_saving(segment, chooser.limits.min_saving)
+        )
+        tried += 1
+        if found is not None or tried == MAX_PEERS:
+            return found
+    return None
+
+
+def is_loaded(board: Board, segment: int, server: int) -> bool:
+    """Whether a server serves a segment and keeps it, and it is not on every server by rule."""
+    cluster = board.cluster
+    rows = board.by_segment.of(segment)
+    rows = rows[cluster.replicas.server[rows] == server]
+    if not len(rows) or cluster.replicas.hold[rows[0]] != Hold.LOADED:
+        return False
+    return cluster.broadcast is None or not bool(cluster.broadcast[segment])
+
+
+def choose_by_picking(chooser: Chooser, budget: int, rng: Random) -> list[Found]:
+    """Return the moves of segments that are picked at random and cost less elsewhere: the greedy way of old."""
+    board, limits, cluster = chooser.board, chooser.limits, chooser.board.cluster
+    loaded = (cluster.replicas.hold == Hold.LOADED) & cluster.counted()
+    rows = np.flatnonzero(loaded & (chooser.tier & board.active)[cluster.replicas.server])
+    picks = len(rows) if limits.max_picks is None else min(limits.max_picks, len(rows))
+    chosen: list[Found] = []
+    for row in rng.sample(range(len(rows)), picks):
+        if len(chosen) == budget:
+            break
+        segment = int(cluster.replicas.segment[rows[row]])
+        if segment in chooser.moved:
+            continue
+        found = chooser.look(segment, int(cluster.replicas.server[rows[row]]), 0.0)
+        if found is not None:
+            chooser.make(found)
+            chosen.append(found)
+    return chosen
