@@ -22,9 +22,9 @@ class Reason(StrEnum):
     """Why something was planned, or was not. The value is the word in reports."""
 
     FIRST_REPLICA = "first_replica"
-    """Nobody serves the segment."""
+    """The tier does not serve the segment yet."""
     FURTHER_REPLICA = "further_replica"
-    """Its rule asks for more replicas than there are."""
+    """The rule asks for more replicas than the tier has."""
     BROADCAST = "broadcast"
     """Its rule puts it on every server."""
     EVACUATE = "evacuate"
@@ -84,6 +84,7 @@ class Board:
         loading = replicas.server[replicas.hold == Hold.LOADING]
         self.queued = np.bincount(loading, minlength=count)
         self._added: dict[int, list[int]] = defaultdict(list)
+        self._unsorted: list[tuple[Ints, Ints]] = []
         self._departed: dict[int, set[int]] = defaultdict(set)
         late = cluster.departures.since(cluster.now_ms - return_window_ms)
         for segment, server in zip(late.segment.tolist(), late.server.tolist(), strict=True):
@@ -109,8 +110,27 @@ class Board:
         """Return the servers that hold a segment in any way, or will after what the run has planned."""
         rows = self.by_segment.of(segment)
         held = self.cluster.replicas.server[rows].astype(np.int64)
+        while self._unsorted:
+            segments, servers = self._unsorted.pop()
+            for one, server in zip(segments.tolist(), servers.tolist(), strict=True):
+                self._added[one].append(server)
         added = self._added.get(segment)
         return held if added is None else np.concatenate([held, np.array(added, np.int64)])
+
+    def holders_of_many(self, segments: Ints) -> tuple[Ints, Ints]:
+        """Return the same for many segments: where each one's servers begin, and the servers."""
+        if self._added or self._unsorted:
+            lists = [self.holders(int(segment)) for segment in segments]
+            count = np.array([len(servers) for servers in lists], np.int64)
+            servers = np.concatenate([*lists, np.empty(0, np.int64)])
+        else:
+            offsets, rows = self.by_segment.offsets, self.by_segment.rows
+            count = np.diff(offsets)[segments]
+            ends = np.cumsum(count)
+            within = np.arange(count.sum()) - np.repeat(ends - count, count)
+            at = rows[np.repeat(offsets[segments], count) + within]
+            servers = self.cluster.replicas.server[at].astype(np.int64)
+        return np.concatenate([[0], np.cumsum(count)]).astype(np.int64), servers
 
     def add(self, segment: int, server: int) -> None:
         """Plan a load."""
@@ -119,6 +139,14 @@ class Board:
         self.free[server] -= size
         self.projected[server] += size
         self.queued[server] += 1
+
+    def add_many(self, segments: Ints, servers: Ints) -> None:
+        """Plan many loads."""
+        sizes = self.cluster.segments.size_bytes[segments]
+        np.subtract.at(self.free, servers, sizes)
+        np.add.at(self.projected, servers, sizes)
+        self.queued += np.bincount(servers, minlength=len(self.free))
+        self._unsorted.append((segments, servers))
 
     def leave(self, segment: int, server: int) -> None:
         """Plan that a server lets go of a segment. Its disk is not free before that is done."""

@@ -79,6 +79,8 @@ def scorer_of(
             )
         return RandomScorer(board, rng)
     weights = weights_of(board, policy)
+    if index is not None and policy.weights.heat:
+        raise Invalid("a cost index cannot be kept from run to run if heat counts; leave it out")
     if index is None:
         index = index_of(board.cluster, half_life_ms=policy.half_life_ms, weights=weights)
     return CostScorer(
@@ -109,12 +111,8 @@ class _Run:
     ) -> None:
         self.cluster, self.limits, self.policy, self.rng = cluster, limits, policy, rng
         self.board = Board(cluster, return_window_ms=limits.return_window_ms)
-        self.index = index
-        weights: Ints | None = None
-        if policy.strategy is Strategy.COST and index is None:
-            weights = weights_of(self.board, policy)
-            self.index = index_of(cluster, half_life_ms=policy.half_life_ms, weights=weights)
-        self.scorer = scorer_of(self.board, policy, index=self.index, rng=rng)
+        self.scorer = scorer_of(self.board, policy, index=index, rng=rng)
+        self.index = self.scorer.index if isinstance(self.scorer, CostScorer) else None
         self.skipped: Counter[Reason] = Counter()
         self.moves: list[Move] = []
         self.blocked: dict[tuple[str, Reason], list[int]] = {}
@@ -225,7 +223,7 @@ def plan_moves(
         limits: Of the run; None takes the defaults.
         policy: How servers are chosen; None takes the exact cost of time alone.
         index: What the cluster's servers hold, for `Strategy.COST`, if the caller keeps one from run to run: it is
-            changed as if the plan had been carried out. None makes one.
+            changed as if the plan had been carried out. None makes one. Not if heat counts, for that changes.
         rng: For the strategies that throw dice.
         moves_by_tier: `max_moves` of tiers, where they differ.
     """

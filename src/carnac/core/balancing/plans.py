@@ -136,7 +136,6 @@ class DropPlan:
     segment: Ints
     server: Codes
     reason: Codes
-    skipped: Mapping[Reason, int]
 
     def __len__(self) -> int:
         return len(self.segment)

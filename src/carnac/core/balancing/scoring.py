@@ -127,7 +127,7 @@ class CostScorer:
         segment_weight: Ints,
         half_life_ms: int = DAY_MS,
     ) -> None:
-        self._board, self._index, self._weights = board, index, weights
+        self._board, self.index, self._weights = board, index, weights
         self._table = board.cluster.segments
         self._weight = segment_weight
         self._rate, self._unit = math.log(2) / half_life_ms, square_hours(half_life_ms)
@@ -156,7 +156,7 @@ class CostScorer:
     def time_costs(self, segment: int) -> Floats:
         """Return what it costs against the times that each server holds, itself included."""
         table = self._table
-        costs = self._index.costs(
+        costs = self.index.costs(
             int(table.datasource[segment]), int(table.start_ms[segment]), int(table.end_ms[segment])
         )
         weighted: Floats = costs * float(self._weight[segment])
@@ -207,7 +207,7 @@ class CostScorer:
 
     def _change(self, segment: int, server: int, sign: int) -> None:
         table, weight = self._table, int(self._weight[segment])
-        act = self._index.load if sign > 0 else self._index.drop
+        act = self.index.load if sign > 0 else self.index.drop
         datasource, start_ms = int(table.datasource[segment]), int(table.start_ms[segment])
         act(server, datasource, start_ms, int(table.end_ms[segment]), weight=weight)
         if self._weights.spread:

@@ -1,0 +1,225 @@
+"""One run of the coordinator, as a pure function: rules, segments and servers in; loads, drops and moves out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from carnac.core.balancing.board import Board, Reason
+from carnac.core.balancing.cluster import ClusterState, Hold, Replicas
+from carnac.core.balancing.columns import Flags, Ints
+from carnac.core.balancing.index import CostIndex
+from carnac.core.balancing.limits import CoordinatorLimits
+from carnac.core.balancing.loads import order_queue, plan_loads
+from carnac.core.balancing.moves import Policy, plan_moves
+from carnac.core.balancing.plans import CODES, REASONS, DropPlan, LoadPlan, MovePlan
+from carnac.core.balancing.replication import decide_replication
+from carnac.core.balancing.rules import RuleSet, decide_rules
+from carnac.core.balancing.scoring import segment_rows
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A line of a server's load queue.
+
+    Attributes:
+        reason: Why; tells drops, loads and moves apart.
+    """
+
+    segment_id: str
+    server_id: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoordinatorPlan:
+    """What one run decides.
+
+    Attributes:
+        loads: Replicas to load.
+        drops: Replicas to drop.
+        moves: Moves, planned on what loads and drops leave.
+        unused: Segments that a drop rule matches: to be marked unused.
+        skipped: What was not done, by reason, of loads and drops; `moves.skipped` has its own.
+        before: The cluster that the plan was made for.
+        after: The same with the plan in its queues: loads and the targets of moves `LOADING`, the rest `LEAVING`.
+    """
+
+    loads: LoadPlan
+    drops: DropPlan
+    moves: MovePlan
+    unused: Flags
+    skipped: Mapping[Reason, int]
+    before: ClusterState
+    after: ClusterState
+
+    def queue(self) -> list[Request]:
+        """Return all requests in the order of the load queues: drops, first replicas, further ones, moves."""
+        segment, _, target = self.moves.columns()
+        parts = (
+            (self.drops.segment, self.drops.server, self.drops.reason),
+            (self.loads.segment, self.loads.server, self.loads.reason),
+            (
+                segment,
+                target,
+                np.array([CODES[move.reason] for move in self.moves.moves], np.int32),
+            ),
+        )
+        segments, servers, reasons = (np.concatenate([part[n] for part in parts]) for n in range(3))
+        order = order_queue(segments, reasons.astype(np.int32), self.before.segments)
+        ids, hosts = self.before.segments.ids, self.before.servers
+        return [
+            Request(
+                segment_id=ids[int(segments[row])],
+                server_id=hosts[int(servers[row])].server_id,
+                reason=REASONS[int(reasons[row])],
+            )
+            for row in order
+        ]
+
+
+def plan_run(
+    cluster: ClusterState,
+    rules: RuleSet,
+    limits: CoordinatorLimits | None = None,
+    policy: Policy | None = None,
+    *,
+    used: Flags | None = None,
+    index: CostIndex | None = None,
+    rng: Random | None = None,
+) -> CoordinatorPlan:
+    """Return what one run of the coordinator does.
+
+    Rules say which replicas there should be; what lacks is loaded, what is too much is dropped, and what is left of the
+    cluster is balanced.
+
+    Args:
+        cluster: The cluster and its time.
+        rules: Of all datasources.
+        limits: Of the run; None takes the defaults.
+        policy: How servers are chosen; None takes the exact cost of time alone.
+        used: Segments that are a part of the data; others are dropped. None: all are.
+        index: As in `plan_moves`: what the cluster's servers hold; it is changed as if the plan had been queued.
+        rng: For the strategies that throw dice.
+    """
+    limits = limits or CoordinatorLimits()
+    matches = decide_rules(rules, cluster.segments, cluster.now_ms)
+    wanted = decide_replication(cluster, matches, limits.loads, used=used)
+    skipped: Counter[Reason] = Counter(wanted.skipped)
+    drops, given = wanted.drops, cluster
+    cluster = replace(cluster, broadcast=wanted.broadcast if wanted.broadcast.any() else None)
+    if index is not None:
+        _keep_in_step(index, given, cluster, drops)
+    kept = _queue_drops(cluster, drops)
+    loads = plan_loads(kept, wanted.requests, limits.loads, policy, index=index, rng=rng)
+    skipped.update(loads.skipped)
+    loads = _with_broadcast(kept, loads, skipped)
+    loaded = replace(kept, replicas=kept.replicas.plus(loads.segment, loads.server, Hold.LOADING))
+    moves = plan_moves(
+        loaded,
+        limits.moves,
+        policy,
+        index=index,
+        rng=rng,
+        moves_by_tier=limits.moves_by_tier,
+    )
+    return CoordinatorPlan(
+        loads=loads,
+        drops=drops,
+        moves=moves,
+        unused=wanted.unused,
+        skipped=dict(skipped),
+        before=cluster,
+        after=queue_moves(loaded, moves),
+    )
+
+
+def _keep_in_step(
+    index: CostIndex, before: ClusterState, after: ClusterState, drops: DropPlan
+) -> None:
+    """Take out of an index what is dropped, and what is on every server from now on; take in what no longer is."""
+    replicas, servers = before.replicas, len(before.servers)
+    dropped = is_in(replicas, drops.segment, drops.server.astype(np.int64), servers)
+    was, is_now = before.counted(), after.counted() & ~dropped
+    ones = np.ones(len(before.segments), np.int64)
+    for change, act in ((was & ~is_now, index.drop_many), (is_now & ~was, index.load_many)):
+        rows = replicas.where(change)
+        act(rows.server.astype(np.int64), segment_rows(before, rows.segment, ones))
+
+
+def _queue_drops(cluster: ClusterState, drops: DropPlan) -> ClusterState:
+    """Return the cluster with drops in its queues; a load that is only queued is cancelled and gone at once."""
+    replicas = cluster.replicas
+    dropped = is_in(replicas, drops.segment, drops.server.astype(np.int64), len(cluster.servers))
+    cancelled = dropped & (replicas.hold == Hold.LOADING)
+    hold = np.where(dropped, np.int32(Hold.LEAVING), replicas.hold)
+    marked = Replicas(segment=replicas.segment, server=replicas.server, hold=hold)
+    return replace(cluster, replicas=marked.where(~cancelled))
+
+
+def queue_moves(cluster: ClusterState, moves: MovePlan) -> ClusterState:
+    """Return the cluster with moves in its queues: `LOADING` on the targets, `LEAVING` on the sources."""
+    segment, source, target = moves.columns()
+    replicas = cluster.replicas
+    leaving = is_in(replicas, segment, source.astype(np.int64), len(cluster.servers))
+    cancelled = leaving & (replicas.hold == Hold.LOADING)
+    hold = np.where(leaving, np.int32(Hold.LEAVING), replicas.hold)
+    marked = Replicas(segment=replicas.segment, server=replicas.server, hold=hold).where(~cancelled)
+    return replace(
+        cluster,
+        replicas=marked.plus(segment, target, Hold.LOADING),
+        departures=cluster.departures.plus(segment, source, cluster.now_ms),
+    )
+
+
+def is_in(replicas: Replicas, segment: Ints, server: Ints, server_count: int) -> Flags:
+    """Return which replicas are among some pairs of segment and server."""
+    keys = replicas.segment * server_count + replicas.server
+    return np.isin(keys, segment * server_count + server)
+
+
+def finish_queues(cluster: ClusterState) -> ClusterState:
+    """Return the cluster when all queues are done: what was queued is loaded, what was leaving is gone."""
+    replicas = cluster.replicas.where(cluster.replicas.hold != Hold.LEAVING)
+    loaded = np.full(len(replicas), Hold.LOADED, np.int32)
+    return replace(
+        cluster,
+        replicas=Replicas(segment=replicas.segment, server=replicas.server, hold=loaded),
+    )
+
+
+def _with_broadcast(cluster: ClusterState, loads: LoadPlan, skipped: Counter[Reason]) -> LoadPlan:
+    """Return the loads, and those that put broadcast segments on every server that takes segments and has room."""
+    if cluster.broadcast is None:
+        return loads
+    board = Board(cluster)
+    board.add_many(loads.segment, loads.server.astype(np.int64))
+    found: list[tuple[int, int]] = []
+    for segment in map(int, np.flatnonzero(cluster.broadcast)):
+        missing = board.active.copy()
+        missing[board.holders(segment)] = False
+        for server in map(int, np.flatnonzero(missing)):
+            if board.free[server] < cluster.segments.size_bytes[segment]:
+                skipped[Reason.NO_ROOM] += 1
+                continue
+            board.add(segment, server)
+            found.append((segment, server))
+    pairs = np.array(found, np.int64).reshape(-1, 2)
+    segments = np.concatenate([loads.segment, pairs[:, 0]])
+    servers = np.concatenate([loads.server, pairs[:, 1].astype(np.int32)])
+    code = np.full(len(pairs), CODES[Reason.BROADCAST], np.int32)
+    reasons = np.concatenate([loads.reason, code])
+    order = order_queue(segments, reasons, cluster.segments)
+    return LoadPlan(
+        segment=segments[order],
+        server=servers[order],
+        reason=reasons[order],
+        skipped=loads.skipped,
+    )

@@ -1,0 +1,248 @@
+"""From rules to replicas: what each tier lacks, and what it has too much of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from carnac.core.balancing.board import Reason
+from carnac.core.balancing.cluster import ClusterState, Codes, Hold
+from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.core.balancing.cost import DAY_MS
+from carnac.core.balancing.grouping import group_segments
+from carnac.core.balancing.limits import LoadLimits
+from carnac.core.balancing.loads import LoadRequests, order_queue
+from carnac.core.balancing.plans import CODES, DropPlan
+from carnac.core.balancing.rules import Action, RuleMatches, used_tiers
+from carnac.core.balancing.scan import Terms, grid_of, holdings_of, scan_costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TierCounts:
+    """Replicas of each segment in one tier.
+
+    Attributes:
+        tier: Name of the tier.
+        wanted: What the rules ask for, but no more than there are servers that take segments.
+        lacking_servers: Replicas that the rules ask for beyond that.
+        served: Loaded and staying.
+        queued: Queued to load.
+        leaving: Serving until dropped.
+    """
+
+    tier: str
+    wanted: Ints
+    lacking_servers: int
+    served: Ints
+    queued: Ints
+    leaving: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replication:
+    """What the rules ask for.
+
+    Attributes:
+        requests: Replicas to load, within the throttle.
+        drops: Replicas to let go of.
+        broadcast: Segments that belong on every server.
+        unused: Segments that a drop rule matches: to be marked unused, so that they are no part of the data any more.
+        skipped: How many replicas were left as they are, by reason.
+    """
+
+    requests: LoadRequests
+    drops: DropPlan
+    broadcast: Flags
+    unused: Flags
+    skipped: Mapping[Reason, int]
+
+
+def decide_replication(
+    cluster: ClusterState,
+    matches: RuleMatches,
+    limits: LoadLimits | None = None,
+    *,
+    used: Flags | None = None,
+) -> Replication:
+    """Return what to load and what to drop, so that each segment has the replicas that its rule asks for.
+
+    A replica in a queue counts. A surplus is dropped only when all that the rule asks for, in all tiers, is served:
+    first what is only queued, then from decommissioning servers, then where it costs most. A segment that no rule
+    matches is left alone.
+
+    Args:
+        cluster: The cluster; `broadcast` of it is not looked at.
+        matches: Which rule each segment goes by.
+        limits: Of the run; None takes the defaults.
+        used: Segments that are a part of the data; others are dropped. None: all are.
+    """
+    limits = limits or LoadLimits()
+    is_used = np.ones(len(cluster.segments), np.bool_) if used is None else used
+    by_load = matches.by_action(Action.LOAD) & is_used
+    dropped = matches.by_action(Action.DROP) & is_used
+    broadcast = matches.by_action(Action.BROADCAST) & is_used
+    names = sorted({*cluster.tiers, *used_tiers(matches)})
+    tiers = [count_replicas(cluster, matches, name, by_load) for name in names]
+    skipped: Counter[Reason] = Counter()
+    skipped[Reason.NO_RULE] = int((is_used & ~(by_load | dropped | broadcast)).sum())
+    skipped[Reason.NO_SERVER] = sum(tier.lacking_servers for tier in tiers)
+    requests = [_requests(cluster, tier, limits, code, skipped) for code, tier in enumerate(tiers)]
+    everywhere = by_load.copy()
+    for tier in tiers:
+        everywhere &= tier.served >= tier.wanted
+    rows = [_surplus(cluster, tier, by_load, everywhere, skipped) for tier in tiers]
+    rows += [(_held(cluster, dropped), Reason.DROP_RULE), (_held(cluster, ~is_used), Reason.UNUSED)]
+    retired = (
+        cluster.decommissioning()[cluster.replicas.server] & broadcast[cluster.replicas.segment]
+    )
+    rows.append((np.flatnonzero(retired & (cluster.replicas.hold != Hold.LEAVING)), Reason.SURPLUS))
+    return Replication(
+        requests=_concatenate(requests, tuple(names)),
+        drops=_drops(cluster, rows),
+        broadcast=broadcast,
+        unused=dropped,
+        skipped=dict(+skipped),
+    )
+
+
+def count_replicas(
+    cluster: ClusterState, matches: RuleMatches, name: str, by_load: Flags
+) -> TierCounts:
+    """Return what a tier should have and what it has.
+
+    Args:
+        cluster: The cluster.
+        matches: Which rule each segment goes by.
+        name: The tier.
+        by_load: Segments that go by a load rule.
+    """
+    tier = cluster.in_tier(name)
+    active = int((tier & ~cluster.decommissioning()).sum())
+    asked = np.where(by_load, matches.replicas_in(name), 0).astype(np.int64)
+    here = cluster.replicas.where(tier[cluster.replicas.server])
+
+    def count(hold: Hold) -> Ints:
+        held = np.bincount(here.segment[here.hold == hold], minlength=len(cluster.segments))
+        return held.astype(np.int64)
+
+    wanted = np.minimum(asked, active)
+    return TierCounts(
+        tier=name,
+        wanted=wanted,
+        lacking_servers=int((asked - wanted).sum()),
+        served=count(Hold.LOADED),
+        queued=count(Hold.LOADING),
+        leaving=count(Hold.LEAVING),
+    )
+
+
+def _requests(
+    cluster: ClusterState, tier: TierCounts, limits: LoadLimits, code: int, skipped: Counter[Reason]
+) -> LoadRequests:
+    """Return what a tier lacks; further replicas up to the throttle, the newest first."""
+    lacking = np.maximum(tier.wanted - tier.served - tier.queued, 0)
+    fresh = (tier.served + tier.queued + tier.leaving == 0) & (lacking > 0)
+    first = np.flatnonzero(fresh)
+    further = np.repeat(np.arange(len(lacking)), lacking - fresh)
+    reason = np.full(len(further), CODES[Reason.FURTHER_REPLICA], np.int32)
+    further = further[order_queue(further, reason, cluster.segments)]
+    copying = np.maximum(tier.queued - tier.leaving, 0)[tier.served > 0].sum()
+    room = max(0, limits.max_replicas - int(copying))
+    skipped[Reason.THROTTLED] += max(0, len(further) - room)
+    further = further[:room]
+    segment = np.concatenate([first, further]).astype(np.int64)
+    reasons = np.full(len(segment), CODES[Reason.FURTHER_REPLICA], np.int32)
+    reasons[: len(first)] = CODES[Reason.FIRST_REPLICA]
+    return LoadRequests(
+        segment=segment,
+        tier=np.full(len(segment), code, np.int32),
+        reason=reasons,
+        tiers=(),
+    )
+
+
+def _concatenate(requests: list[LoadRequests], names: tuple[str, ...]) -> LoadRequests:
+    return LoadRequests(
+        segment=np.concatenate([np.empty(0, np.int64), *(part.segment for part in requests)]),
+        tier=np.concatenate([np.empty(0, np.int32), *(part.tier for part in requests)]),
+        reason=np.concatenate([np.empty(0, np.int32), *(part.reason for part in requests)]),
+        tiers=names,
+    )
+
+
+def _surplus(
+    cluster: ClusterState,
+    tier: TierCounts,
+    by_load: Flags,
+    everywhere: Flags,
+    skipped: Counter[Reason],
+) -> tuple[Ints, Reason]:
+    """Return the rows of the replicas that a tier has too much."""
+    surplus = np.where(by_load, np.maximum(tier.served + tier.queued - tier.wanted, 0), 0)
+    skipped[Reason.LAST_COPY] += int(surplus[~everywhere].sum())
+    surplus[~everywhere] = 0
+    replicas = cluster.replicas
+    here = cluster.in_tier(tier.tier)[replicas.server] & (replicas.hold != Hold.LEAVING)
+    rows = np.flatnonzero(here & (surplus[replicas.segment] > 0))
+    if not len(rows):
+        return rows, Reason.SURPLUS
+    segment, server = replicas.segment[rows], replicas.server[rows]
+    leaves = cluster.decommissioning()[server]
+    has_choice = np.bincount(segment, minlength=len(surplus))[segment] > surplus[segment]
+    cost = np.zeros(len(rows)) if not has_choice.any() else time_costs(cluster, rows)
+    order = np.lexsort((server, -cost, ~leaves, replicas.hold[rows] != Hold.LOADING, segment))
+    ordered = segment[order]
+    rank = np.arange(len(rows)) - np.searchsorted(ordered, ordered, side="left")
+    return np.sort(rows[order[rank < surplus[ordered]]]), Reason.SURPLUS
+
+
+def time_costs(cluster: ClusterState, rows: Ints, *, half_life_ms: int = DAY_MS) -> Floats:
+    """Return what replicas cost where they are, in hours², by one pass over all servers.
+
+    Args:
+        cluster: The cluster.
+        rows: Rows of its replicas, of such as count towards the cost.
+        half_life_ms: Time difference at which two instants count half.
+    """
+    table, counted = cluster.segments, cluster.replicas.where(cluster.counted())
+    groups = group_segments(table.datasource.astype(np.int64), table.start_ms, table.end_ms)
+    servers, count = len(cluster.servers), len(groups)
+    group = groups.of_segment[counted.segment]
+    held = holdings_of(group, counted.server.astype(np.int64), np.ones(count), (count, servers))
+    terms = Terms(
+        spread=0.0,
+        is_target=np.zeros(servers, np.bool_),
+        free_bytes=np.zeros(servers, np.int64),
+        size_bytes=np.zeros(count),
+        smallest_bytes=np.zeros(count, np.int64),
+        disk=np.zeros(servers),
+    )
+    own, _ = scan_costs(grid_of(groups, half_life_ms), held, terms)
+    keys = held.servers() * count + held.group
+    segment, server = cluster.replicas.segment[rows], cluster.replicas.server[rows]
+    costs: Floats = own[
+        np.searchsorted(keys, server * np.int64(count) + groups.of_segment[segment])
+    ]
+    return costs
+
+
+def _held(cluster: ClusterState, segments: Flags) -> Ints:
+    """Return the rows of the replicas of some segments that are not leaving yet."""
+    replicas = cluster.replicas
+    return np.flatnonzero(segments[replicas.segment] & (replicas.hold != Hold.LEAVING))
+
+
+def _drops(cluster: ClusterState, parts: list[tuple[Ints, Reason]]) -> DropPlan:
+    rows = np.concatenate([rows for rows, _ in parts])
+    codes = [np.full(len(rows), CODES[reason], np.int32) for rows, reason in parts]
+    reason: Codes = np.concatenate(codes)
+    segment = cluster.replicas.segment[rows]
+    order = order_queue(segment, reason, cluster.segments)
+    return DropPlan(
+        segment=segment[order],
+        server=cluster.replicas.server[rows][order],
+        reason=reason[order],
+    )
