@@ -1,0 +1,359 @@
+"""The cost function of Druid before 0.9.1 for whole clusters, exactly, at the speed of a few sums.
+
+The cost of one segment x against all segments y of a server is the sum of
+
+    min(size x, size y) · (2 if same datasource) · recency(x, y) · gap factor(x, y)
+
+Segments of one *kind* (length and size) differ in nothing but their start, so the sum over them is a matter of how many
+start before an instant. Per row (a kind, or a datasource) and server, prefix counts over starts are kept in two levels,
+within blocks of `BLOCK` cells and over blocks: a load or a drop touches about a hundred numbers, and the cost on every
+server is read from a few rows of adjacent memory. No candidate is sampled and nothing is rounded: counts are whole.
+
+The gap factor is 2 for segments that overlap or touch, and 1 for those 30 days apart or more. Between, the idea was
+2 − gap/30 d (`is_step=False`); but Druid divided two whole numbers, so that what ran in production was 2 up to 30 days
+(`is_step=True`). That step is what makes the clusters of source 2; see `docs/concepts/balancing.md`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from carnac.core.balancing.compiled import compiled
+from carnac.errors import Invalid
+from carnac.simulation.arrivals import Codes, Flags, Floats, Ints
+
+GAP_CELLS = 30 * 24
+RECENT_CELLS = 7 * 24
+BLOCK = 64
+REPLICAS_MAX = 10
+"""As scenarios allow."""
+MEMORY_MAX_BYTES = 4_000_000_000
+
+
+class Field(NamedTuple):
+    """How many segments of each row start before an instant, on each server.
+
+    Attributes:
+        fine: `[row, place, server]`: starts within the cell's block, before the cell. A block has BLOCK + 1 places: the
+            last one is its sum.
+        coarse: `[row, block, server]`: starts in earlier blocks.
+        fine_moment, coarse_moment: The same sums of the cells themselves; of no size with a step.
+        lengths: Of each row, in cells.
+        base: `[source, row]`: what two segments cost each other on that account, before the factors.
+        rows: `[source, 2]`: the two rows that a source's segments are counted in: its kind, and itself.
+        recent: `[row, 2, server]`: of the segments that ended less than seven days before `now`, the number and the sum
+            of their recency. Kept with a step only, where the gap factor of any two of them is 2.
+        now: `[1]`: the cell for which `recent` holds.
+        is_step: See the module.
+    """
+
+    fine: npt.NDArray[np.int32]
+    coarse: npt.NDArray[np.int32]
+    fine_moment: Ints
+    coarse_moment: Ints
+    lengths: Ints
+    base: Floats
+    rows: Ints
+    recent: Floats
+    now: Ints
+    is_step: bool
+
+
+def make_field(
+    *, hours: Ints, sizes_bytes: Ints, server_count: int, cells: int, is_step: bool
+) -> Field:
+    """Return the field of empty servers.
+
+    Args:
+        hours, sizes_bytes: Of the segments of each source.
+        cells: How many; every segment starts in one of them.
+
+    Raises:
+        Invalid: It would take more memory than a laptop has.
+    """
+    kinds, kind_of = np.unique(np.stack([hours, sizes_bytes]), axis=1, return_inverse=True)
+    kind_of = kind_of.reshape(-1)
+    kind_count, sources = kinds.shape[1], len(hours)
+    rows, blocks = kind_count + sources, cells // BLOCK + 2
+    places = blocks * (BLOCK + 1)
+    size = rows * places * server_count * (4 if is_step else 12)
+    if size > MEMORY_MAX_BYTES:
+        raise Invalid(
+            f"the old cost function needs {size / 1e9:.1f} GB for {sources} datasources on {server_count} servers over "
+            f"{cells} hours, at most {MEMORY_MAX_BYTES / 1e9:.0f} GB are taken; take fewer datasources or days"
+        )
+    base = np.zeros((sources, rows))
+    for source in range(sources):
+        base[source, :kind_count] = np.minimum(sizes_bytes[source], kinds[1])
+        base[source, kind_count + source] = sizes_bytes[source]
+    moments = 0 if is_step else rows
+    return Field(
+        fine=np.zeros((rows, places, server_count), np.int32),
+        coarse=np.zeros((rows, blocks, server_count), np.int32),
+        fine_moment=np.zeros((moments, places, server_count), np.int64),
+        coarse_moment=np.zeros((moments, blocks, server_count), np.int64),
+        lengths=np.concatenate([kinds[0], hours]).astype(np.int64),
+        base=base,
+        rows=np.stack([kind_of, kind_count + np.arange(sources)], axis=1).astype(np.int64),
+        recent=np.zeros((rows if is_step else 0, 2, server_count)),
+        now=np.zeros(1, np.int64),
+        is_step=is_step,
+    )
+
+
+@compiled
+def _gap_factor(gap: int, is_step: bool) -> float:
+    if gap >= GAP_CELLS:
+        return 1.0
+    return 2.0 if is_step or gap <= 0 else 2.0 - gap / GAP_CELLS
+
+
+@compiled
+def _recency(age: int) -> float:
+    return 2.0 - age / RECENT_CELLS
+
+
+@compiled
+def shift(field: Field, source: int, start: int, server: int, by: int) -> None:
+    """Add `by` segments of a source that start in a cell to a server."""
+    block = start // BLOCK
+    first = block * (BLOCK + 1)
+    for side in range(2):
+        row = field.rows[source, side]
+        for place in range(first + start % BLOCK + 1, first + BLOCK + 1):
+            field.fine[row, place, server] += by
+        for later in range(block + 1, field.coarse.shape[1]):
+            field.coarse[row, later, server] += by
+        if not field.is_step:
+            for place in range(first + start % BLOCK + 1, first + BLOCK + 1):
+                field.fine_moment[row, place, server] += by * start
+            for later in range(block + 1, field.coarse.shape[1]):
+                field.coarse_moment[row, later, server] += by * start
+            continue
+        age = field.now[0] - start - field.lengths[row]
+        if 0 <= age < RECENT_CELLS:
+            field.recent[row, 0, server] += by
+            field.recent[row, 1, server] += by * _recency(age)
+
+
+@compiled
+def set_now(field: Field, now: int) -> None:
+    """Let recency count from a cell on."""
+    field.now[0] = now
+    if not field.is_step:
+        return
+    field.recent[:] = 0.0
+    for row in range(field.lengths.size):
+        length = field.lengths[row]
+        for start in range(max(0, now - RECENT_CELLS + 1 - length), now - length + 1):
+            weight = _recency(now - start - length)
+            place = start // BLOCK * (BLOCK + 1) + start % BLOCK
+            for server in range(field.fine.shape[2]):
+                count = field.fine[row, place + 1, server] - field.fine[row, place, server]
+                field.recent[row, 0, server] += count
+                field.recent[row, 1, server] += count * weight
+
+
+@compiled
+def shift_rows(
+    field: Field,
+    rows: Ints,
+    columns: tuple[Codes, Codes, Codes, Ints],
+    server_of: Codes,
+    by: int,
+) -> None:
+    """Add each row, `by` times, to the server that holds it."""
+    source, start = columns[0], columns[1]
+    for row in rows:
+        shift(field, source[row], start[row], server_of[row], by)
+
+
+@compiled
+def _add_counts(field: Field, row: int, cell: int, factor: float, out: Floats) -> None:
+    """Add factor × (how many start before the cell) to each server's number."""
+    cell = min(max(cell, 0), (field.coarse.shape[1] - 1) * BLOCK)
+    block = cell // BLOCK
+    coarse = field.coarse[row, block]
+    fine = field.fine[row, block * (BLOCK + 1) + cell % BLOCK]
+    for server in range(out.size):
+        out[server] += factor * (coarse[server] + fine[server])
+
+
+@compiled
+def _add_moments(field: Field, row: int, cell: int, factor: float, out: Floats) -> None:
+    """Add factor × (the sum of the starts before the cell) to each server's number."""
+    cell = min(max(cell, 0), (field.coarse.shape[1] - 1) * BLOCK)
+    block = cell // BLOCK
+    coarse = field.coarse_moment[row, block]
+    fine = field.fine_moment[row, block * (BLOCK + 1) + cell % BLOCK]
+    for server in range(out.size):
+        out[server] += factor * (coarse[server] + fine[server])
+
+
+@compiled
+def self_cost(field: Field, source: int, end: int) -> float:
+    """Return what a segment costs against a copy of itself on its server."""
+    age = field.now[0] - end
+    factor = _recency(age) ** 2 if 0 <= age < RECENT_CELLS else 1.0
+    row = field.rows[source, 1]
+    cost: float = 2.0 * 2.0 * field.base[source, row] * factor
+    return cost
+
+
+@compiled
+def _add_recency(field: Field, source: int, start: int, out: Floats) -> None:
+    """Add what the recency factor makes of those that, like the segment, ended less than seven days ago."""
+    own = field.rows[source, 1]
+    end = start + field.lengths[own]
+    now = field.now[0]
+    mine = _recency(now - end)
+    kind_count = field.lengths.size - field.rows.shape[0]
+    for number in range(kind_count + 1):
+        row = number if number < kind_count else own
+        length = field.lengths[row]
+        if field.is_step:
+            base = field.base[source, row] * 2.0
+            count, recency = field.recent[row, 0], field.recent[row, 1]
+            for server in range(out.size):
+                out[server] += base * (mine * recency[server] - count[server])
+            continue
+        for other in range(max(0, now - RECENT_CELLS + 1 - length), max(0, now - length + 1)):
+            gap = max(other - end, start - other - length)
+            weight = field.base[source, row] * _gap_factor(gap, field.is_step)
+            weight *= mine * _recency(now - other - length) - 1.0
+            place = other // BLOCK * (BLOCK + 1) + other % BLOCK
+            before, after = field.fine[row, place], field.fine[row, place + 1]
+            for server in range(out.size):
+                out[server] += weight * (after[server] - before[server])
+
+
+@compiled
+def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
+    """Set what a segment costs against all segments of each server, itself among them if it is there."""
+    out[:] = 0.0
+    own = field.rows[source, 1]
+    end = start + field.lengths[own]
+    kind_count = field.lengths.size - field.rows.shape[0]
+    for number in range(kind_count + 1):
+        row = number if number < kind_count else own
+        base = field.base[source, row]
+        length = field.lengths[row]
+        last = field.coarse.shape[1] * BLOCK
+        first_left = (
+            start - length - GAP_CELLS + 1
+        )  # y that start from here on end less than 30 days before x
+        if field.is_step:
+            _add_counts(field, row, end + GAP_CELLS, base, out)
+            _add_counts(field, row, last, base, out)
+            _add_counts(field, row, first_left, -base, out)
+        else:
+            # 1 + (1 if it is no later than x, else 1 − gap/30 d) + (the same for earlier) − 1, summed over all y.
+            slope = base / GAP_CELLS
+            _add_counts(field, row, end + 1, base - slope * (GAP_CELLS + end), out)
+            _add_counts(field, row, end + GAP_CELLS, slope * (GAP_CELLS + end), out)
+            _add_moments(field, row, end + GAP_CELLS, -slope, out)
+            _add_moments(field, row, end + 1, slope, out)
+            middle = start - length
+            _add_counts(field, row, last, base, out)
+            _add_counts(field, row, middle, -base + slope * (GAP_CELLS - middle), out)
+            _add_counts(field, row, first_left, -slope * (GAP_CELLS - middle), out)
+            _add_moments(field, row, middle, slope, out)
+            _add_moments(field, row, first_left, -slope, out)
+    if 0 <= field.now[0] - end < RECENT_CELLS:
+        _add_recency(field, source, start, out)
+
+
+@compiled
+def holds_copy(segment: Codes, server_of: Codes, row: int, server: int) -> bool:
+    """Whether the server holds another copy of the row's segment; copies are neighbours."""
+    other = row - 1
+    while other >= 0 and segment[other] == segment[row]:
+        if server_of[other] == server:
+            return True
+        other -= 1
+    other = row + 1
+    while other < segment.size and segment[other] == segment[row]:
+        if server_of[other] == server:
+            return True
+        other += 1
+    return False
+
+
+@compiled
+def place_all(
+    field: Field,
+    rows: Ints,
+    columns: tuple[Codes, Codes, Codes, Ints],
+    server_of: Codes,
+    disks: tuple[Ints, Flags],
+) -> None:
+    """Put each row in order on the open server with room where it costs least, not beside another copy of its segment.
+
+    Args:
+        rows: Which copies; those of one segment, and segments of one source and start, are neighbours.
+        columns: Of all copies: source, start, segment, size.
+        server_of: Of all copies; set for those that are placed.
+        disks: Free bytes and whether a server is open.
+    """
+    source, start, segment, size = columns
+    free, is_open = disks
+    out = np.empty(free.size)
+    step = 0.0
+    for position in range(rows.size):
+        row = rows[position]
+        last = rows[position - 1] if position else -1
+        if last < 0 or source[last] != source[row] or start[last] != start[row]:
+            cost_everywhere(field, source[row], start[row], out)
+            end = start[row] + field.lengths[field.rows[source[row], 1]]
+            step = self_cost(field, source[row], end)
+        best = -1
+        for server in range(free.size):
+            if not is_open[server] or free[server] < size[row]:
+                continue
+            is_cheaper = best < 0 or out[server] < out[best]
+            if is_cheaper and not holds_copy(segment, server_of, row, server):
+                best = server
+        server_of[row] = best
+        if best >= 0:
+            out[best] += step
+            free[best] -= size[row]
+            shift(field, source[row], start[row], best, 1)
+
+
+@compiled
+def move_all(
+    field: Field,
+    rows: Ints,
+    columns: tuple[Codes, Codes, Codes, Ints],
+    server_of: Codes,
+    disks: tuple[Ints, Flags],
+) -> int:
+    """Move each row in order to the server where it costs least, if that is less than where it is; return how many."""
+    source, start, segment, size = columns
+    free, is_open = disks
+    out = np.empty(free.size)
+    moved = 0
+    for row in rows:
+        here = server_of[row]
+        cost_everywhere(field, source[row], start[row], out)
+        end = start[row] + field.lengths[field.rows[source[row], 1]]
+        out[here] -= self_cost(field, source[row], end)
+        best = here if is_open[here] else -1
+        for server in range(free.size):
+            if server == here or not is_open[server] or free[server] < size[row]:
+                continue
+            is_cheaper = best < 0 or out[server] < out[best]
+            if is_cheaper and not holds_copy(segment, server_of, row, server):
+                best = server
+        if best < 0 or best == here:
+            continue
+        shift(field, source[row], start[row], here, -1)
+        shift(field, source[row], start[row], best, 1)
+        free[here] += size[row]
+        free[best] -= size[row]
+        server_of[row] = best
+        moved += 1
+    return moved

@@ -1,0 +1,95 @@
+"""Scenarios that come with Carnac."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "metamarkets": {
+        "name": "metamarkets",
+        "days": 16,
+        "movesPerHour": 5_000,
+        "reloadsPerHour": 2_000,
+        "history": {"days": 90, "strategy": "legacy", "movesPerHour": 700},
+        "tiers": [{"name": "main", "servers": 300, "diskGb": 3_000}],
+        "datasources": [
+            {
+                "name": "large",
+                "count": 8,
+                "partitions": 95,
+                "skew": 0.4,
+                "sizeMb": 350,
+                "popularity": 3,
+                "load": [{"days": 90}],
+            },
+            {
+                "name": "small",
+                "count": 32,
+                "partitions": 5,
+                "skew": 0.4,
+                "sizeMb": 60,
+                "popularity": 1,
+                "load": [{"days": 90}],
+            },
+        ],
+        "queries": {"count": 2_000},
+        "events": [{"atHour": 124, "kind": "replace"}],
+    },
+    "small": {
+        "name": "small",
+        "days": 5,
+        "movesPerHour": 300,
+        "history": {"days": 60, "strategy": "legacy", "movesPerHour": 40},
+        "tiers": [{"name": "main", "servers": 24, "diskGb": 500}],
+        "datasources": [
+            {
+                "name": "large",
+                "count": 2,
+                "partitions": 6,
+                "sizeMb": 350,
+                "popularity": 3,
+                "load": [{"days": 60}],
+            },
+            {"name": "small", "count": 6, "partitions": 1, "sizeMb": 60, "load": [{"days": 60}]},
+        ],
+        "queries": {"count": 400},
+        "events": [{"atHour": 60, "kind": "replace"}],
+    },
+    "tiers": {
+        "name": "tiers",
+        "days": 7,
+        "movesPerHour": 200,
+        "history": {"days": 30, "strategy": "legacy", "movesPerHour": 30},
+        "tiers": [
+            {"name": "hot", "servers": 10, "diskGb": 300},
+            {"name": "cold", "servers": 8, "diskGb": 1_500},
+        ],
+        "datasources": [
+            {
+                "name": "clicks",
+                "count": 3,
+                "partitions": 4,
+                "skew": 0.7,
+                "load": [
+                    {"tier": "hot", "replicas": 2, "days": 7},
+                    {"tier": "cold", "replicas": 1, "days": 30},
+                ],
+            },
+            {
+                "name": "reports",
+                "count": 2,
+                "granularity": "day",
+                "partitions": 6,
+                "load": [{"tier": "cold", "replicas": 2, "days": 30}],
+            },
+        ],
+        "queries": {"count": 400},
+        "events": [
+            {"atHour": -240, "kind": "add", "tier": "cold", "servers": 2},
+            {"atHour": 24, "kind": "add", "tier": "hot", "servers": 2},
+            {"atHour": 48, "kind": "drain", "tier": "cold", "servers": 1},
+            {"atHour": 96, "kind": "fail", "tier": "hot", "servers": 1},
+        ],
+    },
+}
+"""By name: `metamarkets` is source 2's cluster, `small` the same story in a second, `tiers` has everything else."""
