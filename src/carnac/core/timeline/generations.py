@@ -1,0 +1,281 @@
+"""A generation: what a timeline knows of one chunk under one major version, and which of it is in effect.
+
+**The rule.** Take any set of the known groups that holds, with a group, the groups whose entries it replaced. Its
+*state* is all their entries less those that they replaced. The set is *complete* if nothing of its state is missing.
+Two complete sets make a complete one together, so there is a largest: it is in effect, its state is the newest
+complete state, and no order of arrivals can lead to another.
+
+So a group that is not all here stands by, and what it replaced shows; if that is not all here either, what that
+replaced, through any number of hops. A group that replaced part of another falls back with it: no row shows twice.
+
+A generation is *whole* unless a group that is not in effect is missed: nothing complete stands in for it. A group that
+replaced nothing is missed only if it is known to have been here: one of its entries is expected, or was replaced
+later, or it founded the chunk. Else it is an append that has not arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from operator import attrgetter
+
+from carnac.core.entries import Entry
+from carnac.core.timeline.groups import Group, names_none
+from carnac.core.timeline.places import is_gone, is_present, shown_entry
+from carnac.errors import Invalid
+
+by_partition = attrgetter("partition_id")
+
+
+class Generation:
+    """The groups of one chunk under one major version.
+
+    While no group replaces anything (as under time-chunk locks) groups do not touch each other and each is judged
+    alone. The first that does brings in the two maps, and groups are judged by families: those that are connected.
+
+    Attributes:
+        groups: By their lowest partition id.
+        effective: Number of groups in effect.
+        missed: Number of groups that are missed.
+    """
+
+    __slots__ = ("_home", "_namers", "_visible", "effective", "groups", "major_ms", "missed")
+
+    def __init__(self, major_ms: int) -> None:
+        self.major_ms = major_ms
+        self.groups: dict[int, Group] = {}
+        self.effective = 0
+        self.missed = 0
+        self._home: dict[int, Group] | None = None
+        self._namers: dict[int, list[Group]] = {}
+        self._visible: tuple[Entry, ...] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether something is in effect and nothing is missed."""
+        return self.effective > 0 and self.missed == 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every known group is in effect: nothing newer stands by."""
+        return self.effective == len(self.groups)
+
+    def find_group(self, entry: Entry) -> Group | None:
+        """Return the entry's group; None if no member is known.
+
+        Raises:
+            Invalid: The known members say something else of their group.
+        """
+        ranges = entry.update_group.ranges
+        group = self.groups.get(ranges[0][0]) if ranges else None
+        if group is not None and not group.is_like(entry):
+            raise Invalid(
+                f"entry {entry.entry_id} of chunk {entry.chunk} says that its update group is {entry.update_group}, "
+                f"replacing [{entry.overshadowed_ids}] as minor version {entry.version.minor}; "
+                f"its siblings say {group.ids}, [{group.hides}], {group.minor}",
+                entry_id=entry.entry_id,
+            )
+        return group
+
+    def enter(self, group: Group) -> None:
+        """Make a group known. It has no member yet and so is not in effect: `settle` follows."""
+        if self._home is None and not names_none(group.hides):
+            self._home = {}
+            for known in self.groups.values():
+                self._link(known)
+        self.groups[group.key] = group
+        if self._home is not None:
+            self._link(group)
+
+    def settle(self, group: Group, partition_id: int, *, is_new: bool) -> None:
+        """Decide again what is in effect, after one member's slot has changed."""
+        self._visible = None
+        if not group.known:
+            self._leave(group)
+        elif self._home is None:
+            self._mark(group, group.missing == 0)
+        elif not is_new and self._stays(group, partition_id):
+            self._mark(group, group.in_effect)
+            for namer in self._namers.get(partition_id, ()):
+                self._mark(namer, namer.in_effect)
+        else:
+            self._judge(self._family(group))
+
+    def settle_all(self) -> None:
+        """Decide for every group."""
+        self._visible = None
+        if self._home is None:
+            for group in self.groups.values():
+                self._mark(group, group.missing == 0)
+        else:
+            self._judge(self.groups.values())
+
+    def hides(self, partition_id: int) -> bool:
+        """Whether a group in effect replaced that partition."""
+        namers = self._namers.get(partition_id)
+        return namers is not None and any(namer.in_effect for namer in namers)
+
+    def visible(self) -> tuple[Entry, ...]:
+        """Return the announced entries of the newest complete state, by partition id."""
+        if self._visible is None:
+            self._visible = self._state([g for g in self.groups.values() if g.in_effect])
+        return self._visible
+
+    def survivors(self) -> tuple[Entry, ...]:
+        """Return what stands if the generation is not whole: the newest that is left of it, by partition id.
+
+        Groups that are missed, but not all lost, count as if nothing of them were missing; where nothing at all is in
+        effect, so do the others.
+        """
+        forgiven = {
+            group
+            for group in self.groups.values()
+            if not group.in_effect
+            and (group.is_missed or self.effective == 0)
+            and any(shown_entry(slot) is not None for slot in group.slots)
+        }
+        return self._state(self._largest(self.groups.values(), forgiven))
+
+    # ------------------------------------------------------------------------------------- links
+
+    def _link(self, group: Group) -> None:
+        if self._home is None:
+            return
+        for partition_id in group.ids:
+            self._home[partition_id] = group
+            group.named += partition_id in self._namers
+        for partition_id in group.hides:
+            namers = self._namers.setdefault(partition_id, [])
+            namers.append(group)
+            if len(namers) == 1 and (home := self._home.get(partition_id)) is not None:
+                home.named += 1
+
+    def _unlink(self, group: Group) -> None:
+        if self._home is None:
+            return
+        for partition_id in group.ids:
+            if self._home.get(partition_id) is group:
+                del self._home[partition_id]
+        for partition_id in group.hides:
+            namers = self._namers[partition_id]
+            namers.remove(group)
+            if not namers:
+                del self._namers[partition_id]
+                if (home := self._home.get(partition_id)) is not None:
+                    home.named -= 1
+        if not self._namers:
+            self._home = None
+
+    def _leave(self, group: Group) -> None:
+        relatives = list(self._relatives(group))
+        del self.groups[group.key]
+        self._unlink(group)
+        self._count(group, -1)
+        group.in_effect = group.is_missed = False
+        judged: set[Group] = set()
+        for relative in relatives:
+            if relative not in judged and relative is not group:
+                family = self._family(relative)
+                judged.update(family)
+                self._judge(family)
+
+    def _relatives(self, group: Group) -> Iterator[Group]:
+        if self._home is None:
+            return
+        for partition_id in group.hides:
+            if (home := self._home.get(partition_id)) is not None:
+                yield home
+        if group.named:
+            for partition_id in group.ids:
+                yield from self._namers.get(partition_id, ())
+
+    def _family(self, group: Group) -> Collection[Group]:
+        family = {group: None}  # in order of discovery, so that equal histories do equal work
+        waiting = [group]
+        while waiting:
+            for relative in self._relatives(waiting.pop()):
+                if relative not in family:
+                    family[relative] = None
+                    waiting.append(relative)
+        return family
+
+    # ------------------------------------------------------------------------------------- judging
+
+    def _stays(self, group: Group, partition_id: int) -> bool:
+        """Whether a change of one member cannot change what is in effect, told without looking further."""
+        if self.hides(partition_id):
+            return True
+        if group.in_effect:
+            return is_present(group.slot(partition_id))
+        return group.missing > group.named
+
+    def _judge(self, family: Collection[Group]) -> None:
+        largest = self._largest(family, frozenset())
+        changed = [group for group in family if group.in_effect != (group in largest)]
+        for group in changed:
+            self._count(group, -1)
+            group.in_effect = not group.in_effect
+            self._count(group, 1)
+        for group in family:
+            self._mark(group, group.in_effect)
+
+    def _largest(self, family: Collection[Group], forgiven: Collection[Group]) -> Collection[Group]:
+        """Return the largest complete set of groups: drop what cannot be in it until nothing more drops."""
+        left = dict.fromkeys(family)
+        waiting = list(family)
+        while waiting:
+            group = waiting.pop()
+            if group in left and not self._holds(group, left, forgiven):
+                del left[group]
+                waiting.extend(self._relatives(group))
+        return left
+
+    def _holds(self, group: Group, left: Collection[Group], forgiven: Collection[Group]) -> bool:
+        if self._home is None:
+            return group.missing == 0 or group in forgiven
+        for partition_id in group.hides:
+            home = self._home.get(partition_id)
+            if home is not None and home not in left:
+                return False
+        if group.missing == 0 or group in forgiven:
+            return True
+        return all(
+            is_present(slot) or any(namer in left for namer in self._namers.get(partition_id, ()))
+            for partition_id, slot in group.members()
+        )
+
+    def _mark(self, group: Group, in_effect: bool) -> None:
+        self._count(group, -1)
+        group.in_effect = in_effect
+        group.is_missed = not in_effect and self._misses(group)
+        self._count(group, 1)
+
+    def _count(self, group: Group, sign: int) -> None:
+        self.effective += sign * group.in_effect
+        self.missed += sign * group.is_missed
+
+    def _misses(self, group: Group) -> bool:
+        if names_none(group.hides) or self._home is None:
+            return group.expected > 0 or group.named > 0 or group.key == 0
+        for partition_id in group.hides:
+            home = self._home.get(partition_id)
+            if home is None or is_gone(home.slot(partition_id)):
+                return True
+        return False
+
+    def _state(self, groups: Iterable[Group]) -> tuple[Entry, ...]:
+        """Return the announced entries of the groups' state, by partition id."""
+        chosen = groups if self._home is None else set(groups)
+        found = [
+            entry
+            for group in chosen
+            for slot in group.slots
+            if (entry := shown_entry(slot)) is not None
+        ]
+        if self._home is not None:
+            found = [
+                entry
+                for entry in found
+                if not any(g in chosen for g in self._namers.get(entry.partition_id, ()))
+            ]
+        found.sort(key=by_partition)
+        return tuple(found)
