@@ -109,7 +109,15 @@ class LookupSetBy:
     revision: int | None
 
 
-Requirement: TypeAlias = ChunksUnchanged | SegmentsVisible | NotCovered | LookupSetBy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockHeld:
+    """Requirement: the lock is still held by whom it was granted with this fence (LK-6)."""
+
+    lock_id: int
+    fence: int
+
+
+Requirement: TypeAlias = LockHeld | ChunksUnchanged | SegmentsVisible | NotCovered | LookupSetBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,17 +30,18 @@ from carnac.core.commits import (
     CommitKind,
     DatasourceCommit,
     Drop,
+    LockHeld,
     LookupSetBy,
     NotCovered,
     Publication,
-    Requirement,
     Restore,
     SegmentsVisible,
 )
 from carnac.core.drafts import ChunkDrafts, Draft
 from carnac.core.entries import MAX_ADDS_PER_COMMIT, Chunk, Entry
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.errors import Conflict, Corrupt, Invalid
+from carnac.core.locks.model import Lock, describe_end, may_publish
+from carnac.errors import Conflict, Corrupt, Invalid, Revoked
 
 EMPTY = IntervalSet()
 
@@ -82,6 +83,10 @@ class PublishView(Protocol):
         """Return the commit that set the lookup to what it is; None if there is no such lookup."""
         ...
 
+    def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
+        """Return those of the locks that there are."""
+        ...
+
 
 def plan_commit(
     view: PublishView, publication: Publication, *, revision: int, at_ms: int
@@ -92,10 +97,11 @@ def plan_commit(
         Conflict: One of its inputs is not what it read any more, or a requirement does not hold.
         Corrupt: A rewrite does not conserve its rows (CN-1).
         Invalid: The publication contradicts itself.
+        Revoked: A lock that it requires is not held any more.
     """
     _validate(publication)
-    for requirement in publication.requirements:
-        _check_requirement(view, requirement, publication.base_revision or 0)
+    if publication.requirements:
+        _check_requirements(view, publication)
     changes: list[DatasourceCommit] = []
     added = 0
     for change in sorted(publication.changes, key=lambda change: change.datasource):
@@ -236,10 +242,33 @@ def _require_hidden(
             )
 
 
-def _check_requirement(view: PublishView, requirement: Requirement, base: int) -> None:
-    if isinstance(requirement, LookupSetBy):
-        _check_lookup(view, requirement)
-        return
+def _check_requirements(view: PublishView, publication: Publication) -> None:
+    fences = [one for one in publication.requirements if isinstance(one, LockHeld)]
+    if fences:
+        _check_fences(view, fences)
+    for requirement in publication.requirements:
+        if isinstance(requirement, LookupSetBy):
+            _check_lookup(view, requirement)
+        elif not isinstance(requirement, LockHeld):
+            _check_requirement(view, requirement, publication.base_revision or 0)
+
+
+def _check_fences(view: PublishView, fences: Sequence[LockHeld]) -> None:
+    locks = {lock.lock_id: lock for lock in view.locks([fence.lock_id for fence in fences])}
+    for fence in fences:
+        lock = locks.get(fence.lock_id)
+        if not may_publish(lock, fence.fence):
+            raise Revoked(
+                f"lock {fence.lock_id} (fence {fence.fence}) {describe_end(lock)}; nothing was published: "
+                f"release it and start anew",
+                lock_id=fence.lock_id,
+                fence=fence.fence,
+            )
+
+
+def _check_requirement(
+    view: PublishView, requirement: SegmentsVisible | ChunksUnchanged | NotCovered, base: int
+) -> None:
     datasource = requirement.datasource
     if isinstance(requirement, SegmentsVisible):
         live = view.entries_of(datasource, [requirement.segment_id])
@@ -253,7 +282,7 @@ def _check_requirement(view: PublishView, requirement: Requirement, base: int) -
                 datasource=datasource,
                 commit=culprit,
             )
-    elif isinstance(requirement, NotCovered):
+    else:
         for piece in requirement.pieces:
             culprit = view.covering_after(datasource, piece, requirement.revision)
             if culprit is not None:

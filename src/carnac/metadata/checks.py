@@ -15,6 +15,8 @@ from carnac.errors import CarnacError
 from carnac.metadata import statements as s
 from carnac.metadata import tables as t
 from carnac.metadata.chunk_rows import ChunkRow, summarise
+from carnac.metadata.locks import load_locks
+from carnac.metadata.names import find_lock_problems
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session, Statement, statement
 
@@ -73,6 +75,7 @@ def table_counts(session: Session) -> Mapping[str, int]:
 
 def find_problems(session: Session) -> Iterator[str]:
     """Yield a sentence for each contradiction."""
+    yield from find_lock_problems(load_locks(session))
     for datasource_id, name in session.rows(s.DATASOURCES):
         live = {
             row[0]: (entry_of(row), row[2])

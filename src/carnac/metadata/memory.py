@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from carnac.core.commits import Commit, CommitSummary, DatasourceSummary, Publication
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.locks.events import LockEvent, LockReply
+from carnac.core.locks.machine import decide
+from carnac.core.locks.model import Lock
+from carnac.core.locks.table import LockTable
 from carnac.core.publishing import plan_commit
 from carnac.core.records import dump_schema, load_schema
 from carnac.core.schemas import unite_columns
@@ -20,7 +24,12 @@ from carnac.errors import NotFound, Revoked
 from carnac.metadata import memory_tables as tables
 from carnac.metadata import retention as keeping
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
-from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
+from carnac.metadata.names import (
+    BATCH_RETENTION_MS,
+    find_lock_problems,
+    renewed,
+    require_tag_name,
+)
 from carnac.metadata.retention import RetainedRevision
 from carnac.ports import (
     Clock,
@@ -56,6 +65,7 @@ class MemoryMetadataStore:
         self._tags: dict[str, Tag] = {}
         self._leases: dict[str, Lease] = {}
         self._batches: dict[tuple[str, str], Head] = {}
+        self._locks = LockTable()
 
     def close(self) -> None:
         """Nothing to release."""
@@ -99,7 +109,7 @@ class MemoryMetadataStore:
                 publication.requirements, next(iter(self._tables.commits), None)
             )
             commit = plan_commit(
-                MemoryView(self._tables),
+                MemoryView(self._tables, self._locks),
                 publication,
                 revision=head.revision + 1,
                 at_ms=max(now_ms, head.at_ms),
@@ -295,6 +305,22 @@ class MemoryMetadataStore:
             live = [lease for lease in self._leases.values() if lease.expires_at_ms > now_ms]
             return tuple(sorted(live, key=lambda lease: (lease.acquired_at_ms, lease.lease_id)))
 
+    # -------------------------------------------------------------------------------------------------- locks
+
+    def change_locks(self, event: LockEvent) -> LockReply:
+        """Let an event happen to the lockbox; return what it answers."""
+        with self._lock:
+            decision = decide(self._locks, event, at_ms=self._clock.now_ms())
+            if decision.is_change:
+                self._locks.apply(decision)
+            return decision.reply
+
+    def locks(self, datasource: str | None = None) -> tuple[Lock, ...]:
+        """Return the locks of a datasource (None: of all), in order of arrival."""
+        with self._lock:
+            found = [one for one in self._locks if datasource in {None, one.datasource}]
+            return tuple(sorted(found, key=lambda one: one.lock_id))
+
     # ------------------------------------------------------------------------------- retention and self-examination
 
     def trim(self, *, keep: Callable[[Sequence[Head]], set[int]], dry_run: bool) -> TrimReport:
@@ -353,6 +379,7 @@ class MemoryMetadataStore:
                 **self._tables.counts(),
                 "batches": len(self._batches),
                 "leases": len(self._leases),
+                "locks": len(self._locks),
                 "settings": len(self._settings),
                 "tags": len(self._tags),
             }
@@ -360,7 +387,7 @@ class MemoryMetadataStore:
     def check(self) -> tuple[str, ...]:
         """Return what in the store contradicts itself, a sentence each; nothing if all is well."""
         with self._lock:
-            return tuple(self._tables.find_problems())
+            return (*self._tables.find_problems(), *find_lock_problems(self._locks))
 
     def _retained(self) -> list[RetainedRevision]:
         return [

@@ -11,6 +11,8 @@ from carnac.core import invariants
 from carnac.core.commits import Commit, DatasourceCommit
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
+from carnac.core.locks.model import Lock
+from carnac.core.locks.table import LockTable
 from carnac.core.records import dump_schema
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
@@ -273,8 +275,13 @@ class MemoryTables:
 class MemoryView:
     """What a publish reads: `PublishView` on the tables."""
 
-    def __init__(self, tables: MemoryTables) -> None:
+    def __init__(self, tables: MemoryTables, locks: LockTable) -> None:
         self._tables = tables
+        self._locks = locks
+
+    def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
+        """Return those of the locks that there are."""
+        return list(self._locks.find(lock_ids))
 
     def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
         """Return the live chunks that overlap `interval`, in order of time."""

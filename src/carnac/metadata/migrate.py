@@ -15,7 +15,7 @@ from carnac.metadata import tables as t
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import statement
 
-HEAD_VERSION = "0001"
+HEAD_VERSION = "0002"
 """The newest migration in `migrations/versions`."""
 VERSION_TABLE = "carnac_version"
 
@@ -102,4 +102,6 @@ def table_names() -> Mapping[str, str]:
         "lookups": "retained revisions",
         "tags": "set by the operator",
         "leases": "unexpired work",
+        "locks": "what live tasks hold and wait for, and revocations of the last hour",
+        "lock_numbers": "one row",
     }

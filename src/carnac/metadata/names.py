@@ -1,10 +1,13 @@
-"""Small rules that the stores share: names of tags, leases, how long batches are known."""
+"""Small rules that the stores share: names of tags, leases, how long batches are known, whether locks agree."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from carnac.errors import Invalid
+from carnac.core import invariants
+from carnac.core.locks.model import Lock
+from carnac.errors import CarnacError, Invalid
 from carnac.ports import Lease
 
 BATCH_RETENTION_MS = 400 * 86_400_000
@@ -40,3 +43,11 @@ def renewed(lease: Lease, expires_at_ms: int, revision: int | None) -> Lease:
         revision=lease.revision if revision is None else revision,
         expires_at_ms=max(lease.expires_at_ms, expires_at_ms),
     )
+
+
+def find_lock_problems(locks: Iterable[Lock]) -> Iterator[str]:
+    """Yield a sentence if the locks of a store contradict one another."""
+    try:
+        invariants.check_locks(locks)
+    except CarnacError as error:
+        yield error.message

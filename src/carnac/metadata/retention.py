@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from carnac.core.commits import Commit, LookupSetBy, Requirement, SegmentsVisible
+from carnac.core.commits import Commit, LockHeld, LookupSetBy, Requirement, SegmentsVisible
 from carnac.core.intervals import Interval, IntervalSet, format_ms, parse_instant
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head
@@ -122,7 +122,7 @@ def require_history(requirements: Iterable[Requirement], oldest: int | None) -> 
         Conflict: What they ask about may have been forgotten.
     """
     for requirement in requirements:
-        if isinstance(requirement, SegmentsVisible | LookupSetBy) or oldest is None:
+        if isinstance(requirement, LockHeld | SegmentsVisible | LookupSetBy) or oldest is None:
             continue
         if requirement.revision + 1 < oldest:
             raise Conflict(

@@ -9,10 +9,13 @@ from typing import TypeVar
 from carnac.core.commits import Commit, CommitSummary, Publication
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.locks.events import LockEvent, LockReply
+from carnac.core.locks.model import Lock
 from carnac.core.records import load_segment, load_texts
 from carnac.core.segments import ColumnType, Segment
 from carnac.errors import CarnacError, NotFound, Revoked
 from carnac.metadata import checks, history, reader, trimming
+from carnac.metadata import locks as sql_locks
 from carnac.metadata import queries as q
 from carnac.metadata import statements as s
 from carnac.metadata.database import Database, translated
@@ -314,6 +317,19 @@ class SqlMetadataStore:
         with self._read() as session:
             rows = session.rows(s.LEASES, now_ms=self._clock.now_ms())
             return tuple(lease_of(row) for row in rows)
+
+    # -------------------------------------------------------------------------------------------------- locks
+
+    def change_locks(self, event: LockEvent) -> LockReply:
+        """Let an event happen to the lockbox, in one transaction; return what it answers."""
+        return self._write(
+            lambda session: sql_locks.change_locks(session, event, self._clock.now_ms())
+        )
+
+    def locks(self, datasource: str | None = None) -> tuple[Lock, ...]:
+        """Return the locks of a datasource (None: of all), in order of arrival."""
+        with self._read() as session:
+            return sql_locks.load_locks(session, datasource)
 
     # --------------------------------------------------------------------- retention, garbage, self-examination
 

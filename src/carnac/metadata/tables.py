@@ -277,3 +277,36 @@ leases = Table(
     Index("leases_by_expiry", "expires_at_ms"),
 )
 """Bound: those that have not expired; every acquisition sweeps the others."""
+
+locks = Table(
+    "locks",
+    METADATA,
+    _key("lock_id"),
+    _text("task_id"),
+    _text("group_id"),
+    _text("datasource"),
+    _int("start_ms"),
+    _int("end_ms"),
+    _maybe_text("partitions"),  # null: the time chunk; empty: segments to come
+    _text("type"),
+    _int("priority"),
+    _int("queue_priority"),
+    _text("state"),
+    _int("fence"),
+    _int("is_publishing"),
+    _text("holder"),
+    _int("requested_at_ms"),
+    _maybe_int("granted_at_ms"),
+    _int("heartbeat_at_ms"),
+    _int("lease_ms"),
+    _int("waits_until_ms"),
+    _maybe_text("revoked_reason"),
+    _maybe_int("revoked_at_ms"),
+    _maybe_int("revoked_by"),
+    Index("locks_by_time", "datasource", "start_ms", "end_ms"),
+    Index("locks_by_task", "task_id"),
+)
+"""Bound: what live tasks hold and wait for, and revocations of the last hour."""
+
+lock_numbers = Table("lock_numbers", METADATA, _key("id"), _int("last_number"))
+"""One row, from the first lock on: the highest arrival number or fence given."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from carnac.core.entries import Chunk, Entry
 from carnac.core.intervals import Interval
+from carnac.core.locks.model import Lock
 from carnac.metadata import statements as s
 from carnac.metadata.chunk_rows import ChunkRow
+from carnac.metadata.locks import SqlLockView
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session, Statement
 
@@ -125,6 +127,10 @@ class SqlPublishView:
         """Return the commit that set the lookup to what it is; None if there is no such lookup."""
         row = self._session.row(s.LOOKUP_SET_BY, name=name)
         return None if row is None else int(row[0])
+
+    def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
+        """Return those of the locks that there are."""
+        return SqlLockView(self._session).find(lock_ids)
 
     def _newest(
         self, stated: Statement, datasource: str, interval: Interval, after: int

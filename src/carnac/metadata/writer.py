@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from carnac.core.commits import Commit, DatasourceCommit, LookupChange, Publication
+from carnac.core.commits import Commit, DatasourceCommit, LockHeld, LookupChange, Publication
 from carnac.core.entries import ENTRY_BITS
 from carnac.core.intervals import Interval
 from carnac.core.publishing import plan_commit
@@ -60,7 +60,7 @@ def write_publication(
     head: Head = session.memo.get("head") or load_head(session)
     require_base(publication.base_revision, head.revision)
     _check_lease(session, publication.lease_id, now_ms)
-    if publication.requirements:
+    if any(not isinstance(one, LockHeld) for one in publication.requirements):
         oldest = session.row(q.OLDEST)
         require_history(publication.requirements, None if oldest is None else oldest[0])
     view = SqlPublishView(session)

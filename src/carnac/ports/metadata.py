@@ -10,6 +10,8 @@ from typing import Protocol
 from carnac.core.commits import Commit, CommitSummary, Publication
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.locks.events import LockEvent, LockReply
+from carnac.core.locks.model import Lock
 from carnac.core.segments import ColumnType, Segment
 
 
@@ -121,7 +123,7 @@ class MetadataStore(Protocol):
         Raises:
             Conflict: A requirement does not hold; names the commit in the way.
             Invalid: The publication contradicts itself.
-            Revoked: Its lease is gone.
+            Revoked: Its lease is gone, or a lock that it is published under.
         """
         ...
 
@@ -254,6 +256,23 @@ class MetadataStore(Protocol):
 
     def leases(self) -> tuple[Lease, ...]:
         """Return the leases that have not expired."""
+        ...
+
+    # locks
+
+    def change_locks(self, event: LockEvent) -> LockReply:
+        """Let an event happen to the lockbox, in one transaction; return what it answers.
+
+        What the lockbox decides is `core.locks.machine.decide`, at the store's own time.
+
+        Raises:
+            Invalid: The event contradicts itself.
+            NotFound: There is no such lock to break.
+        """
+        ...
+
+    def locks(self, datasource: str | None = None) -> tuple[Lock, ...]:
+        """Return the locks of a datasource (None: of all), waiting and revoked ones too, in order of arrival."""
         ...
 
     # retention and garbage collection

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from carnac.core.intervals import Interval
+from carnac.core.intervals import Interval, format_ms
 from carnac.core.versions import IdRanges
 
 
@@ -186,3 +186,19 @@ def may_publish(lock: Lock | None, fence: int) -> bool:
         lock: As it is in the transaction that publishes; None: there is none any more.
     """
     return lock is not None and lock.state is LockState.HELD and lock.fence == fence
+
+
+def describe_end(lock: Lock | None) -> str:
+    """Return what became of a lock that is not held any more, as the end of a sentence about it."""
+    if lock is None:
+        return "is not there any more: its task released it, or was not heard of for long"
+    if lock.revocation is None:
+        return "is not the one that was granted then"
+    at = format_ms(lock.revocation.at_ms)
+    if lock.revocation.reason is Reason.PREEMPTED:
+        return f"was preempted at {at} by lock {lock.revocation.by}, of a higher priority"
+    if lock.revocation.reason is Reason.BROKEN:
+        return f"was broken by an operator at {at}"
+    if lock.revocation.reason is Reason.TIMED_OUT:
+        return f"was waited for in vain until {at}"
+    return f"was given to others at {at}: its task was not heard of for {lock.lease_ms} ms"

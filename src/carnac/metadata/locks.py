@@ -1,0 +1,186 @@
+"""The lockbox on SQL: what a decision reads, and how it is written down, inside one write transaction.
+
+Nothing is kept in memory between transactions, so that any process may die at any moment, and the next one decides the
+same from the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, delete, or_, select, update
+
+from carnac.core.intervals import Interval
+from carnac.core.locks.events import Decision, LockEvent, LockReply
+from carnac.core.locks.machine import decide
+from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocation
+from carnac.core.versions import parse_id_ranges
+from carnac.metadata import tables as t
+from carnac.metadata.session import IsIn, Row, Session, Statement, statement
+from carnac.metadata.statements import upsert
+
+p = bindparam
+c = t.locks.c
+_COLUMNS = tuple(c)
+_REVOKED = str(LockState.REVOKED)
+_WAITING = str(LockState.WAITING)
+
+LAST_NUMBER = statement(lambda: select(t.lock_numbers.c.last_number))
+PUT_NUMBER = Statement(lambda dialect: upsert(t.lock_numbers, dialect, {"last_number": "new"}))
+OVERLAPPING = statement(
+    lambda: select(*_COLUMNS).where(
+        c.datasource == p("datasource"), c.start_ms < p("end_ms"), c.end_ms > p("start_ms")
+    )
+)
+OF_TASK = statement(lambda: select(*_COLUMNS).where(c.task_id == p("task_id")))
+FIND = statement(lambda: select(*_COLUMNS).where(IsIn(c.lock_id, "lock_ids")))
+DUE = statement(
+    lambda: select(*_COLUMNS).where(
+        or_(
+            c.heartbeat_at_ms + c.lease_ms <= p("at_ms"),
+            c.state == _REVOKED,
+            (c.state == _WAITING) & (c.waits_until_ms <= p("at_ms")),
+        )
+    )
+)
+ALL = statement(lambda: select(*_COLUMNS).order_by(c.lock_id))
+ALL_OF = statement(
+    lambda: select(*_COLUMNS).where(c.datasource == p("datasource")).order_by(c.lock_id)
+)
+PUT = Statement(
+    lambda dialect: upsert(
+        t.locks, dialect, {column.name: "new" for column in c if not column.primary_key}
+    )
+)
+REMOVE = statement(lambda: delete(t.locks).where(IsIn(c.lock_id, "lock_ids")))
+BEAT = statement(
+    lambda: (
+        update(t.locks)
+        .where(
+            c.task_id == p("k_task_id"),
+            c.state != _REVOKED,
+            c.heartbeat_at_ms < p("at_ms"),
+        )
+        .values(heartbeat_at_ms=p("at_ms"))
+    )
+)
+
+
+class SqlLockView:
+    """The stored locks, inside a transaction (`LockView`)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def last_number(self) -> int:
+        """Return the highest arrival number or fence given so far."""
+        known: int | None = self._session.memo.get("lock_number")
+        if known is None:
+            row = self._session.row(LAST_NUMBER)
+            known = 0 if row is None else int(row[0])
+            self._session.memo["lock_number"] = known
+        return known
+
+    def overlapping(self, datasource: str, interval: Interval) -> Sequence[Lock]:
+        """Return the locks of the datasource that share an instant with `interval`."""
+        return self._locks(
+            OVERLAPPING,
+            datasource=datasource,
+            start_ms=interval.start_ms,
+            end_ms=interval.end_ms,
+        )
+
+    def of_task(self, task_id: str) -> Sequence[Lock]:
+        """Return all locks of the task."""
+        return self._locks(OF_TASK, task_id=task_id)
+
+    def find(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
+        """Return those of the locks that there are."""
+        return self._locks(FIND, lock_ids=self._session.array(lock_ids))
+
+    def due(self, at_ms: int) -> Sequence[Lock]:
+        """Return the locks past their lease, those that waited long enough, and the revoked ones."""
+        return self._locks(DUE, at_ms=at_ms)
+
+    def _locks(self, stated: Statement, **params: object) -> list[Lock]:
+        return [lock_of(row) for row in self._session.rows(stated, **params)]
+
+
+def change_locks(session: Session, event: LockEvent, at_ms: int) -> LockReply:
+    """Decide an event and write the decision down, inside a write transaction."""
+    decision = decide(SqlLockView(session), event, at_ms=at_ms)
+    if decision.is_change:
+        _write(session, decision)
+    return decision.reply
+
+
+def load_locks(session: Session, datasource: str | None = None) -> tuple[Lock, ...]:
+    """Return the locks of a datasource, or all, in order of arrival."""
+    rows = session.rows(ALL) if datasource is None else session.rows(ALL_OF, datasource=datasource)
+    return tuple(lock_of(row) for row in rows)
+
+
+def _write(session: Session, decision: Decision) -> None:
+    if decision.beat is not None:
+        session.run(BEAT, k_task_id=decision.beat, at_ms=decision.at_ms)
+    if decision.removes:
+        session.run(REMOVE, lock_ids=session.array(decision.removes))
+    session.run_many(PUT, [_row(lock) for lock in decision.puts])
+    if decision.last_number != session.memo["lock_number"]:
+        session.run(PUT_NUMBER, id=1, last_number=decision.last_number)
+        session.memo["lock_number"] = decision.last_number
+
+
+def lock_of(row: Row) -> Lock:
+    """Return the lock in a row of `locks`."""
+    return Lock(
+        lock_id=row[0],
+        task_id=row[1],
+        group_id=row[2],
+        datasource=row[3],
+        interval=Interval(row[4], row[5]),
+        partitions=None if row[6] is None else parse_id_ranges(row[6]),
+        type=LockType(row[7]),
+        priority=row[8],
+        queue_priority=row[9],
+        state=LockState(row[10]),
+        fence=row[11],
+        is_publishing=bool(row[12]),
+        holder=row[13],
+        requested_at_ms=row[14],
+        granted_at_ms=row[15],
+        heartbeat_at_ms=row[16],
+        lease_ms=row[17],
+        waits_until_ms=row[18],
+        revocation=None
+        if row[19] is None
+        else Revocation(reason=Reason(row[19]), at_ms=row[20], by=row[21]),
+    )
+
+
+def _row(lock: Lock) -> dict[str, object]:
+    end = lock.revocation
+    return {
+        "lock_id": lock.lock_id,
+        "task_id": lock.task_id,
+        "group_id": lock.group_id,
+        "datasource": lock.datasource,
+        "start_ms": lock.interval.start_ms,
+        "end_ms": lock.interval.end_ms,
+        "partitions": None if lock.partitions is None else str(lock.partitions),
+        "type": str(lock.type),
+        "priority": lock.priority,
+        "queue_priority": lock.queue_priority,
+        "state": str(lock.state),
+        "fence": lock.fence,
+        "is_publishing": int(lock.is_publishing),
+        "holder": lock.holder,
+        "requested_at_ms": lock.requested_at_ms,
+        "granted_at_ms": lock.granted_at_ms,
+        "heartbeat_at_ms": lock.heartbeat_at_ms,
+        "lease_ms": lock.lease_ms,
+        "waits_until_ms": lock.waits_until_ms,
+        "revoked_reason": None if end is None else str(end.reason),
+        "revoked_at_ms": None if end is None else end.at_ms,
+        "revoked_by": None if end is None else end.by,
+    }
