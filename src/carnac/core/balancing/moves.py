@@ -38,6 +38,8 @@ from carnac.errors import Invalid
 if TYPE_CHECKING:
     from random import Random
 
+MAX_PASSES = 8
+"""Passes over all segments in a run that has moves left."""
 MAX_RUNS = 10_000
 """Runs that `plan_rebalance` plans ahead."""
 
@@ -167,15 +169,7 @@ class _Run:
         """Move what helps most."""
         found: list[Found] = []
         if isinstance(self.scorer, CostScorer):
-            weight = self.group_weight()
-            candidates = find_candidates(
-                chooser,
-                self.scorer,
-                weights=self.policy.weights,
-                group_weight=weight,
-                half_life_ms=self.policy.half_life_ms,
-            )
-            found = choose_best(chooser, self.scorer, candidates, budget)
+            found = self.choose_best(chooser, self.scorer, budget)
         elif self.policy.strategy is Strategy.LEGACY:
             if self.rng is None:
                 raise Invalid("the legacy strategy picks at random; pass rng=random.Random(seed)")
@@ -183,12 +177,36 @@ class _Run:
         for move in found:
             self.note(move, Reason.SAVE)
 
+    def choose_best(self, chooser: Chooser, scorer: CostScorer, budget: int) -> list[Found]:
+        """Return what saves most; what becomes worth moving by the moves of a pass is found in the next one."""
+        found: list[Found] = []
+        weight = self.group_weight()
+        for _ in range(MAX_PASSES):
+            candidates = find_candidates(
+                chooser,
+                scorer,
+                weights=self.policy.weights,
+                group_weight=weight,
+                half_life_ms=self.policy.half_life_ms,
+            )
+            more = choose_best(chooser, scorer, candidates, budget - len(found))
+            found += more
+            if not more or len(found) == budget:
+                break
+        return found
+
     def group_weight(self) -> Floats:
         """Return the weight of the segments of each group."""
         groups = self.board.groups
         weight = np.ones(len(groups))
         weight[groups.of_segment] = weights_of(self.board, self.policy)
         return weight
+
+    def time_saved(self) -> float:
+        """Return by how much the moves lower the cost of time."""
+        if isinstance(self.scorer, CostScorer):
+            return self.scorer.time_saved
+        return 0.0
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Return what keeps servers from being emptied."""
@@ -243,7 +261,7 @@ def plan_moves(
         skipped=dict(run.skipped),
         blockers=run.blockers(),
         cost_before=before,
-        cost_after=None if run.index is None else run.index.total(),
+        cost_after=None if before is None else before - run.time_saved(),
         duration_ms=duration_ms(run.moves, limits),
     )
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from carnac.core.balancing.board import UNBOUNDED, Board, Reason
-from carnac.core.balancing.cluster import Hold
+from carnac.core.balancing.cluster import Codes, Hold
 from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.core.balancing.compiled import compiled
 from carnac.core.balancing.limits import MoveLimits, Weights
 from carnac.core.balancing.scan import Terms, grid_of, holdings_of, scan_costs
 from carnac.core.balancing.scoring import CostScorer, Scorer, pick_server
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_PEERS = 16
 """Segments of one interval on one server that are tried before the next interval."""
+ALMOST_BEST = 0.9
+"""A move is made at once if it saves at least this share of what the best other candidate promised at its last look."""
 LOOKS_PER_MOVE = 64
 """A run looks at so many candidates for each move that it may make, ..."""
 MIN_LOOKS = 10_000
@@ -87,8 +90,7 @@ class Chooser:
         self.moved.add(found.segment)
         self.board.add(found.segment, found.target)
         self.board.leave(found.segment, found.source)
-        self._scorer.add(found.segment, found.target)
-        self._scorer.leave(found.segment, found.source)
+        self._scorer.move(found.segment, found.source, found.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -178,7 +180,7 @@ def choose_best(
             found = _best_of(chooser, scorer, group, server)
             if found is None:
                 continue
-            if heap and found.saving < -heap[0][0] * (1 - 1e-9):
+            if heap and found.saving < -heap[0][0] * ALMOST_BEST:
                 heapq.heappush(heap, (-found.saving, group, server))
                 continue
             chooser.make(found)
@@ -191,27 +193,40 @@ def choose_best(
 
 def _best_of(chooser: Chooser, scorer: CostScorer, group: int, server: int) -> Found | None:
     """Return a move of one of a server's segments of a group: what they cost is the same."""
-    board, tried = chooser.board, 0
-    for segment in map(int, board.by_group.of(group)):
-        if segment in chooser.moved or not is_loaded(board, segment, server):
+    board, at = chooser.board, 0
+    replicas, peers = board.cluster.replicas, board.by_group.of(group)
+    held = (board.by_segment.offsets, board.by_segment.rows, replicas.server, replicas.hold)
+    for _ in range(MAX_PEERS):
+        at = _next_loaded(peers, at, held, server)
+        if at == len(peers):
+            return None
+        segment = int(peers[at])
+        at += 1
+        if segment in chooser.moved or _is_everywhere(board, segment):
             continue
-        found = chooser.look(
-            segment, server, scorer.least_saving(segment, chooser.limits.min_saving)
-        )
-        tried += 1
-        if found is not None or tried == MAX_PEERS:
+        least = scorer.least_saving(segment, chooser.limits.min_saving)
+        found = chooser.look(segment, server, least)
+        if found is not None:
             return found
     return None
 
 
-def is_loaded(board: Board, segment: int, server: int) -> bool:
-    """Whether a server serves a segment and keeps it, and it is not on every server by rule."""
-    cluster = board.cluster
-    rows = board.by_segment.of(segment)
-    rows = rows[cluster.replicas.server[rows] == server]
-    if not len(rows) or cluster.replicas.hold[rows[0]] != Hold.LOADED:
-        return False
-    return cluster.broadcast is None or not bool(cluster.broadcast[segment])
+@compiled
+def _next_loaded(
+    peers: Ints, start: int, held: tuple[Ints, Ints, Codes, Codes], server: int
+) -> int:
+    """Return where, from `start` on, the next segment is that the server has loaded; past the end if none is."""
+    offsets, rows, servers, holds = held
+    for at in range(start, len(peers)):
+        for row in rows[offsets[peers[at]] : offsets[peers[at] + 1]]:
+            if servers[row] == server and holds[row] == 0:  # Hold.LOADED
+                return at
+    return len(peers)
+
+
+def _is_everywhere(board: Board, segment: int) -> bool:
+    broadcast = board.cluster.broadcast
+    return broadcast is not None and bool(broadcast[segment])
 
 
 def choose_by_picking(chooser: Chooser, budget: int, rng: Random) -> list[Found]:

@@ -12,6 +12,7 @@ import numpy as np
 from carnac.core.balancing.board import Board
 from carnac.core.balancing.cluster import ClusterState, Hold
 from carnac.core.balancing.columns import Flags, Floats, Ints, SegmentColumns, segment_columns
+from carnac.core.balancing.compiled import compiled
 from carnac.core.balancing.cost import DAY_MS, SAME_DATASOURCE, scaled_cost, square_hours
 from carnac.core.balancing.index import TIE, CostIndex
 from carnac.core.balancing.legacy import legacy_costs
@@ -51,8 +52,8 @@ class Scorer(Protocol):
         """Note a load, after the board."""
         ...
 
-    def leave(self, segment: int, server: int) -> None:
-        """Note that a server lets go of a segment, after the board."""
+    def move(self, segment: int, source: int, target: int) -> None:
+        """Note a move, after the board."""
         ...
 
 
@@ -132,6 +133,8 @@ class CostScorer:
         self._weight = segment_weight
         self._rate, self._unit = math.log(2) / half_life_ms, square_hours(half_life_ms)
         self._moved: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._self_costs: dict[int, float] = {}
+        self.time_saved = 0.0
         self.mean_weight = float(np.mean(segment_weight)) if len(segment_weight) else 1.0
         self.disk = self._disk_term() if weights.disk else np.zeros(len(board.free))
 
@@ -147,7 +150,11 @@ class CostScorer:
         return disk
 
     def _self_cost(self, length_ms: int) -> float:
-        return SAME_DATASOURCE * self._unit * scaled_cost(0, length_ms, 0, length_ms, self._rate)
+        cost = self._self_costs.get(length_ms)
+        if cost is None:
+            scaled = scaled_cost(0, length_ms, 0, length_ms, self._rate)
+            cost = self._self_costs[length_ms] = SAME_DATASOURCE * self._unit * scaled
+        return cost
 
     def self_cost(self, segment: int) -> float:
         """Return what two copies of it would cost each other, for weight 1."""
@@ -201,9 +208,13 @@ class CostScorer:
         """See `Scorer`."""
         self._change(segment, server, 1)
 
-    def leave(self, segment: int, server: int) -> None:
-        """See `Scorer`."""
-        self._change(segment, server, -1)
+    def move(self, segment: int, source: int, target: int) -> None:
+        """See `Scorer`. Adds up what is saved in time alone, in `time_saved`."""
+        costs = self.time_costs(segment)
+        itself = self.self_cost(segment) * float(self._weight[segment]) ** 2
+        self.time_saved += float(costs[source] - costs[target]) - itself
+        self._change(segment, target, 1)
+        self._change(segment, source, -1)
 
     def _change(self, segment: int, server: int, sign: int) -> None:
         table, weight = self._table, int(self._weight[segment])
@@ -253,9 +264,9 @@ class LegacyScorer:
         self._segment = np.append(self._segment, np.int64(segment))
         self._server = np.append(self._server, np.int32(server))
 
-    def leave(self, segment: int, server: int) -> None:
+    def move(self, segment: int, source: int, target: int) -> None:
         """See `Scorer`."""
-        self._server[(self._segment == segment) & (self._server == server)] = -1
+        self._server[(self._segment == segment) & (self._server == source)] = target
 
 
 class RandomScorer:
@@ -275,7 +286,7 @@ class RandomScorer:
     def add(self, segment: int, server: int) -> None:
         """Nothing to note."""
 
-    def leave(self, segment: int, server: int) -> None:
+    def move(self, segment: int, source: int, target: int) -> None:
         """Nothing to note."""
 
 
@@ -284,8 +295,19 @@ def pick_server(board: Board, scores: Floats, allowed: Flags) -> int:
 
     Of costs that are equal (to `TIE`) the larger free share of the disk wins, then the lower number.
     """
-    candidates = np.flatnonzero(allowed)
-    costs = scores[candidates]
-    cheap = candidates[costs <= costs.min() * (1 + TIE)]
-    share = board.free[cheap] / np.maximum(board.capacity[cheap], 1)
-    return int(cheap[np.argmax(share)])
+    return _cheapest(scores, allowed, board.free, board.capacity)
+
+
+@compiled
+def _cheapest(scores: Floats, allowed: Flags, free: Ints, capacity: Ints) -> int:
+    lowest = np.inf
+    for server in range(len(scores)):
+        if allowed[server]:
+            lowest = min(lowest, scores[server])
+    best, best_share = -1, -np.inf
+    for server in range(len(scores)):
+        if allowed[server] and scores[server] <= lowest + abs(lowest) * TIE:
+            share = free[server] / max(capacity[server], 1)
+            if share > best_share:
+                best, best_share = server, share
+    return best
