@@ -19,14 +19,18 @@ _FLAGS = ("--debug", "--no-color")
 _VALUED = ("--store",)
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """Run one command line; return its exit code."""
-    given = list(sys.argv[1:] if args is None else args)
+def run(args: Sequence[str], *, owns_process: bool) -> int:
+    """Run one command line; return its exit code.
+
+    Args:
+        owns_process: The process ends with the command line.
+    """
+    given = list(args)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character must not end a command.
             stream.reconfigure(errors="backslashreplace")
-    session = Session(wants_json="--json" in given)
+    session = Session(wants_json="--json" in given, owns_process=owns_process)
     if "--debug" not in given:
         _silence_libraries()
     try:

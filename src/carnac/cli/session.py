@@ -24,11 +24,15 @@ class Session:
     Attributes:
         store_name: From `--store`; None: as the settings say.
         is_debug: Show tracebacks.
+        owns_process: The process ends with the command line; nobody else uses the libraries that it loads.
     """
 
-    def __init__(self, *, wants_json: bool = False, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, wants_json: bool = False, owns_process: bool = False, clock: Clock | None = None
+    ) -> None:
         self.store_name: str | None = None
         self.is_debug = False
+        self.owns_process = owns_process
         self.clock = clock or SystemClock()
         self.output = Output(is_json=wants_json)
         self._settings: Settings | None = None

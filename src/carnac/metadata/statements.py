@@ -18,7 +18,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.base import Executable
 
 from carnac.metadata import tables as t
@@ -36,12 +35,26 @@ def upsert(table: Table, dialect: Dialect, change: dict[str, str]) -> Executable
     Args:
         change: Column → `new` (overwrite) or `add` (old plus new).
     """
-    stated = postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
+    stated = _upserting(dialect)(table)
     values: dict[str, ColumnElement[Any]] = {
         name: table.c[name] + stated.excluded[name] if how == "add" else stated.excluded[name]
         for name, how in change.items()
     }
-    return stated.on_conflict_do_update(index_elements=list(table.primary_key), set_=values)
+    upserted: Executable = stated.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_=values
+    )
+    return upserted
+
+
+def _upserting(dialect: Dialect) -> Any:
+    """Return the dialect's own `insert`; the other dialect is not imported, which takes as long as a query."""
+    if dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert
 
 
 def _all_new(table: Table) -> dict[str, str]:
