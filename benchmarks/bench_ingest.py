@@ -1,6 +1,6 @@
 """Ingestion against the plain Spark job that reads the same files and writes the same layout.
 
-    python benchmarks/bench_ingest.py [--rows 5000000] [--runs 5] [--case parquet json] [--work FOLDER]
+    python -m benchmarks.bench_ingest [--rows 5000000] [--runs 5] [--case "parquet, raw"] [--work FOLDER]
 
 Both run in one process on one Spark session, in turns, so that their ratio holds on a noisy machine. The plain job is
 what a careful person writes: `repartitionByRange` by day, `sortWithinPartitions`, `write.partitionBy`, zstd. After
@@ -12,6 +12,7 @@ The first run of either is not counted. Spark's start is not either: both need i
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -20,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-from events import DAYS, write_files
-from harness import RUNS, medians, ratio, seconds, write_results
 
+from benchmarks.events import DAYS, write_files
+from benchmarks.harness import RESULTS, RUNS, medians, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder, SparkSettings
@@ -36,7 +37,7 @@ WORDS = ("d5", "d50", "d500", "d5k", "d50k", "d500k")
 SORT = ("__time", "d5", "d50", "d500", "d5k")
 GROUP = ("d5", "d50", "d500", "d5k")
 MAX_RATIO = 0.7
-"""What issue 2 asks for; it aims at 0.45."""
+"""The most that we accept; the aim is 0.45."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,16 @@ class Case:
     def name(self) -> str:
         """Name in the results."""
         return f"{self.source}, {'rolled up' if self.is_rollup else 'raw'}"
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case(source=source, is_rollup=is_rollup)
+        for source in ("parquet", "json")
+        for is_rollup in (False, True)
+    )
+}
 
 
 def make_spec(case: Case, files: list[Path]) -> IngestSpec:
@@ -173,9 +184,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument(
-        "--case", nargs="+", choices=["parquet", "json"], default=["parquet", "json"]
+        "--case",
+        nargs="+",
+        choices=list(CASES),
+        default=list(CASES),
+        help="the figures of the others stay as they are",
     )
-    parser.add_argument("--raw-only", action="store_true", help="leave the rolled-up cases out")
     parser.add_argument(
         "--work", type=Path, help="folder for inputs and outputs, kept (default: a temporary one)"
     )
@@ -190,11 +204,28 @@ def write_figures(options: argparse.Namespace, figures: Mapping[str, object]) ->
     """Write what there is so far: a case takes minutes, and a run that is stopped keeps its figures."""
     if options.dry_run:
         return
-    note = (
-        f"{options.rows:,} events in 8 files, into {DAYS} days, local[2], medians of {options.runs};"
-        f" ratio: ours / plain, at most {MAX_RATIO}"
+    write_results(
+        "ingest", figures, packages=("pyspark", "duckdb", "pyarrow"), note=describe(options)
     )
-    write_results("ingest", figures, packages=("pyspark", "duckdb", "pyarrow"), note=note)
+
+
+def describe(options: argparse.Namespace) -> str:
+    """Say what was measured."""
+    return (
+        f"{options.rows:,} events in 8 files, into {DAYS} days, local[2], medians of {options.runs};"
+        f" ratio: ours / plain in one round, at most {MAX_RATIO}"
+    )
+
+
+def known_figures(options: argparse.Namespace) -> dict[str, object]:
+    """Return the figures of the cases that are not measured now, if they were measured in the same way."""
+    path = RESULTS / "ingest.json"
+    if not path.exists():
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if content.get("note") != describe(options):
+        return {}
+    return {name: known for name, known in content["figures"].items() if name not in options.case}
 
 
 def contest_all(options: argparse.Namespace, work: Path) -> None:
@@ -206,17 +237,14 @@ def contest_all(options: argparse.Namespace, work: Path) -> None:
         output_url=(work / "store").as_uri(), clock=SystemClock(), ids=RandomIds(), spark=settings
     )
     contest = Contest(holder.session(), pipeline, work)
-    figures: dict[str, object] = {}
+    figures = known_figures(options)
     try:
-        for source in options.case:
-            is_json = source == "json"
-            files = write_files(work / source, rows=options.rows, files=8, as_json=is_json)
-            for is_rollup in (False,) if options.raw_only else (False, True):
-                case = Case(source=source, is_rollup=is_rollup)
-                found = dict(contest.run(case, files, options.runs))
-                found["ratio"] = ratio(found["ours s"], found["plain s"])
-                figures[case.name] = found
-                write_figures(options, figures)
+        for name in options.case:
+            case = CASES[name]
+            is_json = case.source == "json"
+            files = write_files(work / case.source, rows=options.rows, files=8, as_json=is_json)
+            figures[name] = contest.run(case, files, options.runs)
+            write_figures(options, figures)
     finally:
         holder.close()
 
