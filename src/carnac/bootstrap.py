@@ -21,13 +21,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings, load_settings
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
 from carnac.store import Store
+
+if TYPE_CHECKING:
+    from carnac.overlord import Lockbox
 
 T = TypeVar("T")
 
@@ -149,6 +152,37 @@ def open_store(
         settings=settings,
         holder=_holder(),
         on_close=close_all,
+    )
+
+
+def open_lockbox(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> Lockbox:
+    """Open the lockbox of a store that is there; arguments as for `open_store`.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `open_store`.
+    """
+    from carnac.overlord import Lockbox
+
+    if settings is None:
+        settings = load_settings(os.environ, directory=Path.cwd())
+    place = locate_store(os.fspath(store) if store is not None else settings.store)
+    clock = clock or SystemClock()
+    metadata = _open_metadata(place, create=False, clock=clock, ids=ids or RandomIds())
+    if metadata.settings().get(DEEP_STORAGE_KEY) is None and place.metadata_url != "memory://":
+        metadata.close()
+        raise _no_store(place.name)
+    return Lockbox(
+        metadata,
+        clock,
+        holder=_holder(),
+        lease_ms=settings.lease_ttl_ms,
+        force_time_chunk_lock=settings.force_time_chunk_lock,
     )
 
 

@@ -53,6 +53,11 @@ class Settings(BaseModel):
         ge=1_000,
         description="How long a lease outlives a reader or writer that died without releasing it.",
     )
+    force_time_chunk_lock: bool | None = Field(
+        default=None,
+        description="Whether tasks whose context does not say `forceTimeChunkLock` lock whole time chunks. Default: "
+        "appends lock nobody out, replacements lock the segments that they replace.",
+    )
     retention_age_ms: int = Field(
         default=7 * DAY_MS, ge=0, description="Revisions younger than this are kept."
     )

@@ -93,12 +93,22 @@ def session_of(ctx: typer.Context) -> Session:
     return session
 
 
-def add_group(name: str, help_text: str, *, panel: str) -> None:
-    """Add a group of commands, such as `lookups`."""
+def add_group(name: str, help_text: str | None, *, panel: str) -> None:
+    """Add a group of commands, such as `lookups`.
+
+    Args:
+        help_text: None: the group is a command itself, added later by its name, whose help is that of the group.
+    """
     group = typer.Typer(
-        name=name, no_args_is_help=True, rich_markup_mode="rich", context_settings=_CONTEXT
+        name=name,
+        no_args_is_help=help_text is not None,
+        rich_markup_mode="rich",
+        context_settings=_CONTEXT,
     )
-    app.add_typer(group, help=help_text, rich_help_panel=panel)
+    if help_text is None:
+        app.add_typer(group, rich_help_panel=panel)
+    else:
+        app.add_typer(group, help=help_text, rich_help_panel=panel)
     _groups[name] = group
 
 
@@ -124,12 +134,20 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
             except BrokenPipeError as error:
                 raise ReaderGone from error
 
-        target.command(
-            leaf,
-            help=f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}",
-            rich_help_panel=panel if not group else None,
-            context_settings=_CONTEXT,
-        )(guarded)
+        help_text = f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}"
+        if (
+            name in _groups
+        ):  # also called before each of its own commands: see ctx.invoked_subcommand
+            _groups[name].callback(
+                invoke_without_command=True, help=help_text, context_settings=_CONTEXT
+            )(guarded)
+        else:
+            target.command(
+                leaf,
+                help=help_text,
+                rich_help_panel=panel if not group else None,
+                context_settings=_CONTEXT,
+            )(guarded)
         COMMANDS[name] = CommandInfo(name=name, panel=panel, examples=tuple(examples))
         return function
 

@@ -13,7 +13,7 @@ from enum import Enum
 from carnac.core.intervals import Interval, IntervalSet, format_ms
 from carnac.core.versions import IdRanges, SegmentVersion
 
-_INSTANTS = frozenset({"at_ms", "min_time_ms", "max_time_ms"})
+_INSTANTS = frozenset({"at_ms", "min_time_ms", "max_time_ms", "waits_until_ms"})
 
 
 def to_json(value: object) -> object:

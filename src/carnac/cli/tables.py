@@ -85,6 +85,15 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def format_age(duration_ms: int) -> str:
+    """Return `0 s`, `12 s`, `3 min`, `5 h`, `2 d`: how long ago, roughly."""
+    seconds = max(0, duration_ms) // 1000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
 def short_ms(at_ms: int) -> str:
     """Return an instant as short as is exact, such as `2013-02-01` or `2013-02-01 05:30`."""
     if at_ms <= MIN_MS:

@@ -19,6 +19,7 @@ from carnac.cli.commands import (
     picture,
     history,
     upkeep,
+    locks,
     doctor,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
     "demo",
     "doctor",
     "history",
+    "locks",
     "lookups",
     "picture",
     "quarantine",

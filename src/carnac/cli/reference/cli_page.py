@@ -72,6 +72,8 @@ def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     for key, child in getattr(command, "commands", {}).items():
         full = f"{name} {key}".strip()
         if hasattr(child, "commands"):
+            if full in COMMANDS:
+                yield full, child
             yield from _walk(child, full)
         else:
             yield full, child

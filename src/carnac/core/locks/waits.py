@@ -9,6 +9,7 @@ to look only for circles through that task.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from carnac.core.locks.draft import LockDraft
 from carnac.core.locks.model import Lock, LockState, may_share
@@ -36,6 +37,37 @@ def waits_for(locks: Sequence[Lock]) -> Mapping[int, tuple[Lock, ...]]:
         for lock in locks
         if lock.state is LockState.WAITING
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockPicture:
+    """A lock, for people.
+
+    Attributes:
+        waits_for: What a waiting one waits for.
+        waiters: The waiting ones that wait for it, in order of the queue.
+    """
+
+    lock: Lock
+    waits_for: tuple[Lock, ...]
+    waiters: tuple[Lock, ...]
+
+
+def picture(locks: Sequence[Lock]) -> tuple[LockPicture, ...]:
+    """Return all locks of a store, or of a datasource, with who waits for whom, in their order."""
+    waited = waits_for(locks)
+    waiters: dict[int, list[Lock]] = {}
+    for lock in sorted(locks, key=lambda lock: lock.rank):
+        for blocker in waited.get(lock.lock_id, ()):
+            waiters.setdefault(blocker.lock_id, []).append(lock)
+    return tuple(
+        LockPicture(
+            lock=lock,
+            waits_for=waited.get(lock.lock_id, ()),
+            waiters=tuple(waiters.get(lock.lock_id, ())),
+        )
+        for lock in locks
+    )
 
 
 def find_circle(draft: LockDraft, task_id: str) -> tuple[str, ...]:

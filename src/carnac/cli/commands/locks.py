@@ -1,0 +1,152 @@
+"""`locks` and `locks break`: who holds what, since when, and who waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import UPKEEP, add_group, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.records import to_json
+from carnac.cli.tables import Column, counted, format_age, short_interval
+
+if TYPE_CHECKING:
+    from carnac.core.locks.model import Lock
+    from carnac.core.locks.waits import LockPicture
+
+add_group("locks", None, panel=UPKEEP)
+
+_COLUMNS = [
+    Column("lock", is_number=True),
+    Column("task"),
+    Column("type", is_whole=True),
+    Column("datasource"),
+    Column("interval"),
+    Column("partitions"),
+    Column("state", is_whole=True),
+    Column("priority", is_number=True),
+    Column("age", is_number=True),
+    Column("heartbeat", is_number=True),
+    Column("waiters"),
+    Column("waits for"),
+    Column("holder"),
+]
+
+
+@command("locks", panel=UPKEEP, examples=["carnac locks", "carnac locks --json"])
+def locks(
+    ctx: typer.Context,
+    datasource: Annotated[
+        str | None,
+        typer.Option("--datasource", metavar="NAME", help="Only the locks of this datasource."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who holds what and who waits for it: owner, type, what it covers, age, last sign of life, waiters.
+
+    Partitions are all (a time chunk lock), new (segments that are yet to come), or the partition ids of segments. What
+    waits says for which locks. A lock whose state is overdue is nobody's: the next one that asks gets it.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from carnac.bootstrap import open_lockbox
+
+    session = session_of(ctx)
+    with open_lockbox(settings=session.settings) as lockbox:
+        pictures = lockbox.explain(datasource)
+    now_ms = session.clock.now_ms()
+    if as_json:
+        session.output.json({"locks": [_as_json(one, now_ms) for one in pictures]})
+        return
+    if not pictures:
+        session.output.line("no locks")
+        return
+    session.output.table(_COLUMNS, [_row(one, now_ms) for one in pictures])
+    waiting = sum(1 for one in pictures if one.waits_for)
+    session.output.note(f"{counted(len(pictures), 'lock')}, {waiting} of them waiting")
+
+
+@command("locks break", panel=UPKEEP, examples=["carnac locks break 17"])
+def break_lock(
+    ctx: typer.Context,
+    lock_id: Annotated[
+        int,
+        typer.Argument(metavar="LOCK", help="The lock's number, as listed.", show_default=False),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Take a lock, or a place in the queue, from its task; who waits for it is next.
+
+    Always safe: what the task publishes under the lock from now on is refused, however late it wakes.
+    """
+    from carnac.bootstrap import open_lockbox
+    from carnac.core.locks.model import describe_end
+
+    session = session_of(ctx)
+    with open_lockbox(settings=session.settings) as lockbox:
+        lock = lockbox.break_lock(lock_id)
+    if as_json:
+        session.output.json({"lock": _lock_json(lock)})
+        return
+    session.output.line(
+        f"lock {lock.lock_id} of {lock.task_id} on {lock.datasource} {short_interval(lock.interval)} "
+        f"{describe_end(lock)}"
+    )
+
+
+def _row(one: LockPicture, now_ms: int) -> list[str]:
+    lock = one.lock
+    return [
+        str(lock.lock_id),
+        lock.task_id,
+        str(lock.type),
+        lock.datasource,
+        short_interval(lock.interval),
+        _partitions(lock),
+        _state(lock, now_ms),
+        str(lock.priority),
+        format_age(now_ms - lock.requested_at_ms),
+        format_age(now_ms - lock.heartbeat_at_ms),
+        ", ".join(f"{waiter.task_id} ({waiter.lock_id})" for waiter in one.waiters),
+        ", ".join(f"{blocker.task_id} ({blocker.lock_id})" for blocker in one.waits_for),
+        lock.holder,
+    ]
+
+
+def _partitions(lock: Lock) -> str:
+    if lock.partitions is None:
+        return "all"
+    return str(lock.partitions) or "new"
+
+
+def _state(lock: Lock, now_ms: int) -> str:
+    """Return the state in one word; why it was revoked, if it was."""
+    from carnac.core.locks.model import is_due
+
+    if lock.revocation is not None:
+        return str(lock.revocation.reason).replace("_", " ")
+    if is_due(lock, now_ms):
+        return "overdue"
+    return "publishing" if lock.is_publishing else str(lock.state)
+
+
+def _lock_json(lock: Lock) -> dict[str, object]:
+    value = to_json(lock)
+    if not isinstance(value, dict):
+        raise TypeError("a lock is an object")
+    return {**value, "granularity": str(lock.granularity)}
+
+
+def _as_json(one: LockPicture, now_ms: int) -> dict[str, object]:
+    return {
+        **_lock_json(one.lock),
+        "age_ms": now_ms - one.lock.requested_at_ms,
+        "heartbeat_age_ms": now_ms - one.lock.heartbeat_at_ms,
+        "waiters": [_named(lock) for lock in one.waiters],
+        "waits_for": [_named(lock) for lock in one.waits_for],
+    }
+
+
+def _named(lock: Lock) -> dict[str, object]:
+    return {"lock_id": lock.lock_id, "task_id": lock.task_id, "state": str(lock.state)}
