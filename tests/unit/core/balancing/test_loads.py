@@ -1,0 +1,208 @@
+"""Where loads go, in which order, and why some go nowhere."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from carnac.core.balancing.board import Reason
+from carnac.core.balancing.cluster import DEFAULT_TIER, ClusterState
+from carnac.core.balancing.limits import LoadLimits, Weights
+from carnac.core.balancing.loads import LoadRequests, plan_loads, requests_for
+from carnac.core.balancing.moves import Policy
+from carnac.core.balancing.plans import CODES, REASONS, LoadPlan
+from carnac.core.balancing.scoring import Strategy, index_of
+from carnac.errors import Invalid
+from tests.clusters import cluster, segment, server
+
+EVERY_WAY = [
+    Policy(),
+    Policy(weights=Weights(spread=1.0)),
+    Policy(weights=Weights(disk=0.5, heat=0.5)),
+    Policy(strategy=Strategy.LEGACY),
+    Policy(strategy=Strategy.RANDOM),
+]
+
+
+def load_all(
+    state: ClusterState, *, policy: Policy | None = None, limits: LoadLimits | None = None
+) -> LoadPlan:
+    requests = requests_for(state, np.arange(len(state.segments)), DEFAULT_TIER)
+    return plan_loads(state, requests, limits, policy, rng=Random(1))
+
+
+def placed(state: ClusterState, plan: LoadPlan) -> list[tuple[str, str]]:
+    names = [state.servers[at].server_id for at in plan.server]
+    return list(zip([state.segments.ids[one] for one in plan.segment], names, strict=True))
+
+
+def test_new_data_goes_first() -> None:
+    ends = {"old": 1, "new": 9, "newest": 20}
+    state = cluster([server("h")], [segment(name, at) for name, at in ends.items()], {})
+    assert [name for name, _ in placed(state, load_all(state))] == ["newest", "new", "old"]
+
+
+def test_kinds_go_before_times() -> None:
+    state = cluster(
+        [server("x"), server("y")], [segment("old", 1), segment("new", 9)], {"x": ["new"]}
+    )
+    requests = LoadRequests(
+        segment=np.array([1, 0]),
+        tier=np.zeros(2, np.int32),
+        reason=np.array([CODES[Reason.FURTHER_REPLICA], CODES[Reason.FIRST_REPLICA]], np.int32),
+        tiers=(DEFAULT_TIER,),
+    )
+    plan = plan_loads(state, requests)
+    assert placed(state, plan)[0][0] == "old"
+    assert placed(state, plan)[1] == ("new", "y")
+    assert plan.counts() == {Reason.FIRST_REPLICA: 1, Reason.FURTHER_REPLICA: 1}
+    assert plan.explain(1, state.segments.ids, ["x", "y"]) == "new to y: further_replica"
+
+
+@pytest.mark.parametrize("policy", EVERY_WAY[:3])
+def test_each_datasource_is_spread_over_both_servers(policy: Policy) -> None:
+    # The source: two servers, two datasources with two segments each over the same two hours.
+    segments = [segment(f"{name}{at}", at, datasource=name) for name in "ab" for at in (0, 1)]
+    state = cluster([server("x"), server("y")], segments, {})
+    by_server: dict[str, set[str]] = {"x": set(), "y": set()}
+    for one, at in placed(state, load_all(state, policy=policy)):
+        by_server[at].add(one[0])
+    assert by_server == {"x": {"a", "b"}, "y": {"a", "b"}}
+
+
+@pytest.mark.parametrize("policy", EVERY_WAY)
+def test_disks_are_never_overfilled_and_queued_loads_count(policy: Policy) -> None:
+    segments = [segment(f"s{n}", n) for n in range(6)]
+    state = cluster([server("x", 250), server("y", 400)], segments, {}, loading={"x": ["s0"]})
+    plan = load_all(state, policy=policy)
+    assert np.bincount(plan.server, minlength=2).tolist() == [1, 4]
+    assert plan.skipped == {Reason.NO_ROOM: 1}
+
+
+@pytest.mark.parametrize("policy", EVERY_WAY)
+def test_replicas_are_on_different_servers(policy: Policy) -> None:
+    state = cluster(
+        [server("x"), server("y"), server("z")], [segment("s")], {}, leaving={"z": ["s"]}
+    )
+    requests = requests_for(state, np.array([0, 0, 0]), DEFAULT_TIER)
+    plan = plan_loads(state, requests, None, policy, rng=Random(1))
+    assert sorted(plan.server) == [0, 1]
+    assert plan.skipped == {Reason.ALL_HOLD_IT: 1}
+
+
+@pytest.mark.parametrize("policy", EVERY_WAY)
+def test_tiers_and_decommissioning_servers(policy: Policy) -> None:
+    servers = [
+        server("hot", tier="hot"),
+        server("leaving", tier="hot", decommissioning=True),
+        server("cold", tier="cold"),
+        server("gone", tier="ice", decommissioning=True),
+    ]
+    state = cluster(servers, [segment("s")], {})
+    requests = LoadRequests(
+        segment=np.zeros(4, np.int64),
+        tier=np.arange(4, dtype=np.int32),
+        reason=np.full(4, CODES[Reason.FIRST_REPLICA], np.int32),
+        tiers=("hot", "cold", "ice", "nowhere"),
+    )
+    plan = plan_loads(state, requests, None, policy, rng=Random(1))
+    assert sorted(placed(state, plan)) == [("s", "cold"), ("s", "hot")]
+    assert plan.skipped == {Reason.NO_SERVER: 2}
+
+
+@pytest.mark.parametrize("policy", EVERY_WAY)
+def test_queues_have_an_end(policy: Policy) -> None:
+    segments = [segment(f"s{n}", n) for n in range(9)]
+    state = cluster([server("x"), server("y")], segments, {}, loading={"x": ["s0", "s1"]})
+    requests = requests_for(state, np.arange(2, 9), DEFAULT_TIER)
+    plan = plan_loads(state, requests, LoadLimits(max_queue=3), policy, rng=Random(1))
+    assert np.bincount(plan.server, minlength=2).tolist() == [1, 3]
+    assert plan.skipped == {Reason.QUEUE_FULL: 3}
+    assert sorted(plan.segment) == [5, 6, 7, 8], "the newest were queued"
+
+
+def test_of_equal_costs_the_emptier_disk_wins() -> None:
+    servers = [server("x", 1000), server("y", 4000), server("z", 3000)]
+    state = cluster(servers, [segment("far", 900), segment("s")], {"y": ["far"], "x": []})
+    far = cluster([server("x", 1000), server("y", 1000)], [segment("s")], {})
+    assert placed(far, load_all(far)) == [("s", "x")], "then the lower number"
+    plan = plan_loads(state, requests_for(state, np.array([1]), DEFAULT_TIER))
+    assert placed(state, plan) == [("s", "x")], (
+        "both x and z are empty; z costs the same, and has no larger share"
+    )
+    used = cluster(
+        [server("x", 1000), server("y", 1000)],
+        [segment("s"), segment("t")],
+        {},
+        leaving={"x": ["t"]},
+    )
+    assert placed(used, plan_loads(used, requests_for(used, np.array([0]), DEFAULT_TIER))) == [
+        ("s", "y")
+    ]
+
+
+def test_spread_outweighs_a_neighbour() -> None:
+    # x holds a partition of the hour; y holds so much around it that time alone would choose x.
+    around = [segment(f"n{n}", n) for n in (1, 2, 3, 4)]
+    segments = [segment("p0"), segment("p1", partition=1), *around]
+    held = {"x": ["p0"], "y": [one.segment_id for one in around]}
+    state = cluster([server("x"), server("y")], segments, held)
+    request = requests_for(state, np.array([1]), DEFAULT_TIER)
+    assert placed(state, plan_loads(state, request)) == [("p1", "x")]
+    spread = Policy(weights=Weights(spread=10.0))
+    assert placed(state, plan_loads(state, request, None, spread)) == [("p1", "y")]
+
+
+def test_heat_counts_by_the_queries_of_an_interval() -> None:
+    segments = [
+        segment("hot", 0, datasource="b", heat=95.0),
+        segment("cold", 0, datasource="c", heat=1.0),
+        segment("cool", 0, datasource="d", heat=4.0),
+        segment("new", 0, datasource="e", heat=1.0),
+    ]
+    state = cluster([server("x"), server("y")], segments, {"x": ["hot"], "y": ["cold", "cool"]})
+    request = requests_for(state, np.array([3]), DEFAULT_TIER)
+    assert placed(state, plan_loads(state, request)) == [("new", "x")], "one is less than two"
+    heat = Policy(weights=Weights(heat=1.0))
+    assert placed(state, plan_loads(state, request, None, heat)) == [("new", "y")]
+
+
+def test_disk_counts_more_and_more_as_it_fills() -> None:
+    big = [segment(f"big{n}", 500 * n + 5000, size_bytes=300) for n in range(3)]
+    near = segment("near", 0, datasource="b")
+    segments = [segment("s"), near, *big]
+    held = {"x": [one.segment_id for one in big], "y": ["near"]}
+    state = cluster([server("x", 1100), server("y", 1100)], segments, held)
+    request = requests_for(state, np.array([0]), DEFAULT_TIER)
+    assert placed(state, plan_loads(state, request)) == [("s", "x")]
+    disk = Policy(weights=Weights(disk=2.0))
+    assert placed(state, plan_loads(state, request, None, disk)) == [("s", "y")]
+
+
+def test_an_index_that_is_kept_sees_the_loads() -> None:
+    state = cluster(
+        [server("x"), server("y")], [segment(f"s{n}", n) for n in range(8)], {"x": ["s0"]}
+    )
+    index = index_of(state)
+    plan = plan_loads(state, requests_for(state, np.arange(1, 8), DEFAULT_TIER), index=index)
+    replicas = state.replicas.plus(plan.segment, plan.server, 0)  # type: ignore[arg-type]
+    after = index_of(cluster([server("x"), server("y")], [segment(f"s{n}", n) for n in range(8)], {
+        name: [f"s{one}" for one in replicas.segment[replicas.server == at]] for at, name in enumerate("xy")
+    }))  # fmt: skip
+    assert index.total() == pytest.approx(after.total(), rel=1e-12)
+
+
+def test_random_needs_a_seed_and_is_the_same_for_one() -> None:
+    state = cluster([server("x"), server("y")], [segment(f"s{n}", n) for n in range(20)], {})
+    policy = Policy(strategy=Strategy.RANDOM)
+    assert placed(state, load_all(state, policy=policy)) == placed(
+        state, load_all(state, policy=policy)
+    )
+    with pytest.raises(Invalid, match="needs a source of randomness"):
+        plan_loads(state, requests_for(state, np.arange(20), DEFAULT_TIER), None, policy)
+
+
+def test_reasons_have_codes() -> None:
+    assert all(REASONS[CODES[reason]] is reason for reason in Reason)
