@@ -15,7 +15,7 @@ later, or it founded the chunk. Else it is an append that has not arrived.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from operator import attrgetter
 
 from carnac.core.entries import Entry
@@ -26,11 +26,73 @@ from carnac.errors import Invalid
 by_partition = attrgetter("partition_id")
 
 
+class Links:
+    """Who replaced whom in a generation.
+
+    Attributes:
+        home: The group of each partition id that is a member of a known group.
+        namers: The groups that name a partition id as replaced.
+    """
+
+    __slots__ = ("home", "namers")
+
+    def __init__(self) -> None:
+        self.home: dict[int, Group] = {}
+        self.namers: dict[int, list[Group]] = {}
+
+    def add(self, group: Group) -> None:
+        """Link a group that has just become known."""
+        for partition_id in group.ids:
+            self.home[partition_id] = group
+            group.named += partition_id in self.namers
+        for partition_id in group.hides:
+            namers = self.namers.setdefault(partition_id, [])
+            namers.append(group)
+            if len(namers) == 1 and (home := self.home.get(partition_id)) is not None:
+                home.named += 1
+
+    def remove(self, group: Group) -> None:
+        """Forget a group."""
+        for partition_id in group.ids:
+            if self.home.get(partition_id) is group:
+                del self.home[partition_id]
+        for partition_id in group.hides:
+            namers = self.namers[partition_id]
+            namers.remove(group)
+            if not namers:
+                del self.namers[partition_id]
+                if (home := self.home.get(partition_id)) is not None:
+                    home.named -= 1
+
+    def relatives(self, group: Group) -> Iterator[Group]:
+        """Yield the groups that it replaced in part, and those that replaced part of it; some more than once."""
+        last = None
+        for partition_id in group.hides:
+            home = self.home.get(partition_id)
+            if home is not None and home is not last:
+                last = home
+                yield home
+        if group.named:
+            for partition_id in group.ids:
+                yield from self.namers.get(partition_id, ())
+
+    def family(self, group: Group) -> list[Group]:
+        """Return the group and all that are connected with it."""
+        family = {group: None}  # in order of discovery, so that equal histories do equal work
+        waiting = [group]
+        while waiting:
+            for relative in self.relatives(waiting.pop()):
+                if relative not in family:
+                    family[relative] = None
+                    waiting.append(relative)
+        return list(family)
+
+
 class Generation:
     """The groups of one chunk under one major version.
 
     While no group replaces anything (as under time-chunk locks) groups do not touch each other and each is judged
-    alone. The first that does brings in the two maps, and groups are judged by families: those that are connected.
+    alone. The first that does brings in the links, and groups are judged by families: those that are connected.
 
     Attributes:
         groups: By their lowest partition id.
@@ -38,15 +100,14 @@ class Generation:
         missed: Number of groups that are missed.
     """
 
-    __slots__ = ("_home", "_namers", "_visible", "effective", "groups", "major_ms", "missed")
+    __slots__ = ("_links", "_visible", "effective", "groups", "major_ms", "missed")
 
     def __init__(self, major_ms: int) -> None:
         self.major_ms = major_ms
         self.groups: dict[int, Group] = {}
         self.effective = 0
         self.missed = 0
-        self._home: dict[int, Group] | None = None
-        self._namers: dict[int, list[Group]] = {}
+        self._links: Links | None = None
         self._visible: tuple[Entry, ...] | None = None
 
     @property
@@ -78,41 +139,46 @@ class Generation:
 
     def enter(self, group: Group) -> None:
         """Make a group known. It has no member yet and so is not in effect: `settle` follows."""
-        if self._home is None and not names_none(group.hides):
-            self._home = {}
+        if self._links is None and not names_none(group.hides):
+            self._links = Links()
             for known in self.groups.values():
-                self._link(known)
+                self._links.add(known)
         self.groups[group.key] = group
-        if self._home is not None:
-            self._link(group)
+        if self._links is not None:
+            self._links.add(group)
 
     def settle(self, group: Group, partition_id: int, *, is_new: bool) -> None:
         """Decide again what is in effect, after one member's slot has changed."""
         self._visible = None
         if not group.known:
             self._leave(group)
-        elif self._home is None:
+        elif self._links is None:
             self._mark(group, group.missing == 0)
         elif not is_new and self._stays(group, partition_id):
             self._mark(group, group.in_effect)
-            for namer in self._namers.get(partition_id, ()):
+            for namer in self._links.namers.get(partition_id, ()):
                 self._mark(namer, namer.in_effect)
         else:
-            self._judge(self._family(group))
+            self._judge(self._links.family(group))
 
     def settle_all(self) -> None:
         """Decide for every group."""
         self._visible = None
-        if self._home is None:
+        if self._links is None:
+            self.effective = self.missed = 0
             for group in self.groups.values():
-                self._mark(group, group.missing == 0)
+                group.in_effect = group.missing == 0
+                group.is_missed = not group.in_effect and self._misses(group)
+                self.effective += group.in_effect
+                self.missed += group.is_missed
         else:
             self._judge(self.groups.values())
 
     def hides(self, partition_id: int) -> bool:
         """Whether a group in effect replaced that partition."""
-        namers = self._namers.get(partition_id)
-        return namers is not None and any(namer.in_effect for namer in namers)
+        if self._links is None:
+            return False
+        return any(namer.in_effect for namer in self._links.namers.get(partition_id, ()))
 
     def visible(self) -> tuple[Entry, ...]:
         """Return the announced entries of the newest complete state, by partition id."""
@@ -135,70 +201,23 @@ class Generation:
         }
         return self._state(self._largest(self.groups.values(), forgiven))
 
-    # ------------------------------------------------------------------------------------- links
-
-    def _link(self, group: Group) -> None:
-        if self._home is None:
-            return
-        for partition_id in group.ids:
-            self._home[partition_id] = group
-            group.named += partition_id in self._namers
-        for partition_id in group.hides:
-            namers = self._namers.setdefault(partition_id, [])
-            namers.append(group)
-            if len(namers) == 1 and (home := self._home.get(partition_id)) is not None:
-                home.named += 1
-
-    def _unlink(self, group: Group) -> None:
-        if self._home is None:
-            return
-        for partition_id in group.ids:
-            if self._home.get(partition_id) is group:
-                del self._home[partition_id]
-        for partition_id in group.hides:
-            namers = self._namers[partition_id]
-            namers.remove(group)
-            if not namers:
-                del self._namers[partition_id]
-                if (home := self._home.get(partition_id)) is not None:
-                    home.named -= 1
-        if not self._namers:
-            self._home = None
+    # ------------------------------------------------------------------------------------- judging
 
     def _leave(self, group: Group) -> None:
-        relatives = list(self._relatives(group))
         del self.groups[group.key]
-        self._unlink(group)
         self._count(group, -1)
         group.in_effect = group.is_missed = False
-        judged: set[Group] = set()
-        for relative in relatives:
-            if relative not in judged and relative is not group:
-                family = self._family(relative)
-                judged.update(family)
-                self._judge(family)
-
-    def _relatives(self, group: Group) -> Iterator[Group]:
-        if self._home is None:
+        if self._links is None:
             return
-        for partition_id in group.hides:
-            if (home := self._home.get(partition_id)) is not None:
-                yield home
-        if group.named:
-            for partition_id in group.ids:
-                yield from self._namers.get(partition_id, ())
-
-    def _family(self, group: Group) -> Collection[Group]:
-        family = {group: None}  # in order of discovery, so that equal histories do equal work
-        waiting = [group]
-        while waiting:
-            for relative in self._relatives(waiting.pop()):
-                if relative not in family:
-                    family[relative] = None
-                    waiting.append(relative)
-        return family
-
-    # ------------------------------------------------------------------------------------- judging
+        relatives = dict.fromkeys(self._links.relatives(group))
+        self._links.remove(group)
+        while relatives:
+            family = self._links.family(next(iter(relatives)))
+            for member in family:
+                relatives.pop(member, None)
+            self._judge(family)
+        if not self._links.namers:
+            self._links = None
 
     def _stays(self, group: Group, partition_id: int) -> bool:
         """Whether a change of one member cannot change what is in effect, told without looking further."""
@@ -226,20 +245,21 @@ class Generation:
             group = waiting.pop()
             if group in left and not self._holds(group, left, forgiven):
                 del left[group]
-                waiting.extend(self._relatives(group))
+                if self._links is not None:
+                    waiting.extend(self._links.relatives(group))
         return left
 
     def _holds(self, group: Group, left: Collection[Group], forgiven: Collection[Group]) -> bool:
-        if self._home is None:
+        if self._links is None:
             return group.missing == 0 or group in forgiven
+        home, namers = self._links.home, self._links.namers
         for partition_id in group.hides:
-            home = self._home.get(partition_id)
-            if home is not None and home not in left:
+            if partition_id in home and home[partition_id] not in left:
                 return False
         if group.missing == 0 or group in forgiven:
             return True
         return all(
-            is_present(slot) or any(namer in left for namer in self._namers.get(partition_id, ()))
+            is_present(slot) or any(namer in left for namer in namers.get(partition_id, ()))
             for partition_id, slot in group.members()
         )
 
@@ -254,28 +274,29 @@ class Generation:
         self.missed += sign * group.is_missed
 
     def _misses(self, group: Group) -> bool:
-        if names_none(group.hides) or self._home is None:
+        if names_none(group.hides) or self._links is None:
             return group.expected > 0 or group.named > 0 or group.key == 0
         for partition_id in group.hides:
-            home = self._home.get(partition_id)
+            home = self._links.home.get(partition_id)
             if home is None or is_gone(home.slot(partition_id)):
                 return True
         return False
 
-    def _state(self, groups: Iterable[Group]) -> tuple[Entry, ...]:
+    def _state(self, groups: Collection[Group]) -> tuple[Entry, ...]:
         """Return the announced entries of the groups' state, by partition id."""
-        chosen = groups if self._home is None else set(groups)
         found = [
             entry
-            for group in chosen
+            for group in groups
             for slot in group.slots
             if (entry := shown_entry(slot)) is not None
         ]
-        if self._home is not None:
+        if self._links is not None:
+            chosen, namers = set(groups), self._links.namers
             found = [
                 entry
                 for entry in found
-                if not any(g in chosen for g in self._namers.get(entry.partition_id, ()))
+                if not any(namer in chosen for namer in namers.get(entry.partition_id, ()))
             ]
-        found.sort(key=by_partition)
+        if len(found) > 1:
+            found.sort(key=by_partition)
         return tuple(found)

@@ -39,12 +39,13 @@ class Group:
     )
 
     def __init__(self, entry: Entry) -> None:
-        if not entry.update_group.ranges:
+        ranges = entry.update_group.ranges
+        if not ranges:
             raise Invalid(f"entry {entry.entry_id} is in no update group", entry_id=entry.entry_id)
         self.ids = entry.update_group
         self.hides = entry.overshadowed_ids
         self.minor = entry.version.minor
-        size = len(self.ids)
+        size = len(self.ids) if len(ranges) > 1 else ranges[0][1] - ranges[0][0] + 1
         if size > MAX_ADDS_PER_COMMIT:
             raise Invalid(
                 f"entry {entry.entry_id} names an update group of {size} entries; one commit adds at most "

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from carnac.core.entries import Entry
 from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.timeline.building import fill_slots
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.groups import Group
 from carnac.core.timeline.index import ChunkIndex
@@ -294,9 +295,7 @@ class Timeline:
     def _build(
         self, announced: Iterable[Entry], expected: Iterable[Entry], retired: Iterable[Entry]
     ) -> None:
-        for entry in announced:
-            spot = self._locate(entry)
-            self._announced += self._place(spot, entry, is_announced=True)
+        self._announced = fill_slots(self._stacks, announced, self._place_one)
         for entry in expected:
             spot = self._locate(entry)
             self._announced -= self._is_announced(spot, entry)
@@ -310,6 +309,9 @@ class Timeline:
             stack.pieces = None
             for generation in stack.generations:
                 generation.settle_all()
+
+    def _place_one(self, entry: Entry) -> int:
+        return self._place(self._locate(entry), entry, is_announced=True)
 
     def _put(self, entry: Entry, *, is_announced: bool) -> bool:
         spot = self._locate(entry)
@@ -330,21 +332,22 @@ class Timeline:
 
     def _locate(self, entry: Entry) -> Spot:
         """Return the entry's spot, made if there is none; nothing is made if the entry is not valid."""
-        stack = self._stacks.get((entry.chunk.start_ms, entry.chunk.end_ms))
-        generation = None if stack is None else stack.find_generation(entry.version.major_ms)
+        chunk, major_ms = entry.chunk, entry.version.major_ms
+        stack = self._stacks.get((chunk.start_ms, chunk.end_ms))
+        generation = None if stack is None else stack.find_generation(major_ms)
         group = None if generation is None else generation.find_group(entry)
-        is_new = group is None
-        if group is None:
-            group = Group(entry)
-        index = group.index(entry.partition_id)
+        if group is not None and stack is not None and generation is not None:
+            before = stack.outline() if stack.neighbours else None
+            return Spot(stack, generation, group, group.index(entry.partition_id), False, before)
+        group = Group(entry)
+        at = group.index(entry.partition_id)
         before = stack.outline() if stack is not None and stack.neighbours else None
         if stack is None:
-            stack = self._new_stack(entry.chunk)
+            stack = self._new_stack(chunk)
         if generation is None:
-            generation = stack.generation(entry.version.major_ms)
-        if is_new:
-            generation.enter(group)
-        return Spot(stack, generation, group, index, is_new, before)
+            generation = stack.generation(major_ms)
+        generation.enter(group)
+        return Spot(stack, generation, group, at, True, before)
 
     def _find(self, entry: Entry) -> Spot | None:
         stack = self._stacks.get((entry.chunk.start_ms, entry.chunk.end_ms))

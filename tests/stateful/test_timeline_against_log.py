@@ -1,0 +1,126 @@
+"""Timelines that follow random logs: with everything announced they show what the log says, entry by entry."""
+
+from __future__ import annotations
+
+import random
+
+import hypothesis.strategies as st
+from hypothesis.stateful import initialize, invariant, rule
+
+from carnac.core.entries import Entry
+from carnac.core.intervals import ETERNITY, IntervalSet
+from carnac.core.timeline import (
+    Timeline,
+    Visibility,
+    apply_to_timeline,
+    check_timeline,
+    timeline_at,
+)
+from tests.stateful.test_log_against_rows import DATASOURCE, LogMachine
+
+
+class FollowingMachine(LogMachine):
+    """The machine of the log, with timelines behind it.
+
+    One announces what is added at once and forgets nothing. One expects it, and hears of it in random order later. One
+    unloads what was dropped, as a coordinator does after a rollout: retire, then remove.
+    """
+
+    @initialize(seed=st.integers(0, 1000))
+    def start_following(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.revision = 0
+        self.prompt, self.late, self.tidy = Timeline(), Timeline(), Timeline()
+        self.waiting: list[Entry] = []
+        self.tidied: list[Entry] = []
+
+    def follow(self) -> None:
+        while self.revision < self.store.head().revision:
+            self.revision += 1
+            for change in self.store.commit(self.revision).changes:
+                apply_to_timeline(self.prompt, change)
+                apply_to_timeline(self.tidy, change)
+                apply_to_timeline(self.late, change, are_announced=False)
+                self.waiting += change.adds
+                self.tidied += change.drops
+
+    @rule(number=st.integers(1, 12))
+    def load_some(self, number: int) -> None:
+        """Some segments are announced at last, in no order."""
+        self.follow()
+        self.random.shuffle(self.waiting)
+        for item in self.waiting[:number]:
+            self.late.add(item)
+        del self.waiting[:number]
+
+    @rule()
+    def unload(self) -> None:
+        """What the log dropped is unloaded, in no order."""
+        self.follow()
+        self.random.shuffle(self.tidied)
+        for item in self.tidied:
+            self.tidy.retire(item)
+            self.tidy.remove(item)
+        self.tidied.clear()
+
+    @rule(number=st.integers(1, 12))
+    def lose_a_server_and_get_it_back(self, number: int) -> None:
+        self.follow()
+        announced = self.prompt.entries()
+        lost = self.random.sample(announced, min(number, len(announced)))
+        for item in lost:
+            self.prompt.expect(item)
+        check_timeline(self.prompt)
+        visible = {item.entry_id for item in self.prompt.entries(Visibility.VISIBLE)}
+        assert not visible & {item.entry_id for item in lost}
+        self.random.shuffle(lost)
+        for item in lost:
+            self.prompt.add(item)
+
+    @invariant()
+    def everything_announced_is_what_the_log_says(self) -> None:
+        if not hasattr(self, "prompt"):
+            return
+        self.follow()
+        live = self.live()
+        for timeline in (self.prompt, self.tidy, timeline_at(self.states[-1], DATASOURCE)):
+            assert shown(timeline) == live
+            assert all(p.is_complete and p.is_newest for p in timeline.lookup(ETERNITY))
+            assert {e.entry_id for e in timeline.entries(Visibility.VISIBLE)} == set(live)
+            check_timeline(timeline)
+        if not self.waiting:
+            assert shown(self.late) == live
+
+    @invariant()
+    def nothing_shows_twice_whatever_is_announced(self) -> None:
+        if hasattr(self, "late"):
+            check_timeline(self.late)
+            rows = self._rows_of(by_segment(self.late))
+            assert all(count == 1 for count in rows.values()), "a row shows twice"
+
+    def live(self) -> dict[int, IntervalSet]:
+        entries = self.states[-1].entries.get(DATASOURCE, {})
+        return {number: item.visible for number, item in entries.items()}
+
+
+def shown(timeline: Timeline) -> dict[int, IntervalSet]:
+    found: dict[int, IntervalSet] = {}
+    for piece in timeline.lookup(ETERNITY):
+        for item in piece.entries:
+            before = found.get(item.entry_id, IntervalSet())
+            found[item.entry_id] = before.union(piece.shows(item))
+    return found
+
+
+def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
+    found: dict[str, IntervalSet] = {}
+    for piece in timeline.lookup(ETERNITY):
+        for item in piece.entries:
+            before = found.get(item.segment_id, IntervalSet())
+            instants = piece.shows(item)
+            assert not before.intersect(instants), "an instant of a segment shows twice"
+            found[item.segment_id] = before.union(instants)
+    return found
+
+
+TestTimelineAgainstLog = FollowingMachine.TestCase
