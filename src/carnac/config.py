@@ -77,6 +77,11 @@ class Settings(BaseModel):
         ge=0,
         description="Files that no record names are garbage only when they are older than this.",
     )
+    quarantine_period_ms: int = Field(
+        default=30 * DAY_MS,
+        ge=0,
+        description="How long rejected rows are kept for somebody to look at.",
+    )
 
 
 def load_settings(

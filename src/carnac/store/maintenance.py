@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from carnac.core.intervals import format_ms
@@ -14,6 +14,7 @@ from carnac.ports import Clock, DeepStorage, Head, LeaseKind, MetadataStore, Sto
 
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
+QUARANTINE_PREFIX = "quarantine"
 READ_BYTES = 1 << 20
 VERIFY_PAGE = 1000
 """Records that verification holds at once."""
@@ -75,6 +76,7 @@ class Maintenance:
         rules: RetentionRules,
         trash_period_ms: int,
         safety_period_ms: int,
+        quarantine_period_ms: int,
     ) -> None:
         self._metadata = metadata
         self._deep_storage = deep_storage
@@ -82,13 +84,15 @@ class Maintenance:
         self._rules = rules
         self._trash_period_ms = trash_period_ms
         self._safety_period_ms = safety_period_ms
+        self._quarantine_period_ms = quarantine_period_ms
 
     def collect_garbage(self, *, dry_run: bool) -> GcReport:
         """Trim history by the retention rules, and delete files that nothing names.
 
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
-        than every live writer's lease. It may stop anywhere, run twice at once, and run beside readers and writers.
+        than every live writer's lease, rejected rows when they are older than the quarantine period. It may stop
+        anywhere, run twice at once, and run beside readers and writers.
         """
         now_ms = self._clock.now_ms()
         # The order matters. Files first: who writes later is not in the list. Leases second: whose lease is not there
@@ -102,13 +106,10 @@ class Maintenance:
             for segment in report.trashed
         ]
         actions += self._empty_trash(now_ms, dry_run=dry_run)
-        for file in self._without_record(suspects):
-            reason = f"no record names it since {format_ms(file.modified_at_ms)}"
-            actions.append(
-                GcAction(path=file.path, size_bytes=file.size_bytes, action="delete", reason=reason)
-            )
-            if not dry_run:
-                self._deep_storage.delete(file.path)
+        actions += self._delete(
+            self._without_record(suspects), "no record names it since", dry_run=dry_run
+        )
+        actions += self._delete(self._old_quarantine(now_ms), "rejected rows of", dry_run=dry_run)
         return GcReport(
             is_dry_run=dry_run,
             revisions_kept=report.revisions_kept,
@@ -173,6 +174,24 @@ class Maintenance:
         if gone:  # files first: a record without a file is deleted again, a file without a record would be unknown
             self._metadata.forget_segments(gone)
         return actions
+
+    def _delete(
+        self, files: Iterable[StoredFile], reason: str, *, dry_run: bool
+    ) -> Iterator[GcAction]:
+        for file in files:
+            yield GcAction(
+                path=file.path,
+                size_bytes=file.size_bytes,
+                action="delete",
+                reason=f"{reason} {format_ms(file.modified_at_ms)}",
+            )
+            if not dry_run:
+                self._deep_storage.delete(file.path)
+
+    def _old_quarantine(self, now_ms: int) -> list[StoredFile]:
+        limit_ms = now_ms - self._quarantine_period_ms
+        files = self._deep_storage.list_files(QUARANTINE_PREFIX)
+        return [file for file in files if file.modified_at_ms < limit_ms]
 
     def _suspects(self, now_ms: int) -> list[StoredFile]:
         """Return the files that are old enough to be garbage, if no record names them."""

@@ -81,6 +81,7 @@ class Store:
             ),
             trash_period_ms=settings.trash_period_ms,
             safety_period_ms=settings.safety_period_ms,
+            quarantine_period_ms=settings.quarantine_period_ms,
         )
         self.settings = settings
 

@@ -107,6 +107,22 @@ class TestWhatGoesAndWhatStays:
         with pytest.raises(NotFound, match="revision 1 was trimmed; the nearest retained are 2"):
             store.sql("SELECT 1 FROM events", at=1)
 
+    def test_rejected_rows_are_kept_for_their_period(
+        self, open_store: OpenStore, folder: Path, clock: FakeClock
+    ) -> None:
+        rejected = folder / "deep-storage" / "quarantine" / "events" / "j1" / "0-0.parquet"
+        rejected.parent.mkdir(parents=True)
+        rejected.write_bytes(b"what nobody could read")
+        age_ms = clock.now_ms() - int(rejected.stat().st_mtime * 1000)
+        store = open_store(settings={"quarantine_period_ms": age_ms + 60_000})
+        assert store.gc().actions == ()
+        clock.advance_ms(60_001)
+        (planned,) = store.gc(dry_run=True).actions
+        assert (planned.action, planned.reason.split(" 2")[0]) == ("delete", "rejected rows of")
+        assert rejected.exists()
+        assert store.gc().actions == (planned,)
+        assert not rejected.exists()
+
     def test_a_young_file_without_a_record_is_left_alone(
         self, open_store: OpenStore, folder: Path, clock: FakeClock
     ) -> None:
