@@ -201,7 +201,10 @@ def _open_metadata(
                 f"store {place.name} cannot be made: {error.strerror} ({error.filename})",
                 store=place.name,
             ) from None
-    return open_metadata(place.metadata_url, clock=clock, ids=ids)
+    try:
+        return open_metadata(place.metadata_url, clock=clock, ids=ids, create=create)
+    except NotFound:
+        raise _no_store(place.name) from None
 
 
 def _open_deep_storage(

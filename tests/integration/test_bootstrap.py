@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import carnac
@@ -131,6 +132,10 @@ def test_a_store_on_postgresql_says_where_its_files_go_once(
 ) -> None:
     with pytest.raises(NotFound, match="carnac init"):
         carnac.open(postgresql_url)
+    with psycopg.connect(postgresql_url.replace("+psycopg", "")) as link:
+        assert link.execute(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+        ).fetchone() == (0,)
     with pytest.raises(Invalid, match="deep_storage"):
         carnac.open(postgresql_url, create=True)
     files = tmp_path / "files"

@@ -27,16 +27,19 @@ def open_metadata(
     *,
     clock: Clock,
     ids: IdSource,
+    create: bool = True,
     on_statement: Callable[[str], None] | None = None,
 ) -> MemoryMetadataStore | SqlMetadataStore:
-    """Open the metadata store at `url`; create it if there is none.
+    """Open the metadata store at `url`.
 
     Args:
+        create: Make the tables if there are none. A file is made in any case.
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `sqlite://` (a file
             that is gone when the store is closed), or `memory://`.
         on_statement: Called with each SQL statement of a write before it runs; for fault injection.
 
     Raises:
+        NotFound: The database holds no store, and `create` is not set.
         Invalid: The URL is of no known kind, or the store was made by a newer Carnac.
         Unavailable: The database does not answer.
         Corrupt: The file is not a database.
@@ -68,7 +71,7 @@ def open_metadata(
             url=url,
         )
     try:
-        migrate_if_needed(database, now_ms=clock.now_ms())
+        migrate_if_needed(database, now_ms=clock.now_ms(), create=create)
     except BaseException:
         database.close()
         raise

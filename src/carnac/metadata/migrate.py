@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Engine, column, insert, select, table, text
 
-from carnac.errors import Invalid
+from carnac.errors import Invalid, NotFound
 from carnac.metadata import tables as t
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import statement
@@ -22,18 +22,25 @@ VERSION_TABLE = "carnac_version"
 _VERSION = statement(lambda: select(column("version_num")).select_from(table(VERSION_TABLE)))
 
 
-def migrate_if_needed(database: Database, *, now_ms: int) -> None:
-    """Create the tables, or bring them up to date.
+def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
+    """Bring the tables up to date.
+
+    Args:
+        create: Make them if there are none.
 
     Raises:
+        NotFound: There are none, and `create` is not set.
         Invalid: The store was made by a newer Carnac.
         Unavailable: The database does not answer.
     """
     if _find_version(database) == HEAD_VERSION:
         return
     with translated(database), database.migrate_lock() as engine:
-        if _read_version(engine) == HEAD_VERSION:
+        version = _read_version(engine)
+        if version == HEAD_VERSION:
             return
+        if version is None and not create:
+            raise NotFound("the database holds no metadata store; make one with: carnac init")
         _upgrade(engine, now_ms)
 
 
