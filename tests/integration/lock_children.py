@@ -1,0 +1,85 @@
+"""What child processes of the lock tests do. Started with spawn: nothing is inherited but the arguments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from carnac.clock import RandomIds, SystemClock
+from carnac.core.locks.model import Lock
+from carnac.errors import Revoked
+from carnac.metadata import open_metadata
+from carnac.overlord import Lockbox
+from carnac.testing.clock import FakeClock, SequentialIds
+from tests.integration.metadata_children import KILLED_NOWHERE, kill_before
+from tests.locks import hours, wants
+from tests.logs import append_of, day, segment
+
+SHORT_LEASE_MS = 700
+REFUSED = 21
+"""Exit code of a child whose publish was refused because its lock was gone."""
+PUBLISHED = 22
+
+
+def lockbox_of(url: str, on_statement: Callable[[str], None] | None = None) -> tuple[Any, Lockbox]:
+    store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=on_statement)
+    box = Lockbox(store, SystemClock(), holder=f"process {os.getpid()}", lease_ms=SHORT_LEASE_MS)
+    return store, box
+
+
+def acquire(box: Lockbox, task: str) -> Lock:
+    request = wants(task, hours(0, 24), timeout_ms=20_000)
+    return box.acquire(replace(request, lease_ms=SHORT_LEASE_MS))
+
+
+def hold_and_publish(url: str, tell: Any, go_on: Any, step: str) -> None:
+    """Take the lock; tell so; wait at a step for a word; publish under the lock."""
+
+    def stop_at(name: str) -> None:
+        if name == step:
+            tell.put(os.getpid())
+            go_on.get()
+
+    store, box = lockbox_of(url)
+    lock = acquire(box, "child")
+    stop_at("held")
+    try:
+        with box.publishing([lock]) as fences:
+            stop_at("publishing")
+            store.publish(replace(append_of(segment("late", day(1))), requirements=fences))
+    except Revoked:
+        sys.exit(REFUSED)
+    sys.exit(PUBLISHED)
+
+
+def change_and_die(url: str, statement: int) -> None:
+    """Preempt a lock, which revokes one and grants two, killed before the n-th statement."""
+    store = open_metadata(url, clock=FakeClock(), ids=SequentialIds())
+    store.close()
+    store = open_metadata(
+        url, clock=FakeClock(), ids=SequentialIds(), on_statement=kill_before(statement)
+    )
+    store.change_locks(wants("high", hours(0, 24), priority=90))
+    sys.exit(KILLED_NOWHERE)
+
+
+def take_turns(url: str, task: str, count: int, tell: Any) -> None:
+    """Take one lock again and again; tell each time who has it, twice, with nobody between."""
+    _, box = lockbox_of(url)
+    for _ in range(count):
+        lock = box.acquire(wants(task, hours(3), timeout_ms=60_000))
+        tell.put((lock.fence, task))
+        tell.put((lock.fence, task))
+        box.release(task)
+
+
+def stop_child(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+
+
+def wake_child(pid: int) -> None:
+    os.kill(pid, signal.SIGCONT)

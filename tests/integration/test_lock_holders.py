@@ -1,0 +1,121 @@
+"""Locks between real processes that die, stop and wake up late, on both databases."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from carnac.core.locks.model import LockState
+from carnac.metadata import open_metadata
+from carnac.testing.clock import FakeClock, SequentialIds
+from tests.integration import lock_children as children
+from tests.integration.metadata_children import KILLED_NOWHERE
+from tests.locks import hours, wants
+
+pytestmark = pytest.mark.slow
+
+SPAWN = multiprocessing.get_context("spawn")
+SLACK_S = 5.0
+"""For a machine that is busy with other things."""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/metadata.db"
+    return cast("str", request.getfixturevalue("postgresql_url"))
+
+
+def start_holder(url: str, step: str) -> tuple[Any, int, Any]:
+    tell, go_on = SPAWN.Queue(), SPAWN.Queue()
+    child = SPAWN.Process(target=children.hold_and_publish, args=(url, tell, go_on, step))
+    child.start()
+    return child, tell.get(timeout=60), go_on
+
+
+def test_a_killed_holder_blocks_for_one_lease(database_url: str) -> None:
+    store, box = children.lockbox_of(database_url)
+    child, pid, _ = start_holder(database_url, "publishing")
+    os.kill(pid, signal.SIGKILL)
+    child.join()
+    began = time.monotonic()
+    lock = children.acquire(box, "next")
+    assert time.monotonic() - began < children.SHORT_LEASE_MS / 1000 + SLACK_S
+    assert lock.state is LockState.HELD
+    assert store.head().revision == 0
+    box.close()
+
+
+@pytest.mark.parametrize("step", ["held", "publishing"])
+def test_a_stopped_holder_that_wakes_late_does_not_publish(database_url: str, step: str) -> None:
+    store, box = children.lockbox_of(database_url)
+    child, pid, go_on = start_holder(database_url, step)
+    children.stop_child(pid)
+    lock = children.acquire(box, "next")
+    go_on.put("go")
+    children.wake_child(pid)
+    child.join(60)
+    assert child.exitcode == children.REFUSED
+    assert store.head().revision == 0
+    assert [one.lock.lock_id for one in box.explain() if one.lock.state is LockState.HELD] == [
+        lock.lock_id
+    ]
+    box.close()
+
+
+def test_processes_take_turns_and_never_hold_together(database_url: str) -> None:
+    store, _ = children.lockbox_of(database_url)
+    tell = SPAWN.SimpleQueue()
+    count, tasks = 6, ["a", "b", "c"]
+    processes = [
+        SPAWN.Process(target=children.take_turns, args=(database_url, task, count, tell))
+        for task in tasks
+    ]
+    for process in processes:
+        process.start()
+    told = [tell.get() for _ in range(2 * count * len(tasks))]
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert told[::2] == told[1::2], "somebody was between"
+    fences = [fence for fence, _ in told[::2]]
+    assert fences == sorted(fences), "a lock granted later has a higher fence"
+    assert len(set(fences)) == count * len(tasks)
+    assert store.locks() == ()
+    store.close()
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_any_statement_an_event_happened_wholly_or_not(database_url: str) -> None:
+    store = open_metadata(database_url, clock=FakeClock(), ids=SequentialIds())
+    store.change_locks(wants("low", hours(0, 24), priority=25))
+    store.change_locks(wants("waits", hours(30), priority=25))
+    before = store.locks()
+    memory = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+    for request in (
+        wants("low", hours(0, 24), priority=25),
+        wants("waits", hours(30), priority=25),
+    ):
+        memory.change_locks(request)
+    memory.change_locks(wants("high", hours(0, 24), priority=90))
+    outcomes = []
+    for statement in itertools.count(1):
+        child = SPAWN.Process(target=children.change_and_die, args=(database_url, statement))
+        child.start()
+        child.join(60)
+        if child.exitcode == KILLED_NOWHERE:
+            break
+        assert child.exitcode == -signal.SIGKILL
+        assert store.locks() == before, f"killed before statement {statement}"
+        assert store.check() == ()
+        outcomes.append(statement)
+    assert len(outcomes) >= 6, "an event of this size has several statements"
+    assert store.locks() == memory.locks(), "what the last child did, whole"
+    store.close()
