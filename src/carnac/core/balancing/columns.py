@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -199,3 +199,64 @@ def room_for(
     if requests and not 0 <= room.kinds.min() <= room.kinds.max() < len(room.allowed):
         raise Invalid(f"kinds must name one of the {len(room.allowed)} rows of allowed")
     return room
+
+
+class Rows(NamedTuple):
+    """The columns of `SegmentColumns` as the kernels take them; copies of one segment have one number from 0 up."""
+
+    datasources: Ints
+    starts: Ints
+    ends: Ints
+    sizes: Ints
+    weights: Ints
+    copies: Ints
+
+
+class Bounds(NamedTuple):
+    """The columns of `Room` as the kernels take them; `free` is theirs to change."""
+
+    allowed: Flags
+    kinds: Ints
+    free: Ints
+    capacity: Ints
+    barred_offsets: Ints
+    barred_servers: Ints
+
+
+def rows_of(segments: SegmentColumns) -> tuple[Rows, int]:
+    """Return the columns for the kernels, and how many different segments they are copies of."""
+    copies, different = _numbered(segments.copy_of)
+    rows = Rows(
+        segments.datasources,
+        segments.starts_ms,
+        segments.ends_ms,
+        segments.sizes_bytes,
+        segments.weights,
+        copies,
+    )
+    return rows, different
+
+
+def bounds_of(room: Room) -> Bounds:
+    """Return the columns for the kernels, with a copy of the free bytes."""
+    return Bounds(
+        room.allowed,
+        room.kinds,
+        room.free_bytes.copy(),
+        room.capacity_bytes,
+        room.barred_offsets,
+        room.barred_servers,
+    )
+
+
+def _numbered(copy_of: Ints) -> tuple[Ints, int]:
+    """Return the numbers as 0, 1, …, and how many there are; without sorting where they come in order."""
+    if not len(copy_of):
+        return copy_of, 0
+    steps = np.diff(copy_of)
+    if (steps >= 0).all():
+        numbers = np.zeros(len(copy_of), np.int64)
+        np.cumsum(steps > 0, out=numbers[1:])
+        return numbers, int(numbers[-1]) + 1
+    different, inverse = np.unique(copy_of, return_inverse=True)
+    return inverse.astype(np.int64, copy=False), len(different)

@@ -2,58 +2,99 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from carnac.core.balancing.columns import (
+    NOWHERE,
     Floats,
     Ints,
     Room,
+    Rows,
     SegmentColumns,
+    bounds_of,
     room_for,
+    rows_of,
+    segment_columns,
 )
-from carnac.core.balancing.compiled import compiled
-from carnac.core.balancing.cost import DAY_MS, scaled_cost, square_hours
+from carnac.core.balancing.cost import DAY_MS, square_hours
+from carnac.core.balancing.growth import (
+    grown,
+    memory_bytes,
+    new_root,
+    new_trees,
+    roots_for,
+    set_frame,
+    widened,
+)
+from carnac.core.balancing.placing import TIE, load_rows, place_rows
+from carnac.core.balancing.tree import has_spare, pair_cost
+from carnac.core.balancing.tree_queries import add_costs, add_energies
 from carnac.errors import Invalid
 
-pair_cost = compiled(scaled_cost)
-TIE = 1e-9
-"""Costs that differ by less than this share of the smaller count as equal."""
+__all__ = ["TIE", "CostIndex", "pair_cost", "place"]
 
 
 class CostIndex:
     """The segments that each server holds, by their intervals, so that the cost of one more is known everywhere.
 
-    Servers and datasources are numbers from 0 up; datasources need not be announced. Costs are in hours².
+    A query or an update takes O(log n) steps a server, exactly: no interval is left out for being far away, no grid is
+    assumed, and costs do not drift however often segments come and go (`tree.py` says how). What is kept is how often
+    each server covers each instant, by datasource; which segments did so is the caller's to know.
+
+    Servers and datasources are numbers from 0 up; datasources need not be announced. Costs are in hours². Not for
+    several threads at once.
 
     Args:
         server_count: How many servers there are, all empty; `add_servers` adds more.
         half_life_ms: Time difference at which two instants count half.
+        slab_size: How many pieces a leaf takes before it is split; None chooses by the number of servers.
     """
 
-    def __init__(self, server_count: int, *, half_life_ms: int = DAY_MS) -> None:
+    def __init__(
+        self, server_count: int, *, half_life_ms: int = DAY_MS, slab_size: int | None = None
+    ) -> None:
+        if server_count < 0 or half_life_ms <= 0:
+            raise Invalid(
+                "a cost index needs a positive half-life and no negative number of servers"
+            )
         self._server_count = server_count
-        self._rate = math.log(2) / half_life_ms
         self._unit = square_hours(half_life_ms)
-        self._held: dict[tuple[int, int, int, int], int] = {}
+        self._trees = new_trees(server_count, half_life_ms, slab_size)
+        self._roots = roots_for(np.full(0, -1, np.int64), 0)
+        self._roots[0] = new_root(self._trees)
+        self._own = np.zeros((2, server_count))
 
     @property
     def server_count(self) -> int:
         """How many servers there are; they are numbered from 0."""
         return self._server_count
 
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory the index uses."""
+        return memory_bytes(self._trees)
+
     def add_servers(self, count: int = 1) -> int:
         """Add empty servers; return the number of the first."""
+        first = self._server_count
         self._server_count += count
-        return self._server_count - count
+        if self._server_count > self._trees.sums.shape[2]:
+            self._trees = widened(self._trees, self._server_count + self._server_count // 4)
+        own = np.zeros((2, self._server_count))
+        own[:, :first] = self._own
+        self._own = own
+        return first
 
     def load(
         self, server: int, datasource: int, start_ms: int, end_ms: int, *, weight: int = 1
     ) -> None:
-        """Add one segment to what the server holds."""
-        key = server, datasource, start_ms, end_ms
-        self._held[key] = self._held.get(key, 0) + weight
+        """Add one segment to what the server holds.
+
+        Raises:
+            Invalid: No such server, or no such interval.
+        """
+        segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
+        self.load_many(np.array([server]), segment)
 
     def drop(
         self, server: int, datasource: int, start_ms: int, end_ms: int, *, weight: int = 1
@@ -63,24 +104,32 @@ class CostIndex:
         Raises:
             Invalid: The server does not hold it.
         """
-        key = server, datasource, start_ms, end_ms
-        if self._held.get(key, 0) < weight:
-            raise Invalid(
-                f"server {server} does not hold {start_ms}/{end_ms} of datasource {datasource}"
-            )
-        self._held[key] -= weight
+        segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
+        self.drop_many(np.array([server]), segment)
 
     def load_many(self, servers: Ints, segments: SegmentColumns) -> None:
-        """Add many segments, each to the server of its row; rows with a negative server are left out."""
-        for row, server in enumerate(servers):
-            if server >= 0:
-                self.load(int(server), *_row(segments, row), weight=int(segments.weights[row]))
+        """Add many segments, each to the server of its row; rows with a negative server are left out.
+
+        Raises:
+            Invalid: The columns differ in length, or name a server that is not there. Nothing was added.
+        """
+        rows = self._checked(servers, segments)
+        self._run(rows, servers, 1)
 
     def drop_many(self, servers: Ints, segments: SegmentColumns) -> None:
-        """Take away many segments, each from the server of its row; rows with a negative server are left out."""
-        for row, server in enumerate(servers):
-            if server >= 0:
-                self.drop(int(server), *_row(segments, row), weight=int(segments.weights[row]))
+        """Take away many segments, each from the server of its row; rows with a negative server are left out.
+
+        Raises:
+            Invalid: A server does not hold a segment. The rows before it have been taken away.
+        """
+        rows = self._checked(servers, segments)
+        missing = self._run(rows, servers, -1)
+        if missing < len(servers):
+            server, datasource = int(servers[missing]), int(rows.datasources[missing])
+            raise Invalid(
+                f"server {server} does not hold {rows.starts[missing]}/{rows.ends[missing]} (epoch ms) "
+                f"of datasource {datasource}; drop what was loaded"
+            )
 
     def costs(self, datasource: int, start_ms: int, end_ms: int) -> Floats:
         """Return what the segment costs against all that each server holds, in hours², one element a server.
@@ -88,23 +137,26 @@ class CostIndex:
         Where a server holds the segment itself, its cost against itself is in there, twice `joint_cost(x, x)`; the
         caller who means another segment takes it away.
         """
-        out = np.zeros(self._server_count)
-        for (server, other, y0, y1), count in self._held.items():
-            cost = pair_cost(start_ms, end_ms, y0, y1, self._rate)
-            out[server] += count * cost * (2 if other == datasource else 1)
-        return out * self._unit
+        return self._costs(datasource, start_ms, end_ms, 0, self._server_count)
 
     def cost(self, server: int, datasource: int, start_ms: int, end_ms: int) -> float:
-        """Return what the segment costs against all that one server holds, in hours²."""
-        return float(self.costs(datasource, start_ms, end_ms)[server])
+        """Return what the segment costs against all that one server holds, in hours²; see `costs`."""
+        return float(self._costs(datasource, start_ms, end_ms, server, server + 1)[server])
+
+    def totals(self) -> Floats:
+        """Return for each server the cost of all pairs of different segments that it holds, in hours².
+
+        Takes time with the number of segments. The rounding error is relative to the sum with the costs of segments
+        against themselves, which is taken off.
+        """
+        energies = np.zeros(self._server_count)
+        add_energies(self._trees, self._server_count, energies)
+        pairs: Floats = (energies / 2 - self._own[0]) - self._own[1]
+        return np.maximum(pairs, 0.0, out=pairs) * self._unit
 
     def total(self) -> float:
-        """Return the sum over servers of the cost of all pairs of different segments, in hours²."""
-        twice = 0.0
-        for (server, datasource, start_ms, end_ms), count in self._held.items():
-            own = 2 * self._unit * pair_cost(start_ms, end_ms, start_ms, end_ms, self._rate)
-            twice += count * (self.cost(server, datasource, start_ms, end_ms) - own)
-        return twice / 2
+        """Return the sum over servers of the cost of all pairs of different segments, in hours²; see `totals`."""
+        return float(self.totals().sum())
 
     def place(self, segments: SegmentColumns, room: Room | None = None) -> Ints:
         """Put each segment, in order of rows, on the server where it costs least, and load it there.
@@ -112,28 +164,74 @@ class CostIndex:
         Of servers whose costs are equal (to `TIE`), the one with the larger free share of its disk wins, then the lower
         number. Returns the server of each row; `NOWHERE` where none is allowed or has room.
         """
-        room = room or room_for(len(segments), self._server_count)
-        free = room.free_bytes.copy()
-        taken: dict[int, set[int]] = {}
-        chosen = np.full(len(segments), -1, np.int64)
-        for row in range(len(segments)):
-            costs = self.costs(*_row(segments, row))
-            barred = room.barred_servers[room.barred_offsets[row] : room.barred_offsets[row + 1]]
-            here = taken.setdefault(int(segments.copy_of[row]), set())
-            open_servers = room.allowed[room.kinds[row]] & (free >= segments.sizes_bytes[row])
-            open_servers[barred] = False
-            open_servers[list(here)] = False
-            candidates = np.flatnonzero(open_servers)
-            if not len(candidates):
-                continue
-            cheap = candidates[costs[candidates] <= costs[candidates].min() * (1 + TIE)]
-            share = free[cheap] / np.maximum(room.capacity_bytes[cheap], 1)
-            server = int(cheap[np.argmax(share)])
-            chosen[row] = server
-            here.add(server)
-            free[server] -= segments.sizes_bytes[row]
-            self.load(server, *_row(segments, row), weight=int(segments.weights[row]))
+        count = len(segments)
+        bounds = bounds_of(room or room_for(count, self._server_count))
+        rows, different = rows_of(segments)
+        self._start_trees(rows)
+        chosen = np.full(count, NOWHERE, np.int64)
+        last_copy, earlier = np.full(different, -1, np.int64), np.full(count, -1, np.int64)
+        costs, barred = np.zeros(self._server_count), np.zeros(self._server_count, np.bool_)
+        done = 0
+        while done < count:
+            if not has_spare(self._trees):
+                self._trees = grown(self._trees)
+            done = place_rows(
+                self._trees,
+                self._roots,
+                rows,
+                bounds,
+                last_copy,
+                earlier,
+                chosen,
+                self._own,
+                costs,
+                barred,
+                done,
+            )
         return chosen
+
+    def _costs(self, datasource: int, start_ms: int, end_ms: int, first: int, last: int) -> Floats:
+        out = np.zeros(self._server_count)
+        add_costs(self._trees, int(self._roots[0]), start_ms, end_ms, first, last, out)
+        if datasource + 1 < len(self._roots) and self._roots[datasource + 1] >= 0:
+            add_costs(
+                self._trees, int(self._roots[datasource + 1]), start_ms, end_ms, first, last, out
+            )
+        return out * self._unit
+
+    def _checked(self, servers: Ints, segments: SegmentColumns) -> Rows:
+        if len(servers) != len(segments):
+            raise Invalid(f"{len(servers)} servers were named for {len(segments)} segments")
+        if len(servers) and servers.max() >= self._server_count:
+            raise Invalid(f"there is no server {servers.max()}; there are {self._server_count}")
+        rows, _ = rows_of(segments)
+        self._start_trees(rows)
+        return rows
+
+    def _run(self, rows: Rows, servers: Ints, sign: int) -> int:
+        """Load (1) or drop (-1) the rows; return the first row that could not be dropped, or their number."""
+        done = 0
+        while done < len(servers):
+            if not has_spare(self._trees):
+                self._trees = grown(self._trees)
+            done, refused = load_rows(
+                self._trees, self._roots, rows, servers, self._own, sign, done
+            )
+            if refused:
+                break
+        return done
+
+    def _start_trees(self, rows: Rows) -> None:
+        if not len(rows.datasources):
+            return
+        if self._trees.frame[0] == self._trees.frame[1]:
+            set_frame(self._trees, rows.starts, rows.ends)
+        self._roots = roots_for(self._roots, int(rows.datasources.max()) + 1)
+        for datasource in np.unique(rows.datasources):
+            if self._roots[datasource + 1] < 0:
+                if not has_spare(self._trees):
+                    self._trees = grown(self._trees)
+                self._roots[datasource + 1] = new_root(self._trees)
 
 
 def place(
@@ -145,7 +243,3 @@ def place(
 ) -> Ints:
     """Place segments in any order on empty servers; see `CostIndex.place`."""
     return CostIndex(server_count, half_life_ms=half_life_ms).place(segments, room)
-
-
-def _row(segments: SegmentColumns, row: int) -> tuple[int, int, int]:
-    return int(segments.datasources[row]), int(segments.starts_ms[row]), int(segments.ends_ms[row])
