@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -11,21 +12,89 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import IO
 
 from carnac.core.segments import Segment
 from carnac.errors import Corrupt, Unavailable
 from carnac.ports import DeepStorage
 
 FETCH_THREADS = 8
+LOCK_NAME = "cache.lock"
 _COPY_BYTES = 1 << 20
+
+
+class _Holds:
+    """Who uses which file of a folder: the threads of this process by a count, other processes by a shared lock.
+
+    The locks are on bytes of one file, a byte for each name, so that a query over thousands of files needs one handle.
+    They belong to the process and end with it, and closing the file anywhere in the process would end them, too: so
+    there is one of these for each folder, and the file stays open.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._in_use: Counter[str] = Counter()
+        self._mutex = threading.Lock()
+        self._file: IO[bytes] | None = None
+
+    def hold(self, names: Iterable[str]) -> None:
+        """Keep the files, whether they are there yet or not."""
+        held: list[str] = []
+        try:
+            with self._mutex:
+                for name in names:
+                    if not self._in_use[name]:
+                        self._lock(name, fcntl.LOCK_SH)
+                    self._in_use[name] += 1
+                    held.append(name)
+        except OSError as error:
+            self.let_go(held)
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"cannot use the cache folder {self._folder}: {reason}") from error
+
+    def let_go(self, names: Iterable[str]) -> None:
+        """End what `hold` began."""
+        with self._mutex:
+            for name in names:
+                self._in_use[name] -= 1
+                if not self._in_use[name]:
+                    del self._in_use[name]
+                    self._lock(name, fcntl.LOCK_UN)
+
+    def remove(self, name: str) -> bool:
+        """Remove a file; return False if somebody uses it."""
+        with self._mutex:
+            if self._in_use.get(name):
+                return False
+            try:
+                self._lock(name, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+            try:
+                (self._folder / name).unlink(missing_ok=True)
+            finally:
+                self._lock(name, fcntl.LOCK_UN)
+            return True
+
+    def _lock(self, name: str, how: int) -> None:
+        if self._file is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = (self._folder / LOCK_NAME).open("a+b")
+        fcntl.lockf(self._file, how, 1, _lock_place(name))
+
+
+@cache
+def _holds_of(folder: Path) -> _Holds:
+    return _Holds(folder)
 
 
 class FileCache:
     """A folder of fetched segment files, named by their ids. Segments never change, so what is there is right.
 
-    Several processes may share the folder. The files of running queries stay; of the others, those that were used
-    longest ago go first when `max_bytes` is exceeded.
+    Several processes may share the folder. The files of running queries stay, whosever they are; of the others, those
+    that were used longest ago go first when `max_bytes` is exceeded.
 
     Args:
         folder: Created when it is first needed.
@@ -35,8 +104,7 @@ class FileCache:
         self._storage = storage
         self._folder = Path(os.path.abspath(folder))  # noqa: PTH100 - absolute, without following links
         self._max_bytes = max_bytes
-        self._in_use: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._holds = _holds_of(self._folder)
 
     @property
     def folder(self) -> Path:
@@ -54,8 +122,7 @@ class FileCache:
         """
         wanted = {segment.segment_id: segment for segment in segments}
         names = {segment_id: _file_name(segment_id) for segment_id in wanted}
-        with self._lock:
-            self._in_use.update(names.values())
+        self._holds.hold(names.values())
         try:
             missing = [
                 one for one in wanted.values() if not self._is_there(names[one.segment_id], one)
@@ -66,9 +133,7 @@ class FileCache:
                     list(pool.map(self._fetch, missing))
             yield {segment_id: self._folder / name for segment_id, name in names.items()}
         finally:
-            with self._lock:
-                self._in_use.subtract(names.values())
-                self._in_use += Counter()  # forgets those that nobody uses
+            self._holds.let_go(names.values())
             self._make_room(0)
 
     def _is_there(self, name: str, segment: Segment) -> bool:
@@ -117,11 +182,13 @@ class FileCache:
         for _, size, place in sorted(files):
             if excess <= 0:
                 return
-            with self._lock:
-                if place.suffix == ".tmp" or self._in_use[place.name] > 0:
-                    continue
-                place.unlink(missing_ok=True)
-            excess -= size
+            if place.suffix == ".parquet" and self._holds.remove(place.name):
+                excess -= size
+
+
+def _lock_place(name: str) -> int:
+    """Return the byte of the lock file that stands for a cached file."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "big")
 
 
 def _file_name(segment_id: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from carnac.core.intervals import Interval
 from carnac.core.segments import Segment
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Corrupt, NotFound, Unavailable
-from carnac.query.cache import FileCache
+from carnac.query.cache import LOCK_NAME, FileCache
 
 
 def segment(number: int, size_bytes: int = 100) -> Segment:
@@ -45,8 +47,9 @@ class CountingStorage(MemoryDeepStorage):
         return super().open_read(path)
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(place.name for place in folder.iterdir())
+def files(folder: Path) -> list[str]:
+    """What is cached, without the lock file."""
+    return sorted(place.name for place in folder.iterdir() if place.name != LOCK_NAME)
 
 
 def use(cache: FileCache, folder: Path, *numbers: int, at_s: int) -> None:
@@ -70,7 +73,7 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path, 300)
     for at_s, number in enumerate([1, 2, 3, 1, 4]):
         use(cache, tmp_path, number, at_s=at_s + 1)
-    assert names(tmp_path) == ["s1.parquet", "s3.parquet", "s4.parquet"]
+    assert files(tmp_path) == ["s1.parquet", "s3.parquet", "s4.parquet"]
 
 
 def test_files_of_a_running_query_stay_even_beyond_the_size(tmp_path: Path) -> None:
@@ -79,7 +82,41 @@ def test_files_of_a_running_query_stay_even_beyond_the_size(tmp_path: Path) -> N
         with cache.held([segment(5)]):
             assert all(path.exists() for path in paths.values())
         assert all(path.exists() for path in paths.values())
-    assert len(names(tmp_path)) == 2
+    assert len(files(tmp_path)) == 2
+
+
+def test_files_that_another_process_reads_stay(tmp_path: Path) -> None:
+    program = (
+        "import sys; from tests.unit.query.test_cache import *\n"
+        f"with FileCache(CountingStorage(), Path({str(tmp_path)!r}), 0).held([segment(1)]):\n"
+        "    print('held', flush=True); sys.stdin.readline()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        cache = FileCache(CountingStorage(), tmp_path, 0)
+        use(cache, tmp_path, 1, 2, at_s=1)
+        assert files(tmp_path) == ["s1.parquet"]
+        other.kill()
+        other.wait()
+        use(cache, tmp_path, 2, at_s=2)
+        assert files(tmp_path) == []
+
+
+def test_two_caches_on_one_folder_keep_the_files_of_each_other(tmp_path: Path) -> None:
+    first, second = (FileCache(CountingStorage(), tmp_path, 0) for _ in range(2))
+    with first.held([segment(1)]):
+        use(second, tmp_path, 1, 2, at_s=1)
+        assert files(tmp_path) == ["s1.parquet"]
+    assert files(tmp_path) == []
 
 
 def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
@@ -114,7 +151,7 @@ def test_a_file_of_another_size_than_recorded_is_corrupt_and_not_kept(tmp_path: 
         pass
     with pytest.raises(NotFound, match="d/s99"), cache.held([segment(99)]):
         pass
-    assert names(tmp_path) == []
+    assert files(tmp_path) == []
 
 
 def test_a_cut_off_file_is_fetched_again(tmp_path: Path) -> None:
@@ -129,7 +166,10 @@ def test_a_cut_off_file_is_fetched_again(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     cache = FileCache(CountingStorage(), tmp_path / "file" / "cache", 10_000)
-    with pytest.raises(Unavailable, match="cannot fetch segment s1"), cache.held([segment(1)]):
+    with (
+        pytest.raises(Unavailable, match="cannot use the cache folder .* not a directory"),
+        cache.held([segment(1)]),
+    ):
         pass
 
 
