@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -28,24 +27,20 @@ class RowsByKey:
 
 def rows_by_key(keys: Ints, key_count: int) -> RowsByKey:
     """Return the rows of each key from 0 to `key_count - 1`."""
-    offsets, rows = _sort_by_key(keys, key_count)
+    counts = np.bincount(keys, minlength=key_count)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    rows = np.empty(len(keys), np.int64)
+    _fill_by_key(keys, offsets[:-1].copy(), rows)
     return RowsByKey(offsets=offsets, rows=rows)
 
 
 @compiled
-def _sort_by_key(keys: Ints, key_count: int) -> tuple[Ints, Ints]:
-    offsets = np.zeros(key_count + 1, np.int64)
-    for key in keys:
-        offsets[key + 1] += 1
-    for key in range(key_count):
-        offsets[key + 1] += offsets[key]
-    free = offsets[:-1].copy()
-    rows = np.empty(len(keys), np.int64)
+def _fill_by_key(keys: Ints, free: Ints, rows: Ints) -> None:
+    """Write the rows of each key into `rows` from `free[key]` on."""
     for row in range(len(keys)):
         key = keys[row]
         rows[free[key]] = row
         free[key] += 1
-    return offsets, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,13 +66,15 @@ class Groups:
 def group_segments(datasource: Ints, start_ms: Ints, end_ms: Ints) -> Groups:
     """Return the groups of segments."""
     slots = 1 << max(4, int(2 * len(datasource) - 1).bit_length()) if len(datasource) else 16
-    found, first = _find_groups(datasource, start_ms, end_ms, slots)
+    table = np.full(slots, -1, np.int64)
+    found, first = np.empty((2, len(datasource)), np.int64)
+    first = first[: _find_groups((datasource, start_ms, end_ms), table, found, first)]
     order = np.lexsort((end_ms[first], start_ms[first], datasource[first]))
     rank = np.empty(len(first), np.int64)
     rank[order] = np.arange(len(first))
     first = first[order]
     return Groups(
-        of_segment=cast("Ints", rank[found]),
+        of_segment=rank[found],
         datasource=datasource[first],
         start_ms=start_ms[first],
         end_ms=end_ms[first],
@@ -85,12 +82,13 @@ def group_segments(datasource: Ints, start_ms: Ints, end_ms: Ints) -> Groups:
 
 
 @compiled
-def _find_groups(datasource: Ints, start_ms: Ints, end_ms: Ints, slots: int) -> tuple[Ints, Ints]:
-    """Return the group of each row, numbered as they appear, and the first row of each group; open addressing."""
-    table = np.full(slots, -1, np.int64)
-    found = np.empty(len(datasource), np.int64)
-    first = np.empty(len(datasource), np.int64)
-    count = 0
+def _find_groups(columns: tuple[Ints, Ints, Ints], table: Ints, found: Ints, first: Ints) -> int:
+    """Return how many groups there are; write the group of each row, numbered as they appear, and each one's first row.
+
+    Open addressing; `table` is empty (-1), and at least twice as long as the columns, and a power of two.
+    """
+    datasource, start_ms, end_ms = columns
+    slots, count = len(table), 0
     for row in range(len(datasource)):
         x, y, z = datasource[row], start_ms[row], end_ms[row]
         key = (x * _MIX + y) * _MIX + z
@@ -106,4 +104,4 @@ def _find_groups(datasource: Ints, start_ms: Ints, end_ms: Ints, slots: int) -> 
             first[count] = row
             count += 1
         found[row] = table[slot]
-    return found, first[:count].copy()
+    return count

@@ -47,7 +47,6 @@ def legacy_pair_cost(
     return _pair_cost(x, y, reference_ms)
 
 
-@compiled
 def legacy_costs(
     x: tuple[int, int, int, int],
     columns: tuple[Codes, Ints, Ints, Ints],
@@ -64,12 +63,23 @@ def legacy_costs(
         server_count: How many servers there are.
         reference_ms: The time from which recency counts back.
     """
+    costs = np.zeros(server_count)
+    _add_costs(x, columns, replicas, costs, reference_ms)
+    return costs
+
+
+@compiled
+def _add_costs(
+    x: tuple[int, int, int, int],
+    columns: tuple[Codes, Ints, Ints, Ints],
+    replicas: tuple[Ints, Codes],
+    costs: Floats,
+    reference_ms: int,
+) -> None:
     datasource, start_ms, end_ms, size = columns
     segment, server = replicas
-    out = np.zeros(server_count)
     for row in range(len(segment)):
         if server[row] >= 0:
             y = segment[row]
             other = (int(datasource[y]), start_ms[y], end_ms[y], size[y])
-            out[server[row]] += _pair_cost(x, other, reference_ms)
-    return out
+            costs[server[row]] += _pair_cost(x, other, reference_ms)

@@ -25,6 +25,10 @@ from carnac.core.balancing.grouping import Groups
 Cells: TypeAlias = tuple[Floats, Floats, Floats]
 """For each cell: e^−z, 1 − e^−z, and 2(z + e^−z − 1)."""
 
+Scratch: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats]
+"""Memory for one server's pass, since kernels make no arrays: weights, what lies ahead, sums of all cells and of one
+datasource's, and what is the same for each group. The first and the last are zero between two uses."""
+
 _SERIES_BELOW = 0.25
 
 
@@ -155,8 +159,13 @@ def scan_costs(grid: Grid, held: Holdings, terms: Terms) -> tuple[Floats, Floats
     own = np.zeros(len(held.group))
     least = np.full(len(grid.self_cost), np.inf)
     _scan(
-        (grid.cells, grid.own_cells, grid.ends, grid.own_ends),
-        (grid.by_datasource, grid.own_offsets),
+        (
+            grid.cells,
+            grid.own_cells,
+            grid.ends,
+            grid.own_ends,
+            (grid.by_datasource, grid.own_offsets),
+        ),
         (held.offsets, held.group, held.weight, own),
         (
             grid.self_cost * (terms.spread / grid.unit),
@@ -165,15 +174,37 @@ def scan_costs(grid: Grid, held: Holdings, terms: Terms) -> tuple[Floats, Floats
             least,
         ),
         (terms.is_target, terms.free_bytes, terms.disk / grid.unit),
+        _scratch(grid),
     )
     return own * grid.unit, least * grid.unit
 
 
+def _scratch(grid: Grid) -> Scratch:
+    edges = len(grid.cells[0]) + 1
+    return (
+        np.zeros(edges),
+        np.empty(edges),
+        np.zeros(edges),
+        np.zeros(edges),
+        np.zeros(len(grid.self_cost)),
+    )
+
+
 @compiled
-def _sums_of_cells(cells: Cells, first: int, weight: Floats, ahead: Floats, sums: Floats) -> None:
-    """Write into `sums` the cost of all cells before each; `weight` says by how much it rises at the start of each."""
+def _sum_cells(
+    cells: Cells, part: tuple[int, int], weight: Floats, ahead: Floats, sums: Floats
+) -> None:
+    """Write the cost of all cells before each edge into `sums`, and clear `weight`.
+
+    Args:
+        cells: Cells.
+        part: Which of them: the first, and how many.
+        weight: By how much the weight rises at each edge: one more than there are cells.
+        ahead: Scratch.
+        sums: Written.
+    """
     decay, gain, inner = cells
-    count = len(weight) - 1
+    first, count = part
     for cell in range(count):
         weight[cell + 1] += weight[cell]
     ahead[count] = 0.0
@@ -186,48 +217,38 @@ def _sums_of_cells(cells: Cells, first: int, weight: Floats, ahead: Floats, sums
         both = behind + ahead[cell + 1]
         sums[cell + 1] = sums[cell] + weight[cell] * inner[at] + both * gain[at]
         behind = decay[at] * behind + weight[cell] * gain[at]
+        weight[cell] = 0.0
+    weight[count] = 0.0
 
 
 @compiled
 def _scan(
-    time: tuple[Cells, Cells, tuple[Ints, Ints], tuple[Ints, Ints]],
-    bounds: tuple[Ints, Ints],
+    time: tuple[Cells, Cells, tuple[Ints, Ints], tuple[Ints, Ints], tuple[Ints, Ints]],
     held: tuple[Ints, Ints, Floats, Floats],
     group_terms: tuple[Floats, Floats, Ints, Floats],
     server_terms: tuple[Flags, Ints, Floats],
+    scratch: Scratch,
 ) -> None:
-    cells, own_cells, (first, after), (own_first, own_after) = time
-    by_datasource, own_offsets = bounds
+    cells, own_cells, (first, after), (own_first, own_after), (by_datasource, own_offsets) = time
     offsets, pair_group, pair_weight, own = held
     spread, size_bytes, smallest_bytes, least = group_terms
     is_target, free_bytes, disk = server_terms
-    edges = len(cells[0]) + 1
-    sums, ahead = np.empty(edges), np.empty(edges)
-    same = np.zeros(len(least))
+    weight, ahead, sums, own_sums, same = scratch
     for server in range(len(is_target)):
-        weight = np.zeros(edges)
         for row in range(offsets[server], offsets[server + 1]):
             weight[first[pair_group[row]]] += pair_weight[row]
             weight[after[pair_group[row]]] -= pair_weight[row]
-        _sums_of_cells(cells, 0, weight, ahead, sums)
+        _sum_cells(cells, (0, len(cells[0])), weight, ahead, sums)
         row = offsets[server]
         for n in range(len(by_datasource) - 1):
-            start, end = row, row
-            while end < offsets[server + 1] and pair_group[end] < by_datasource[n + 1]:
-                end += 1
-            row = end
-            low = own_offsets[n]
-            mine = np.zeros(own_offsets[n + 1] - low)
-            if end > start:
-                for at in range(start, end):
-                    group = pair_group[at]
-                    mine[own_first[group] - low] += pair_weight[at]
-                    mine[own_after[group] - low] -= pair_weight[at]
-                    same[group] = pair_weight[at]
-                own_sums = np.empty(len(mine))
-                _sums_of_cells(own_cells, low, mine, np.empty(len(mine)), own_sums)
-            else:
-                own_sums = mine
+            start, low = row, own_offsets[n]
+            while row < offsets[server + 1] and pair_group[row] < by_datasource[n + 1]:
+                group = pair_group[row]
+                weight[own_first[group] - low] += pair_weight[row]
+                weight[own_after[group] - low] -= pair_weight[row]
+                same[group] = pair_weight[row]
+                row += 1
+            _sum_cells(own_cells, (low, own_offsets[n + 1] - low - 1), weight, ahead, own_sums)
             for group in range(by_datasource[n], by_datasource[n + 1]):
                 cost = sums[after[group]] - sums[first[group]] + spread[group] * same[group]
                 cost += own_sums[own_after[group] - low] - own_sums[own_first[group] - low]
@@ -235,6 +256,7 @@ def _scan(
                 if is_target[server] and free_bytes[server] >= smallest_bytes[group]:
                     least[group] = min(least[group], cost)
                 same[group] = cost
-            for at in range(start, end):
+            for at in range(start, row):
                 own[at] = same[pair_group[at]]
-            same[by_datasource[n] : by_datasource[n + 1]] = 0.0
+            for group in range(by_datasource[n], by_datasource[n + 1]):
+                same[group] = 0.0
