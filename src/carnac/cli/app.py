@@ -21,6 +21,7 @@ WRITING = "Write"
 READING = "Read"
 HISTORY = "History"
 UPKEEP = "Look after a store"
+BALANCING = "Balancing"
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -21,8 +21,9 @@ PLAIN_EVERY_MS = 3_000
 class PlainProgress:
     """Writes a line for each phase, and every few seconds within a phase."""
 
-    def __init__(self, write: Callable[[str], None], clock: Clock) -> None:
+    def __init__(self, write: Callable[[str], None], clock: Clock, *, unit: str = "tasks") -> None:
         self._write = write
+        self._unit = unit
         self._clock = clock
         self._phase: str | None = None
         self._started_ms = 0
@@ -33,17 +34,20 @@ class PlainProgress:
         now_ms = self._clock.now_ms()
         if moment.phase != self._phase:
             self._phase, self._started_ms, self._told_ms = moment.phase, now_ms, now_ms
-            self._write(describe(moment, 0))
+            self._write(describe(moment, 0, unit=self._unit))
         elif now_ms - self._told_ms >= PLAIN_EVERY_MS:
             self._told_ms = now_ms
-            self._write(describe(moment, now_ms - self._started_ms))
+            self._write(describe(moment, now_ms - self._started_ms, unit=self._unit))
 
 
 class BarProgress:
     """A bar with tasks, rows per second and the time to the end."""
 
-    def __init__(self, progress: Progress, clock: Clock, *, opening: str | None = None) -> None:
+    def __init__(
+        self, progress: Progress, clock: Clock, *, opening: str | None = None, unit: str = "tasks"
+    ) -> None:
         self._progress = progress
+        self._unit = unit
         self._clock = clock
         self._phase: str | None = None
         self._task: TaskID | None = None
@@ -65,23 +69,24 @@ class BarProgress:
             self._task,
             completed=moment.done,
             total=max(moment.total, 1),
-            detail=f"{_tasks(moment)}  {_detail(moment, now_ms - self._started_ms)}",
+            detail=f"{_done(moment, self._unit)}  {_detail(moment, now_ms - self._started_ms)}",
         )
 
 
 @contextmanager
 def job_progress(
-    session: Session, *, opening: str | None = None
+    session: Session, *, opening: str | None = None, unit: str = "tasks"
 ) -> Iterator[Callable[[JobProgress], None]]:
     """Yield the listener that a data job tells of its progress.
 
     Args:
         opening: What goes on until the job tells for the first time.
+        unit: What is counted.
     """
     if not sys.stderr.isatty():
         if opening is not None:
             session.output.note(opening)
-        yield PlainProgress(session.output.note, session.clock)
+        yield PlainProgress(session.output.note, session.clock, unit=unit)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -95,7 +100,7 @@ def job_progress(
         console=console,
         transient=True,
     ) as progress:
-        yield BarProgress(progress, session.clock, opening=opening)
+        yield BarProgress(progress, session.clock, opening=opening, unit=unit)
 
 
 @contextmanager
@@ -109,17 +114,34 @@ def count_progress(session: Session, what: str) -> Iterator[Callable[[int, int],
         yield tell
 
 
-def describe(moment: JobProgress, elapsed_ms: int) -> str:
+@contextmanager
+def phase_progress(session: Session, *, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a listener of (phase, done, total); the time to the end of a phase goes by its pace so far."""
+    with job_progress(session, unit=unit) as on_progress:
+        phase, started_ms = "", 0
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal phase, started_ms
+            now_ms = session.clock.now_ms()
+            if what != phase:
+                phase, started_ms = what, now_ms
+            eta_ms = (now_ms - started_ms) * (total - done) // done if done > 1 else None
+            on_progress(JobProgress(phase=what, done=done, total=total, eta_ms=eta_ms))
+
+        yield tell
+
+
+def describe(moment: JobProgress, elapsed_ms: int, *, unit: str = "tasks") -> str:
     """Return a line such as `write segments: 12/30 tasks, 120,000 rows, 60,000 rows/s, 1.2 s left`."""
     detail = _detail(moment, elapsed_ms)
-    text = f"{moment.phase}: {_tasks(moment)}"
+    text = f"{moment.phase}: {_done(moment, unit)}"
     if not detail and elapsed_ms:
         detail = f"{format_seconds(elapsed_ms / 1000)} so far"
     return f"{text}, {detail}" if detail else text
 
 
-def _tasks(moment: JobProgress) -> str:
-    return f"{format_count(moment.done)}/{format_count(moment.total)} tasks"
+def _done(moment: JobProgress, unit: str) -> str:
+    return f"{format_count(moment.done)}/{format_count(moment.total)} {unit}"
 
 
 def _detail(moment: JobProgress, elapsed_ms: int) -> str:

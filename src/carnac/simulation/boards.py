@@ -11,16 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carnac.core.balancing.columns import room_for, segment_columns
 from carnac.core.balancing.compiled import compiled
-from carnac.core.balancing.index import CostIndex
-from carnac.simulation import legacy
+from carnac.simulation import exact, greedy, legacy
 from carnac.simulation.arrivals import Codes, Copies, Flags, Ints, Segments
-from carnac.simulation.scenario import HOUR_MS, Scenario, Strategy, Tier
+from carnac.simulation.scenario import Scenario, Strategy, Tier
 
 NOWHERE = -1
-MOVE_BATCH = 64
-"""Copies that the cost strategy takes up at once: few among so many that each hardly sees the others missing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,9 +48,9 @@ class Holdings:
         return len(self.free_bytes)
 
     @property
-    def columns(self) -> tuple[Codes, Codes, Codes, Ints]:
-        """Source, start, segment and size of all copies, as the kernels take them."""
-        return self.source, self.start, self.segment, self.size_bytes
+    def columns(self) -> greedy.Columns:
+        """Source, start, segment, size and server of all copies, as the kernels take them."""
+        return self.source, self.start, self.segment, self.size_bytes, self.server
 
     @property
     def disks(self) -> tuple[Ints, Flags]:
@@ -111,7 +107,7 @@ def _put_at_random(
             if server == here or not is_open[server] or free[server] < size[row]:
                 continue
             is_first = best < 0 or order[position, server] < order[position, best]
-            if is_first and not legacy.holds_copy(segment, server_of, row, server):
+            if is_first and not greedy.holds_copy(segment, server_of, row, server):
                 best = server
         if best < 0:
             continue
@@ -119,28 +115,6 @@ def _put_at_random(
             free[here] += size[row]
         free[best] -= size[row]
         server_of[row] = best
-
-
-@compiled
-def other_holders(rows: Ints, segment: Codes, server_of: Codes) -> tuple[Ints, Ints]:
-    """Return, for each row, which servers hold another copy of its segment: offsets, and the servers one after another.
-
-    Copies are neighbours, and rows that are about to be placed are nowhere yet.
-    """
-    offsets = np.zeros(rows.size + 1, np.int64)
-    barred = np.empty(rows.size * legacy.REPLICAS_MAX, np.int64)
-    count = 0
-    for position in range(rows.size):
-        row = rows[position]
-        for step in (-1, 1):
-            other = row + step
-            while 0 <= other < segment.size and segment[other] == segment[row]:
-                if server_of[other] >= 0:
-                    barred[count] = server_of[other]
-                    count += 1
-                other += step
-        offsets[position + 1] = count
-    return offsets, barred[:count]
 
 
 class Board(ABC):
@@ -161,8 +135,12 @@ class Board(ABC):
         """Put each copy, in order, on an open server with room that holds no other copy; else nowhere."""
 
     @abstractmethod
-    def move(self, rows: Ints) -> int:
-        """Look at each copy, in order, and move it if another server is liked better; return how many moved."""
+    def move(self, rows: Ints, limit: int) -> int:
+        """Look at each copy, in order, and move it if another server is liked better, up to `limit` moves.
+
+        Returns:
+            How many moved.
+        """
 
     def drop(self, rows: Ints) -> None:
         """Take copies away from their servers."""
@@ -173,97 +151,30 @@ class Board(ABC):
         """Take copies, all of them held, out of what the strategy knows."""
 
 
-class LegacyBoard(Board):
-    """The cost function of Druid before 0.9.1; see `carnac.simulation.legacy`."""
+class GreedyBoard(Board):
+    """Every copy goes where it costs least, by one of the cost functions."""
 
-    def __init__(
-        self, held: Holdings, segments: Segments, cells: int, *, is_step: bool = True
-    ) -> None:
+    def __init__(self, held: Holdings, fields: greedy.Fields) -> None:
         super().__init__(held)
-        self._field = legacy.make_field(
-            hours=np.array([source.hours for source in segments.sources], np.int64),
-            sizes_bytes=np.array([source.size_bytes for source in segments.sources], np.int64),
-            server_count=held.server_count,
-            cells=cells,
-            is_step=is_step,
-        )
+        self._fields = fields
         rows = np.flatnonzero(held.server >= 0)
-        legacy.shift_rows(self._field, rows, held.columns, held.server, 1)
+        greedy.shift_rows(fields, rows, held.columns, 1)
 
     def begin(self, now: int) -> None:  # noqa: D102 - as in Board
-        legacy.set_now(self._field, now)
+        if not self._fields.is_exact:
+            legacy.set_now(self._fields.old, now)
 
     def place(self, rows: Ints) -> None:  # noqa: D102 - as in Board
         held = self.held
-        legacy.place_all(self._field, rows, held.columns, held.server, held.disks)
+        greedy.place_all(self._fields, rows, held.columns, held.disks)
 
-    def move(self, rows: Ints) -> int:  # noqa: D102 - as in Board
+    def move(self, rows: Ints, limit: int) -> int:  # noqa: D102 - as in Board
         held = self.held
-        return legacy.move_all(self._field, rows, held.columns, held.server, held.disks)
+        return greedy.move_all(self._fields, rows, held.columns, held.disks, limit)
 
     def _forget(self, rows: Ints) -> None:
         held = self.held
-        legacy.shift_rows(self._field, rows, held.columns, held.server, -1)
-
-
-class CostBoard(Board):
-    """The exact cost of source 2, greedily: a copy goes, or stays, where it costs least.
-
-    Moves are looked at in batches: a batch is taken up, and put down again one copy after the other.
-    """
-
-    def __init__(self, held: Holdings, *, half_life_ms: int) -> None:
-        super().__init__(held)
-        self._all = segment_columns(
-            held.source,
-            held.start.astype(np.int64) * HOUR_MS,
-            held.end.astype(np.int64) * HOUR_MS,
-            sizes_bytes=held.size_bytes,
-            copy_of=held.segment,
-        )
-        self._index = CostIndex(held.server_count, half_life_ms=half_life_ms)
-        rows = np.flatnonzero(held.server >= 0)
-        self._index.load_many(held.server[rows].astype(np.int64), self._all.take(rows))
-
-    def place(self, rows: Ints) -> None:  # noqa: D102 - as in Board
-        if not len(rows):
-            return
-        held = self.held
-        offsets, barred = other_holders(rows, held.segment, held.server)
-        room = room_for(
-            len(rows),
-            held.server_count,
-            allowed=held.is_open,
-            free_bytes=held.free_bytes,
-            capacity_bytes=np.full(held.server_count, held.disk_bytes),
-            barred_offsets=offsets,
-            barred_servers=barred,
-        )
-        server = self._index.place(self._all.take(rows), room)
-        held.server[rows] = server
-        placed = rows[server >= 0]
-        np.subtract.at(held.free_bytes, held.server[placed], held.size_bytes[placed])
-
-    def move(self, rows: Ints) -> int:  # noqa: D102 - as in Board
-        held, moved = self.held, 0
-        for first in range(0, len(rows), MOVE_BATCH):
-            batch = rows[first : first + MOVE_BATCH]
-            before = held.server[batch].copy()
-            self.drop(batch)
-            self.place(batch)
-            nowhere = held.server[batch] < 0
-            if nowhere.any():
-                self._put_back(batch[nowhere], before[nowhere])
-            moved += int((held.server[batch] != before).sum())
-        return moved
-
-    def _put_back(self, rows: Ints, server: Codes) -> None:
-        self.held.server[rows] = server
-        np.subtract.at(self.held.free_bytes, server, self.held.size_bytes[rows])
-        self._index.load_many(server.astype(np.int64), self._all.take(rows))
-
-    def _forget(self, rows: Ints) -> None:
-        self._index.drop_many(self.held.server[rows].astype(np.int64), self._all.take(rows))
+        greedy.shift_rows(self._fields, rows, held.columns, -1)
 
 
 class RandomBoard(Board):
@@ -276,7 +187,8 @@ class RandomBoard(Board):
     def place(self, rows: Ints) -> None:  # noqa: D102 - as in Board
         self._put(rows)
 
-    def move(self, rows: Ints) -> int:  # noqa: D102 - as in Board
+    def move(self, rows: Ints, limit: int) -> int:  # noqa: D102 - as in Board
+        rows = rows[:limit]
         before = self.held.server[rows].copy()
         self._put(rows)
         return int((self.held.server[rows] != before).sum())
@@ -295,8 +207,38 @@ def make_board(
     draw: np.random.Generator,
 ) -> Board:
     """Return the board of a strategy, over what is held already."""
-    if strategy == "cost":
-        return CostBoard(held, half_life_ms=round(scenario.half_life_hours * HOUR_MS))
     if strategy == "random":
         return RandomBoard(held, draw)
-    return LegacyBoard(held, segments, scenario.total_hours, is_step=strategy == "legacy")
+    return GreedyBoard(held, make_fields(strategy, held.server_count, segments, scenario))
+
+
+def make_fields(
+    strategy: Strategy, server_count: int, segments: Segments, scenario: Scenario
+) -> greedy.Fields:
+    """Return the fields of empty servers for one of the cost functions.
+
+    Raises:
+        Invalid: They would take more memory than a laptop has.
+    """
+    is_exact = strategy == "cost"
+    hours = np.array([source.hours for source in segments.sources], np.int64)
+    sizes = np.array([source.size_bytes for source in segments.sources], np.int64)
+    nothing = np.empty(0, np.int64)
+    return greedy.Fields(
+        old=legacy.make_field(
+            hours=nothing if is_exact else hours,
+            sizes_bytes=nothing if is_exact else sizes,
+            server_count=server_count,
+            cells=0 if is_exact else scenario.total_hours,
+            is_step=strategy != "legacy-linear",
+        ),
+        exact=exact.make_field(
+            hours=hours if is_exact else nothing,
+            server_count=server_count if is_exact else 0,
+            cells=scenario.total_hours if is_exact else 0,
+            half_life_hours=scenario.half_life_hours,
+        ),
+        is_exact=is_exact,
+        min_saving=scenario.min_saving if is_exact else 0.0,
+        out=np.empty(server_count),
+    )

@@ -23,13 +23,11 @@ import numpy.typing as npt
 
 from carnac.core.balancing.compiled import compiled
 from carnac.errors import Invalid
-from carnac.simulation.arrivals import Codes, Flags, Floats, Ints
+from carnac.simulation.arrivals import Floats, Ints
 
 GAP_CELLS = 30 * 24
 RECENT_CELLS = 7 * 24
 BLOCK = 64
-REPLICAS_MAX = 10
-"""As scenarios allow."""
 MEMORY_MAX_BYTES = 4_000_000_000
 
 
@@ -158,20 +156,6 @@ def set_now(field: Field, now: int) -> None:
 
 
 @compiled
-def shift_rows(
-    field: Field,
-    rows: Ints,
-    columns: tuple[Codes, Codes, Codes, Ints],
-    server_of: Codes,
-    by: int,
-) -> None:
-    """Add each row, `by` times, to the server that holds it."""
-    source, start = columns[0], columns[1]
-    for row in rows:
-        shift(field, source[row], start[row], server_of[row], by)
-
-
-@compiled
 def _add_counts(field: Field, row: int, cell: int, factor: float, out: Floats) -> None:
     """Add factor × (how many start before the cell) to each server's number."""
     cell = min(max(cell, 0), (field.coarse.shape[1] - 1) * BLOCK)
@@ -194,9 +178,9 @@ def _add_moments(field: Field, row: int, cell: int, factor: float, out: Floats) 
 
 
 @compiled
-def self_cost(field: Field, source: int, end: int) -> float:
+def self_cost(field: Field, source: int, start: int) -> float:
     """Return what a segment costs against a copy of itself on its server."""
-    age = field.now[0] - end
+    age = field.now[0] - start - field.lengths[field.rows[source, 1]]
     factor = _recency(age) ** 2 if 0 <= age < RECENT_CELLS else 1.0
     row = field.rows[source, 1]
     cost: float = 2.0 * 2.0 * field.base[source, row] * factor
@@ -264,96 +248,3 @@ def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
             _add_moments(field, row, first_left, -slope, out)
     if 0 <= field.now[0] - end < RECENT_CELLS:
         _add_recency(field, source, start, out)
-
-
-@compiled
-def holds_copy(segment: Codes, server_of: Codes, row: int, server: int) -> bool:
-    """Whether the server holds another copy of the row's segment; copies are neighbours."""
-    other = row - 1
-    while other >= 0 and segment[other] == segment[row]:
-        if server_of[other] == server:
-            return True
-        other -= 1
-    other = row + 1
-    while other < segment.size and segment[other] == segment[row]:
-        if server_of[other] == server:
-            return True
-        other += 1
-    return False
-
-
-@compiled
-def place_all(
-    field: Field,
-    rows: Ints,
-    columns: tuple[Codes, Codes, Codes, Ints],
-    server_of: Codes,
-    disks: tuple[Ints, Flags],
-) -> None:
-    """Put each row in order on the open server with room where it costs least, not beside another copy of its segment.
-
-    Args:
-        rows: Which copies; those of one segment, and segments of one source and start, are neighbours.
-        columns: Of all copies: source, start, segment, size.
-        server_of: Of all copies; set for those that are placed.
-        disks: Free bytes and whether a server is open.
-    """
-    source, start, segment, size = columns
-    free, is_open = disks
-    out = np.empty(free.size)
-    step = 0.0
-    for position in range(rows.size):
-        row = rows[position]
-        last = rows[position - 1] if position else -1
-        if last < 0 or source[last] != source[row] or start[last] != start[row]:
-            cost_everywhere(field, source[row], start[row], out)
-            end = start[row] + field.lengths[field.rows[source[row], 1]]
-            step = self_cost(field, source[row], end)
-        best = -1
-        for server in range(free.size):
-            if not is_open[server] or free[server] < size[row]:
-                continue
-            is_cheaper = best < 0 or out[server] < out[best]
-            if is_cheaper and not holds_copy(segment, server_of, row, server):
-                best = server
-        server_of[row] = best
-        if best >= 0:
-            out[best] += step
-            free[best] -= size[row]
-            shift(field, source[row], start[row], best, 1)
-
-
-@compiled
-def move_all(
-    field: Field,
-    rows: Ints,
-    columns: tuple[Codes, Codes, Codes, Ints],
-    server_of: Codes,
-    disks: tuple[Ints, Flags],
-) -> int:
-    """Move each row in order to the server where it costs least, if that is less than where it is; return how many."""
-    source, start, segment, size = columns
-    free, is_open = disks
-    out = np.empty(free.size)
-    moved = 0
-    for row in rows:
-        here = server_of[row]
-        cost_everywhere(field, source[row], start[row], out)
-        end = start[row] + field.lengths[field.rows[source[row], 1]]
-        out[here] -= self_cost(field, source[row], end)
-        best = here if is_open[here] else -1
-        for server in range(free.size):
-            if server == here or not is_open[server] or free[server] < size[row]:
-                continue
-            is_cheaper = best < 0 or out[server] < out[best]
-            if is_cheaper and not holds_copy(segment, server_of, row, server):
-                best = server
-        if best < 0 or best == here:
-            continue
-        shift(field, source[row], start[row], here, -1)
-        shift(field, source[row], start[row], best, 1)
-        free[here] += size[row]
-        free[best] -= size[row]
-        server_of[row] = best
-        moved += 1
-    return moved

@@ -8,9 +8,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "metamarkets": {
         "name": "metamarkets",
         "days": 16,
-        "movesPerHour": 5_000,
+        "movesPerHour": 4_000,
+        "looksPerMove": 3,
         "reloadsPerHour": 2_000,
-        "history": {"days": 90, "strategy": "legacy", "movesPerHour": 700},
+        "history": {"days": 90, "strategy": "legacy", "movesPerHour": 1_200},
         "tiers": [{"name": "main", "servers": 300, "diskGb": 3_000}],
         "datasources": [
             {

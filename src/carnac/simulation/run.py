@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from carnac.simulation.arrivals import Codes, Ints, Segments, make_segments
+from carnac.simulation.events import Change
 from carnac.simulation.measures import Measure, measure_answers, measure_tier
 from carnac.simulation.scenario import HOUR_MS, Scenario, Strategy
 from carnac.simulation.tier import TierRun
@@ -22,7 +23,7 @@ from carnac.simulation.trace import Answers, Asker, Trace, draw_trace
 Listener: TypeAlias = Callable[[str, int, int], None]
 """Is told what goes on, how many hours are done, and of how many."""
 
-FILM_COPIES = 24_000
+FILM_COPIES = 60_000
 """About how many copies an animation follows."""
 FILM_SERVERS = 60
 """How many servers it shows."""
@@ -74,7 +75,11 @@ class Future:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A whole simulation; `before` is hour 0, when the strategies take over."""
+    """A whole simulation; `before` is hour 0, when the strategies take over.
+
+    Attributes:
+        changes: What happens to the servers of the first tier.
+    """
 
     scenario: Scenario
     seed: int
@@ -82,6 +87,7 @@ class Outcome:
     server_count: int
     before: Layout
     answers_before: Answers
+    changes: tuple[Change, ...]
     disks_before: npt.NDArray[np.float64]
     futures: tuple[Future, ...]
 
@@ -124,6 +130,7 @@ class Simulation:
             server_count=asker.server_count,
             before=self._layout(self._tiers),
             answers_before=asker.ask(self._trace, scenario.history_hours),
+            changes=self._tiers[0].changes,
             disks_before=_disks(self._tiers),
             futures=tuple(self._future(strategy) for strategy in strategies),
         )
@@ -132,7 +139,11 @@ class Simulation:
         scenario, first = self._scenario, self._scenario.history_hours
         tiers = [tier.fork() for tier in self._tiers]
         for tier in tiers:
-            tier.take_over(strategy, self._stream("future", tier.name))
+            tier.take_over(
+                strategy,
+                self._stream("future", tier.name),
+                looks_per_move=scenario.looks_per_move,
+            )
         asker = Asker(self._segments, [tier.held for tier in tiers])
         camera = _Camera(tiers[0], self._stream("film"), now=first, last=scenario.total_hours)
         measures = [self._measure(tiers, asker, first)]

@@ -117,7 +117,21 @@ class Scenario(SpecModel):
     days: int = Field(7, ge=1, le=365, description="Days that are simulated after hour 0.")
     strategy: Strategy = Field("cost", description="What places and moves from hour 0.")
     half_life_hours: float = Field(24, gt=0, description="Of the cost function.")
+    min_saving: float = Field(
+        0.05,
+        ge=0,
+        description=(
+            "With the exact cost a move must save more than this share of what a segment and a copy of itself on one "
+            "server would cost each other."
+        ),
+    )
     moves_per_hour: int = Field(200, ge=0, description="The throttle of each tier.")
+    looks_per_move: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description="How many segments, drawn at random, a strategy may look at for each move that it may make.",
+    )
     reloads_per_hour: int = Field(
         0,
         ge=0,

@@ -40,6 +40,7 @@ class TierRun:
         self._waiting = np.empty(0, np.int64)
         self._board: Board | None = None
         self.moves = self.moved_bytes = self.reloads = 0
+        self._looks = 1
 
     def fork(self) -> TierRun:
         """Return a tier in the same state, that changes alone from now on; a strategy must take it over."""
@@ -47,9 +48,16 @@ class TierRun:
         twin.held = copy.deepcopy(self.held)
         return twin
 
-    def take_over(self, strategy: Strategy, draw: np.random.Generator) -> None:
-        """Let a strategy look after the tier from now on."""
+    def take_over(
+        self, strategy: Strategy, draw: np.random.Generator, *, looks_per_move: int = 1
+    ) -> None:
+        """Let a strategy look after the tier from now on.
+
+        Args:
+            looks_per_move: How many segments it may look at for each move that it may make.
+        """
         self._draw = draw
+        self._looks = looks_per_move
         self._board = make_board(strategy, self.held, self._segments, self._scenario, draw)
         self.moves = self.moved_bytes = self.reloads = 0
 
@@ -111,9 +119,9 @@ class TierRun:
         self._waiting = rows[self.held.server[rows] == NOWHERE]
 
     def _move(self, now: int, moves: int) -> None:
-        rows = self._candidates(now, moves)
+        rows = self._candidates(now, moves * self._looks)
         before = self.held.server[rows].copy()
-        self.moves += self.board.move(rows)
+        self.moves += self.board.move(rows, moves)
         moved = rows[self.held.server[rows] != before]
         self.moved_bytes += int(self.held.size_bytes[moved].sum())
 

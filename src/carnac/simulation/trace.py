@@ -116,7 +116,8 @@ class Asker:
             )
             high[mine] = first + np.searchsorted(starts, now - trace.age[mine], "left")
         found = np.zeros((3, len(trace)), np.int64)
-        _scan((low, high), self._segment, self.servers_in_order(), self.server_count, found)
+        load = np.zeros(self.server_count, np.int64)
+        _scan((low, high), self._segment, self.servers_in_order(), load, found)
         up = np.array([held.is_up.sum() for held in self._tiers])
         servers = (up @ self._tier_has)[trace.source]
         some = found[0] > 0
@@ -135,7 +136,7 @@ class Asker:
         total = _total_cost(
             (self._edges, self._start, self._hours),
             self.servers_in_order(),
-            (self.server_count, cells),
+            np.zeros((2, self.server_count, cells), np.int32),
             float(rate),
         )
         return float(total / rate**2)
@@ -143,11 +144,10 @@ class Asker:
 
 @compiled
 def _scan(
-    slices: tuple[Ints, Ints], segment: Codes, server_of: Codes, server_count: int, found: Ints
+    slices: tuple[Ints, Ints], segment: Codes, server_of: Codes, load: Ints, found: Ints
 ) -> None:
     """Count, for each query, segments, the most on one server, and servers used, over its slice of the copies."""
     low, high = slices
-    load = np.zeros(server_count, np.int64)
     for query in range(low.size):
         load[:] = 0
         count, most, used = 0, 0, 0
@@ -186,7 +186,7 @@ def _square(covered: Codes, q: float, apart: float, itself: float) -> float:
 def _total_cost(
     columns: tuple[Ints, Codes, Ints],
     server_of: Codes,
-    shape: tuple[int, int],
+    counts: Codes,
     rate: float,
 ) -> float:
     """Return Σ cost over pairs on one server, in 1/rate², from the number of segments that cover each cell.
@@ -197,9 +197,7 @@ def _total_cost(
     edges, start, hours = columns
     q = np.exp(-rate)
     apart, itself = (1 - q) ** 2, 2 * (rate + q - 1)
-    servers, cells = shape
-    everything = np.zeros((servers, cells), np.int32)
-    covered = np.zeros((servers, cells), np.int32)
+    everything, covered = counts[0], counts[1]
     total = 0.0
     for source in range(edges.size - 1):
         covered[:] = 0

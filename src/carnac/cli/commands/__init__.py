@@ -21,10 +21,12 @@ from carnac.cli.commands import (
     upkeep,
     locks,
     doctor,
+    balance,
 )
 
 __all__ = [
     "app",
+    "balance",
     "contents",
     "demo",
     "doctor",

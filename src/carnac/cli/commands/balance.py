@@ -1,0 +1,323 @@
+"""`balance`: simulate a cluster under a balancing strategy, and draw who holds what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from carnac.cli.app import BALANCING, add_group, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.progress import phase_progress
+from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from carnac.cli.output import Output
+    from carnac.simulation.run import Outcome
+    from carnac.simulation.scenario import Scenario, Strategy
+
+COMPARED: tuple[Strategy, ...] = ("cost", "legacy", "random")
+DEFAULT_PRESET = "small"
+
+add_group(
+    "balance",
+    "Which server holds which segment: simulate a cluster, and draw it.",
+    panel=BALANCING,
+)
+
+
+class StrategyName(StrEnum):
+    """What places and moves segments; `compare` runs cost, legacy and random from the same state."""
+
+    COST = "cost"
+    LEGACY = "legacy"
+    LEGACY_LINEAR = "legacy-linear"
+    RANDOM = "random"
+    COMPARE = "compare"
+
+
+@command(
+    "balance simulate",
+    panel=BALANCING,
+    examples=[
+        "carnac balance simulate",
+        "carnac balance simulate --preset metamarkets --out story",
+        "carnac balance simulate --strategy compare --seed 7 --json",
+        "carnac balance simulate --print-scenario > mine.json",
+        "carnac balance simulate mine.json --moves-per-hour 100 --out story",
+    ],
+)
+def simulate(
+    ctx: typer.Context,
+    *,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SCENARIO", help="A JSON or YAML file, - for standard input. Default: a preset."
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset", metavar="NAME", help="metamarkets, small or tiers. Default: small."
+        ),
+    ] = None,
+    strategy: Annotated[
+        StrategyName | None,
+        typer.Option(
+            "--strategy",
+            help="What places and moves segments from hour 0. Default: the scenario's.",
+            case_sensitive=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Write the pictures and report.json there."
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
+    ] = 0,
+    days: Annotated[
+        int | None,
+        typer.Option("--days", metavar="N", help="Days after hour 0, in place of the scenario's."),
+    ] = None,
+    servers: Annotated[
+        int | None, typer.Option("--servers", metavar="N", help="Servers of the first tier.")
+    ] = None,
+    moves_per_hour: Annotated[
+        int | None, typer.Option("--moves-per-hour", metavar="N", help="The throttle of each tier.")
+    ] = None,
+    half_life_hours: Annotated[
+        float | None,
+        typer.Option("--half-life-hours", metavar="H", help="Of the cost function."),
+    ] = None,
+    print_scenario: Annotated[
+        bool,
+        typer.Option(
+            "--print-scenario", help="Print the scenario as JSON, and do nothing.", metavar=""
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a simulated cluster live: segments arrive and go, servers fail, a strategy places and moves.
+
+    Says how far the queries of a trace are from the ideal, before the strategy took over and after, and draws it. The
+    scenario says what there is; `docs/concepts/balancing.md` tells the story of the preset metamarkets.
+    """
+    session = session_of(ctx)
+    changes: dict[str, Any] = {
+        "days": days,
+        "movesPerHour": moves_per_hour,
+        "halfLifeHours": half_life_hours,
+    }
+    scenario = _find_scenario(
+        file, preset, {k: v for k, v in changes.items() if v is not None}, servers
+    )
+    if print_scenario:
+        session.output.json(scenario.to_json_dict())
+        return
+    strategies = _strategies(strategy, scenario)
+    from carnac.simulation.report import describe_outcome
+    from carnac.simulation.run import Simulation
+
+    started_ms = session.clock.now_ms()
+    with phase_progress(session, unit="hours") as tell:
+        outcome = Simulation(scenario, seed=seed, on_progress=tell).run(strategies)
+    paths: list[Path] = []
+    document = describe_outcome(outcome)
+    if out is not None:
+        with phase_progress(session, unit="pictures") as tell:
+            paths = _write(outcome, document, out, tell)
+    if as_json:
+        session.output.json({**document, "files": [str(path) for path in paths]})
+        return
+    _print(session.output, outcome, (session.clock.now_ms() - started_ms) / 1000)
+    for path in paths:
+        session.output.line(f"{path} ({format_bytes(path.stat().st_size)})")
+
+
+@command(
+    "balance picture",
+    panel=BALANCING,
+    examples=[
+        "carnac balance picture segments.csv -o cluster.svg",
+        "carnac balance picture cluster.parquet -o cluster.png --start start_time --server host",
+    ],
+)
+def picture(
+    ctx: typer.Context,
+    *,
+    table: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="An .svg, .png or .html file.",
+            show_default=False,
+        ),
+    ],
+    datasource: Annotated[
+        str, typer.Option("--datasource", metavar="COLUMN", help="Names the datasource.")
+    ] = "datasource",
+    server: Annotated[
+        str, typer.Option("--server", metavar="COLUMN", help="Names the server.")
+    ] = "server",
+    start: Annotated[
+        str,
+        typer.Option(
+            "--start",
+            metavar="COLUMN",
+            help="Start of the interval: a time, ISO 8601 text, or epoch ms.",
+        ),
+    ] = "start",
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Default: the name of the file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw who holds what: a band for each server, a point for each segment, as high as it is late.
+
+    The colour is the datasource. Clusters of points mean that queries of those hours use few servers.
+    """
+    from carnac.console.cloud_table import load_cloud
+    from carnac.console.clouds import draw_cloud
+    from carnac.console.export import write_chart
+
+    session = session_of(ctx)
+    cloud = load_cloud(table, datasource=datasource, server=server, start=start)
+    chart = draw_cloud(
+        cloud,
+        title=title or table.name,
+        subtitle=f"{len(cloud):,} segments on {len(cloud.servers):,} servers, every one a point; "
+        f"colour: {len(cloud.datasources):,} datasources",
+    )
+    write_chart(chart, out)
+    size = out.stat().st_size
+    if as_json:
+        session.output.json(
+            {
+                "path": str(out),
+                "size_bytes": size,
+                "segments": len(cloud),
+                "servers": len(cloud.servers),
+                "datasources": len(cloud.datasources),
+            }
+        )
+    else:
+        session.output.line(f"{out} ({format_bytes(size)})")
+
+
+def _find_scenario(
+    file: str | None, preset: str | None, changes: dict[str, Any], servers: int | None
+) -> Scenario:
+    from carnac.simulation.load import change_scenario, load_preset, load_scenario
+
+    if file is not None and preset is not None:
+        raise Invalid("a scenario file and a preset are given; give one of them")
+    scenario = load_preset(preset or DEFAULT_PRESET) if file is None else load_scenario(_read(file))
+    if servers is not None:
+        first, *others = scenario.to_json_dict()["tiers"]
+        changes = {**changes, "tiers": [{**first, "servers": servers}, *others]}
+    return change_scenario(scenario, changes)
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except IsADirectoryError:
+        raise Invalid(
+            f"scenario {file} is a directory; give a JSON or YAML file", path=file
+        ) from None
+    except OSError as error:
+        raise NotFound(f"scenario {file} cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise Invalid(f"scenario {file} is not text in UTF-8", path=file) from None
+
+
+def _strategies(name: StrategyName | None, scenario: Scenario) -> tuple[Strategy, ...]:
+    if name is None:
+        return (scenario.strategy,)
+    if name is StrategyName.COMPARE:
+        return COMPARED
+    found: Strategy = name.value  # type: ignore[assignment] # the other names are strategies
+    return (found,)
+
+
+def _write(
+    outcome: Outcome,
+    document: dict[str, object],
+    folder: Path,
+    tell: Callable[[str, int, int], None],
+) -> list[Path]:
+    import json
+
+    from carnac.console.balance_story import write_story
+
+    paths = write_story(outcome, folder, on_progress=tell)
+    report = folder / "report.json"
+    report.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return [*paths, report]
+
+
+def _print(output: Output, outcome: Outcome, seconds: float) -> None:
+    from carnac.simulation.measures import measure_answers
+    from carnac.simulation.report import faster_by
+
+    scenario = outcome.scenario
+    output.line(
+        f"{scenario.name}: {format_count(len(outcome.before.server))} segments on "
+        f"{format_count(outcome.server_count)} servers, {scenario.days} days, seed {outcome.seed}, "
+        f"{format_seconds(seconds)}"
+    )
+    before = measure_answers(outcome.answers_before)
+    states = [("before", before, "", "")]
+    for future in outcome.futures:
+        after = measure_answers(future.answers)
+        moves = format_count(future.measures[-1].moves)
+        states.append(
+            (f"after {future.strategy}", after, f"{faster_by(before, after):+.1%}", moves)
+        )
+    output.table(
+        [
+            Column("queries"),
+            Column("makespan", is_number=True),
+            Column("ideal", is_number=True),
+            Column("over ideal", is_number=True),
+            Column("unused", is_number=True),
+            Column("faster by", is_number=True),
+            Column("moves", is_number=True),
+        ],
+        [
+            [
+                name,
+                f"{measured.mean_makespan:.2f}",
+                f"{measured.mean_ideal:.2f}",
+                f"{measured.mean_ratio:.2f}",
+                f"{measured.mean_unused:.1%}",
+                faster,
+                moves,
+            ]
+            for name, measured, faster, moves in states
+        ],
+    )
+    waiting = [t for f in outcome.futures for t in f.measures[-1].tiers if t.unplaced]
+    for tier in waiting[:1]:
+        output.warning(
+            f"{format_count(tier.unplaced)} segments of tier {tier.name} are on no server: the disks are full"
+        )

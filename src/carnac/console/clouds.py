@@ -1,0 +1,264 @@
+"""Which segments are where: source 2's clouds of points.
+
+A band per server, the start of the segment's interval upwards, colour by datasource.
+
+Every segment is drawn, however many: the points are painted into a raster, which the chart holds as a picture between
+its axes. A point lies somewhere in its server's band; where is drawn at random, from a fixed seed.
+
+Source: "Distributing Data in Druid at Petabyte Scale" draws the same with ggplot2's `geom_jitter`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from carnac.console.picture import FONT, SCHEMA
+from carnac.console.png import encode_png
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from carnac.console.picture import Chart
+
+WIDTH, HEIGHT = 1080, 420
+SHADES = 10
+"""Strengths of a colour, by how many points of it lie on one pixel."""
+HUES = (
+    "#33658a", "#d1495b", "#2a9d8f", "#f08a24", "#8e6c8a", "#55a630", "#c2185b", "#86bbd8",
+    "#b08900", "#5e60ce", "#7f5539", "#e0a1b8", "#6c757d", "#00798c", "#9d0208", "#4361ee",
+    "#90be6d", "#e07a5f", "#3d405b", "#bc6c25", "#577590", "#f28482", "#606c38", "#9c89b8",
+    "#118ab2",
+)  # fmt: skip
+"""Colours of datasources; where there are more datasources, they come again."""
+LEGEND_MAX = 12
+STRONGEST_POINT = 0.6
+"""Strength of a point that lies alone."""
+DENSE = 0.25
+"""Points per pixel from which on points are one pixel wide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Segments on servers, one element each.
+
+    Attributes:
+        server: Which band, from 0 up.
+        color: Which datasource, from 0 up.
+    """
+
+    server: npt.NDArray[np.int64]
+    start_ms: npt.NDArray[np.int64]
+    color: npt.NDArray[np.int64]
+    servers: Sequence[str]
+    datasources: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.server)
+
+
+def paint_cloud(
+    cloud: Cloud, *, low_ms: int, high_ms: int, width: int = WIDTH, height: int = HEIGHT
+) -> bytes:
+    """Return the points as a PNG of so many pixels; the newest are on top, what is outside is cut off."""
+    keep = (cloud.start_ms >= low_ms) & (cloud.start_ms < high_ms)
+    count = int(keep.sum())
+    draw = np.random.default_rng(20160630)
+    gap = 0.12 if width / len(cloud.servers) >= 5 else 0.0
+    inside = gap / 2 + (1 - gap) * draw.random(count)
+    x = ((cloud.server[keep] + inside) * (width / len(cloud.servers))).astype(np.int64)
+    share = (cloud.start_ms[keep] - low_ms) / (high_ms - low_ms)
+    # Starts are whole hours or days: without a little jitter they would lie on lines.
+    y = height - 1 - (share * height + draw.random(count) - 0.5).astype(np.int64)
+    x, y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)
+    hue = cloud.color[keep] % len(HUES)
+    size = 1 if count / (width * height) >= DENSE else 2 if count > 4_000 else 3
+    pixels = np.zeros((height, width), np.uint8)
+    order = draw.permutation(count)
+    reach = range(size)
+    places = [
+        np.minimum(y[order] + dy, height - 1) * width + np.minimum(x[order] + dx, width - 1)
+        for dy in reach
+        for dx in reach
+    ]
+    top = np.full(height * width, -1, np.int64)
+    depth = np.zeros(height * width, np.int64)
+    for place in places:
+        top[place] = hue[order]
+        depth += np.bincount(place, minlength=height * width)
+    painted = top >= 0
+    # A pixel as full as the mean has half of the strength, so that clusters and gaps can be told from it.
+    mean = max(1.0, depth.sum() / max(1, depth.size))
+    faint = min(STRONGEST_POINT, 1 - 0.5 ** (1 / mean))
+    strength = 1 - (1 - faint) ** depth[painted]
+    shade = np.minimum((strength * SHADES).astype(np.int64), SHADES - 1)
+    pixels.reshape(-1)[painted] = 1 + top[painted] * SHADES + shade
+    return encode_png(pixels, _palette())
+
+
+def draw_cloud(
+    cloud: Cloud,
+    *,
+    title: str,
+    subtitle: str,
+    low_ms: int | None = None,
+    high_ms: int | None = None,
+    marks: Sequence[tuple[int, str]] = (),
+) -> Chart:
+    """Return the chart of the points.
+
+    Args:
+        low_ms, high_ms: The time shown; default: all starts.
+        marks: Servers to point out, and what to say of them.
+
+    Raises:
+        Invalid: There is nothing to draw.
+    """
+    if not len(cloud):
+        raise Invalid("there is no segment on any server, so there is nothing to draw")
+    low = int(cloud.start_ms.min()) if low_ms is None else low_ms
+    high = int(cloud.start_ms.max()) + 1 if high_ms is None else high_ms
+    high = max(high, low + 3_600_000)
+    png = paint_cloud(cloud, low_ms=low, high_ms=high)
+    url = "data:image/png;base64," + base64.b64encode(png).decode()
+    return {
+        "$schema": SCHEMA,
+        "background": "white",
+        "padding": 14,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "title": {
+            "text": title,
+            "subtitle": subtitle,
+            "anchor": "start",
+            "fontSize": 17,
+            "subtitleFontSize": 12.5,
+            "subtitleColor": "#555",
+            "offset": 12,
+        },
+        "layer": [*_frame(cloud, low, high), _image(url), *_marks(cloud, marks), *_legend(cloud)],
+        "config": {"font": FONT, "view": {"stroke": "#ddd"}},
+    }
+
+
+def _palette() -> list[tuple[int, int, int]]:
+    """Return white, then each hue in rising strength."""
+    colors = [(255, 255, 255)]
+    for hue in HUES:
+        rgb = [int(hue[at : at + 2], 16) for at in (1, 3, 5)]
+        for shade in range(SHADES):
+            alpha = (shade + 0.75) / SHADES
+            red, green, blue = (round(255 + (part - 255) * alpha) for part in rgb)
+            colors.append((red, green, blue))
+    return colors
+
+
+def _frame(cloud: Cloud, low: int, high: int) -> list[Chart]:
+    """Return the axes, as two points that cannot be seen."""
+    count = len(cloud.servers)
+    ends: list[Chart] = [{"server": 0, "start": low}, {"server": count, "start": high}]
+    few = count <= 40
+    labels = " : ".join(
+        f"datum.value == {index + 0.5} ? '{_quoted(name)}'"
+        for index, name in enumerate(cloud.servers if few else ())
+    )
+    axis: Chart = {
+        "title": f"{count:,} servers, one band each",
+        "titleFontSize": 12,
+        "titleColor": "#444",
+        "grid": False,
+        "ticks": False,
+        "labels": few,
+        "domainColor": "#999",
+    }
+    if few:
+        axis |= {
+            "values": [index + 0.5 for index in range(count)],
+            "labelExpr": f"{labels} : ''",
+            "labelFontSize": 10,
+            "labelColor": "#444",
+            "labelOverlap": True,
+        }
+    return [
+        {
+            "data": {"values": ends},
+            "mark": {"type": "point", "opacity": 0},
+            "encoding": {
+                "x": {"field": "server", "type": "quantitative", "scale": {"nice": False}, "axis": axis},
+                "y": {
+                    "field": "start",
+                    "type": "temporal",
+                    "scale": {"type": "utc", "nice": False},
+                    "title": "start of the segment's interval",
+                    "axis": {
+                        "titleFontSize": 12, "titleColor": "#444", "labelColor": "#444",
+                        "labelFontSize": 11.5, "grid": False, "domainColor": "#999",
+                    },
+                },
+            },
+        }
+    ]  # fmt: skip
+
+
+def _image(url: str) -> Chart:
+    return {
+        "data": {"values": [{"url": url}]},
+        "mark": {
+            "type": "image", "aspect": False, "width": WIDTH, "height": HEIGHT,
+            "align": "left", "baseline": "top", "smooth": False,
+        },
+        "encoding": {"url": {"field": "url"}, "x": {"value": 0}, "y": {"value": 0}},
+    }  # fmt: skip
+
+
+def _marks(cloud: Cloud, marks: Sequence[tuple[int, str]]) -> list[Chart]:
+    """Return small arrows above the bands of servers, with what there is to say of them."""
+    step = WIDTH / len(cloud.servers)
+    return [
+        {
+            "data": {"values": [{"label": f"▼ {label}"}]},
+            "mark": {
+                "type": "text", "align": "left" if server < len(cloud.servers) * 0.8 else "right",
+                "baseline": "bottom", "fontSize": 11, "color": "#222", "dx": -4,
+            },
+            "encoding": {
+                "text": {"field": "label"},
+                "x": {"value": (server + 0.5) * step},
+                "y": {"value": -2},
+            },
+        }
+        for server, label in marks
+    ]  # fmt: skip
+
+
+def _legend(cloud: Cloud) -> list[Chart]:
+    """Return a legend of the datasources, if they are few enough to be told apart."""
+    names = list(cloud.datasources)
+    if not 1 < len(names) <= LEGEND_MAX:
+        return []
+    return [
+        {
+            "data": {"values": [{"name": name} for name in names]},
+            "mark": {"type": "square", "size": 0},
+            "encoding": {
+                "color": {
+                    "field": "name",
+                    "type": "nominal",
+                    "scale": {"domain": names, "range": list(HUES[: len(names)])},
+                    "legend": {
+                        "title": None, "orient": "bottom", "symbolType": "square", "symbolSize": 90,
+                        "labelFontSize": 12,
+                    },
+                }
+            },
+        }
+    ]  # fmt: skip
+
+
+def _quoted(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")
