@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     cache = FileCache(CountingStorage(), tmp_path / "file" / "cache", 10_000)
     with (
-        pytest.raises(Unavailable, match="cannot use the cache folder .* not a directory"),
+        pytest.raises(Unavailable, match=r"cannot use the cache folder .* not a directory"),
         cache.held([segment(1)]),
     ):
         pass
