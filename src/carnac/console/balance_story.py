@@ -118,6 +118,7 @@ def draw_layout(
     *,
     title: str,
     hour: int = 0,
+    detail: float = 1.0,
 ) -> Chart:
     """Return the cloud of points of one layout, on some servers."""
     keep = np.isin(layout.server, servers)
@@ -141,7 +142,7 @@ def draw_layout(
             for server, label, at in _hits(outcome)
             if at < hour and server in servers
         ]
-    return draw_cloud(cloud, title=title, subtitle=subtitle, marks=marks)
+    return draw_cloud(cloud, title=title, subtitle=subtitle, marks=marks, detail=detail)
 
 
 def event_labels(outcome: Outcome) -> list[tuple[int, str]]:

@@ -166,11 +166,11 @@ class GreedyBoard(Board):
 
     def place(self, rows: Ints) -> None:  # noqa: D102 - as in Board
         held = self.held
-        greedy.place_all(self._fields, rows, held.columns, held.disks)
+        greedy.settle(self._fields, rows, held.columns, held.disks, len(rows) + 1)
 
     def move(self, rows: Ints, limit: int) -> int:  # noqa: D102 - as in Board
         held = self.held
-        return greedy.move_all(self._fields, rows, held.columns, held.disks, limit)
+        return greedy.settle(self._fields, rows, held.columns, held.disks, limit)
 
     def _forget(self, rows: Ints) -> None:
         held = self.held

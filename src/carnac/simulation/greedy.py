@@ -1,11 +1,13 @@
 """Greedy placing and moving: each copy, one after the other, goes where its cost is least.
 
-One pair of loops for both cost functions, the old one and the exact one.
+One loop for both, and for both cost functions, the old one and the exact one.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from carnac.core.balancing.compiled import compiled
 from carnac.simulation import exact, legacy
@@ -27,6 +29,12 @@ class Fields(NamedTuple):
     """A move must save more than this share of what a segment and a copy of itself cost each other."""
     out: Floats
     """Room for a number for each server: kernels make no arrays."""
+
+
+@compiled
+def _wide(number: int) -> int:
+    """Return the number with 64 bits, so that one version of every kernel is compiled."""
+    return int(np.int64(number))
 
 
 @compiled
@@ -56,16 +64,11 @@ def shift(fields: Fields, source: int, start: int, server: int, by: int) -> None
 
 
 @compiled
-def shift_rows(
-    fields: Fields,
-    rows: Ints,
-    columns: Columns,
-    by: int,
-) -> None:
+def shift_rows(fields: Fields, rows: Ints, columns: Columns, by: int) -> None:
     """Add each row, `by` times, to the server that holds it."""
     source, start, _, _, server_of = columns
     for row in rows:
-        shift(fields, source[row], start[row], server_of[row], by)
+        shift(fields, _wide(source[row]), _wide(start[row]), _wide(server_of[row]), by)
 
 
 @compiled
@@ -85,65 +88,37 @@ def holds_copy(segment: Codes, server_of: Codes, row: int, server: int) -> bool:
 
 
 @compiled
-def place_all(
-    fields: Fields,
-    rows: Ints,
-    columns: Columns,
-    disks: tuple[Ints, Flags],
-) -> None:
-    """Put each row in order on the open server with room where it costs least, not beside another copy of its segment.
+def settle(
+    fields: Fields, rows: Ints, columns: Columns, disks: tuple[Ints, Flags], limit: int
+) -> int:
+    """Put each row, in order, where it costs least: on an open server that has room and no other copy of its segment.
+
+    A row that is nowhere is placed, if a server can take it. One that is somewhere moves if that saves enough, or if
+    its server is closed.
 
     Args:
-        rows: Which copies; those of one segment, and segments of one source and start, are neighbours.
-        columns: Of all copies; the server is set for those that are placed.
+        rows: Which copies. It is fast if those that are nowhere come with others of their source and start.
+        columns: Of all copies.
         disks: Free bytes and whether a server is open.
+        limit: After so many changes no further row is looked at.
+
+    Returns:
+        How many were placed or moved.
     """
-    source, start, segment, size, server_of = columns
+    source_of, start_of, segment, size, server_of = columns
     free, is_open = disks
     out = fields.out
-    step = 0.0
-    for position in range(rows.size):
-        row = rows[position]
-        last = rows[position - 1] if position else -1
-        if last < 0 or source[last] != source[row] or start[last] != start[row]:
-            cost_everywhere(fields, source[row], start[row], out)
-            step = self_cost(fields, source[row], start[row])
-        best = -1
-        for server in range(free.size):
-            if not is_open[server] or free[server] < size[row]:
-                continue
-            is_cheaper = best < 0 or out[server] < out[best]
-            if is_cheaper and not holds_copy(segment, server_of, row, server):
-                best = server
-        server_of[row] = best
-        if best >= 0:
-            out[best] += step
-            free[best] -= size[row]
-            shift(fields, source[row], start[row], best, 1)
-
-
-@compiled
-def move_all(
-    fields: Fields,
-    rows: Ints,
-    columns: Columns,
-    disks: tuple[Ints, Flags],
-    limit: int,
-) -> int:
-    """Move each row in order to the server where it costs least, if that saves enough; return how many.
-
-    After `limit` moves no further row is looked at.
-    """
-    source, start, segment, size, server_of = columns
-    free, is_open = disks
-    out = fields.out
-    moved = 0
+    changed, known_source, known_start, itself = 0, -1, -1, 0.0
     for row in rows:
-        here = server_of[row]
-        cost_everywhere(fields, source[row], start[row], out)
-        itself = self_cost(fields, source[row], start[row])
-        out[here] -= (1.0 + fields.min_saving) * itself
-        best = here if is_open[here] else -1
+        source, start, here = _wide(source_of[row]), _wide(start_of[row]), _wide(server_of[row])
+        if here >= 0 or source != known_source or start != known_start:
+            cost_everywhere(fields, source, start, out)
+            itself = self_cost(fields, source, start)
+        known_source, known_start = (source, start) if here < 0 else (-1, -1)
+        best = -1
+        if here >= 0:
+            out[here] -= (1.0 + fields.min_saving) * itself
+            best = here if is_open[here] else best
         for server in range(free.size):
             if server == here or not is_open[server] or free[server] < size[row]:
                 continue
@@ -152,12 +127,14 @@ def move_all(
                 best = server
         if best < 0 or best == here:
             continue
-        shift(fields, source[row], start[row], here, -1)
-        shift(fields, source[row], start[row], best, 1)
-        free[here] += size[row]
+        if here >= 0:
+            shift(fields, source, start, here, -1)
+            free[here] += size[row]
+        shift(fields, source, start, best, 1)
         free[best] -= size[row]
+        out[best] += itself
         server_of[row] = best
-        moved += 1
-        if moved == limit:
+        changed += 1
+        if changed == limit:
             break
-    return moved
+    return changed

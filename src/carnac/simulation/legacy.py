@@ -10,8 +10,9 @@ within blocks of `BLOCK` cells and over blocks: a load or a drop touches about a
 server is read from a few rows of adjacent memory. No candidate is sampled and nothing is rounded: counts are whole.
 
 The gap factor is 2 for segments that overlap or touch, and 1 for those 30 days apart or more. Between, the idea was
-2 − gap/30 d (`is_step=False`); but Druid divided two whole numbers, so that what ran in production was 2 up to 30 days
-(`is_step=True`). That step is what makes the clusters of source 2; see `docs/concepts/balancing.md`.
+2 − gap/30 d (`is_step=False`, which is computed cell by cell, and slowly); but Druid divided two whole numbers, so that
+what ran in production was 2 up to 30 days (`is_step=True`). That step is what makes the clusters of source 2; see
+`docs/concepts/balancing.md`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ class Field(NamedTuple):
         fine: `[row, place, server]`: starts within the cell's block, before the cell. A block has BLOCK + 1 places: the
             last one is its sum.
         coarse: `[row, block, server]`: starts in earlier blocks.
-        fine_moment, coarse_moment: The same sums of the cells themselves; of no size with a step.
         lengths: Of each row, in cells.
         base: `[source, row]`: what two segments cost each other on that account, before the factors.
         rows: `[source, 2]`: the two rows that a source's segments are counted in: its kind, and itself.
@@ -50,8 +50,6 @@ class Field(NamedTuple):
 
     fine: npt.NDArray[np.int32]
     coarse: npt.NDArray[np.int32]
-    fine_moment: Ints
-    coarse_moment: Ints
     lengths: Ints
     base: Floats
     rows: Ints
@@ -77,7 +75,7 @@ def make_field(
     kind_count, sources = kinds.shape[1], len(hours)
     rows, blocks = kind_count + sources, cells // BLOCK + 2
     places = blocks * (BLOCK + 1)
-    size = rows * places * server_count * (4 if is_step else 12)
+    size = rows * places * server_count * 4
     if size > MEMORY_MAX_BYTES:
         raise Invalid(
             f"the old cost function needs {size / 1e9:.1f} GB for {sources} datasources on {server_count} servers over "
@@ -87,12 +85,9 @@ def make_field(
     for source in range(sources):
         base[source, :kind_count] = np.minimum(sizes_bytes[source], kinds[1])
         base[source, kind_count + source] = sizes_bytes[source]
-    moments = 0 if is_step else rows
     return Field(
         fine=np.zeros((rows, places, server_count), np.int32),
         coarse=np.zeros((rows, blocks, server_count), np.int32),
-        fine_moment=np.zeros((moments, places, server_count), np.int64),
-        coarse_moment=np.zeros((moments, blocks, server_count), np.int64),
         lengths=np.concatenate([kinds[0], hours]).astype(np.int64),
         base=base,
         rows=np.stack([kind_of, kind_count + np.arange(sources)], axis=1).astype(np.int64),
@@ -125,14 +120,8 @@ def shift(field: Field, source: int, start: int, server: int, by: int) -> None:
             field.fine[row, place, server] += by
         for later in range(block + 1, field.coarse.shape[1]):
             field.coarse[row, later, server] += by
-        if not field.is_step:
-            for place in range(first + start % BLOCK + 1, first + BLOCK + 1):
-                field.fine_moment[row, place, server] += by * start
-            for later in range(block + 1, field.coarse.shape[1]):
-                field.coarse_moment[row, later, server] += by * start
-            continue
         age = field.now[0] - start - field.lengths[row]
-        if 0 <= age < RECENT_CELLS:
+        if field.is_step and 0 <= age < RECENT_CELLS:
             field.recent[row, 0, server] += by
             field.recent[row, 1, server] += by * _recency(age)
 
@@ -167,17 +156,6 @@ def _add_counts(field: Field, row: int, cell: int, factor: float, out: Floats) -
 
 
 @compiled
-def _add_moments(field: Field, row: int, cell: int, factor: float, out: Floats) -> None:
-    """Add factor × (the sum of the starts before the cell) to each server's number."""
-    cell = min(max(cell, 0), (field.coarse.shape[1] - 1) * BLOCK)
-    block = cell // BLOCK
-    coarse = field.coarse_moment[row, block]
-    fine = field.fine_moment[row, block * (BLOCK + 1) + cell % BLOCK]
-    for server in range(out.size):
-        out[server] += factor * (coarse[server] + fine[server])
-
-
-@compiled
 def self_cost(field: Field, source: int, start: int) -> float:
     """Return what a segment costs against a copy of itself on its server."""
     age = field.now[0] - start - field.lengths[field.rows[source, 1]]
@@ -188,30 +166,21 @@ def self_cost(field: Field, source: int, start: int) -> float:
 
 
 @compiled
-def _add_recency(field: Field, source: int, start: int, out: Floats) -> None:
-    """Add what the recency factor makes of those that, like the segment, ended less than seven days ago."""
-    own = field.rows[source, 1]
-    end = start + field.lengths[own]
-    now = field.now[0]
-    mine = _recency(now - end)
-    kind_count = field.lengths.size - field.rows.shape[0]
-    for number in range(kind_count + 1):
-        row = number if number < kind_count else own
-        length = field.lengths[row]
-        if field.is_step:
-            base = field.base[source, row] * 2.0
-            count, recency = field.recent[row, 0], field.recent[row, 1]
-            for server in range(out.size):
-                out[server] += base * (mine * recency[server] - count[server])
-            continue
-        for other in range(max(0, now - RECENT_CELLS + 1 - length), max(0, now - length + 1)):
-            gap = max(other - end, start - other - length)
-            weight = field.base[source, row] * _gap_factor(gap, field.is_step)
-            weight *= mine * _recency(now - other - length) - 1.0
-            place = other // BLOCK * (BLOCK + 1) + other % BLOCK
-            before, after = field.fine[row, place], field.fine[row, place + 1]
-            for server in range(out.size):
-                out[server] += weight * (after[server] - before[server])
+def _add_cells(field: Field, source: int, start: int, row: int, out: Floats) -> None:
+    """Add what the segment costs against those of one row, cell by cell: for gap factors of any form."""
+    length = field.lengths[row]
+    end = start + field.lengths[field.rows[source, 1]]
+    age = field.now[0] - end
+    for other in range(field.coarse.shape[1] * BLOCK - BLOCK):
+        gap = max(other - end, start - other - length)
+        weight = field.base[source, row] * _gap_factor(gap, field.is_step)
+        other_age = field.now[0] - other - length
+        if 0 <= age < RECENT_CELLS and 0 <= other_age < RECENT_CELLS:
+            weight *= _recency(age) * _recency(other_age)
+        place = other // BLOCK * (BLOCK + 1) + other % BLOCK
+        before, after = field.fine[row, place], field.fine[row, place + 1]
+        for server in range(out.size):
+            out[server] += weight * (after[server] - before[server])
 
 
 @compiled
@@ -220,31 +189,23 @@ def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
     out[:] = 0.0
     own = field.rows[source, 1]
     end = start + field.lengths[own]
+    age = field.now[0] - end
     kind_count = field.lengths.size - field.rows.shape[0]
     for number in range(kind_count + 1):
         row = number if number < kind_count else own
+        if not field.is_step:
+            _add_cells(field, source, start, row, out)
+            continue
+        # One for every y, and one more for those that end and start less than 30 days from x.
         base = field.base[source, row]
-        length = field.lengths[row]
-        last = field.coarse.shape[1] * BLOCK
-        first_left = (
-            start - length - GAP_CELLS + 1
-        )  # y that start from here on end less than 30 days before x
-        if field.is_step:
-            _add_counts(field, row, end + GAP_CELLS, base, out)
-            _add_counts(field, row, last, base, out)
-            _add_counts(field, row, first_left, -base, out)
-        else:
-            # 1 + (1 if it is no later than x, else 1 − gap/30 d) + (the same for earlier) − 1, summed over all y.
-            slope = base / GAP_CELLS
-            _add_counts(field, row, end + 1, base - slope * (GAP_CELLS + end), out)
-            _add_counts(field, row, end + GAP_CELLS, slope * (GAP_CELLS + end), out)
-            _add_moments(field, row, end + GAP_CELLS, -slope, out)
-            _add_moments(field, row, end + 1, slope, out)
-            middle = start - length
-            _add_counts(field, row, last, base, out)
-            _add_counts(field, row, middle, -base + slope * (GAP_CELLS - middle), out)
-            _add_counts(field, row, first_left, -slope * (GAP_CELLS - middle), out)
-            _add_moments(field, row, middle, slope, out)
-            _add_moments(field, row, first_left, -slope, out)
-    if 0 <= field.now[0] - end < RECENT_CELLS:
-        _add_recency(field, source, start, out)
+        for term in range(3):
+            cell = end + GAP_CELLS
+            if term == 1:
+                cell = field.coarse.shape[1] * BLOCK
+            elif term == 2:
+                cell = start - field.lengths[row] - GAP_CELLS + 1
+            _add_counts(field, row, cell, -base if term == 2 else base, out)
+        if 0 <= age < RECENT_CELLS:
+            count, recency = field.recent[row, 0], field.recent[row, 1]
+            for server in range(out.size):
+                out[server] += 2.0 * base * (_recency(age) * recency[server] - count[server])
