@@ -111,33 +111,33 @@ class Simulation:
             scenario.queries, self._segments.sources, self._stream("trace")
         )
         draw = self._stream("servers")
-        self._tiers = [TierRun(scenario, tier, self._segments, draw) for tier in scenario.tiers]
+        self.tiers = [TierRun(scenario, tier, self._segments, draw) for tier in scenario.tiers]
 
     def run(self, strategies: Sequence[Strategy]) -> Outcome:
         """Let the history pass, then a future for each strategy."""
         scenario = self._scenario
-        for tier in self._tiers:
+        for tier in self.tiers:
             tier.take_over(scenario.history.strategy, self._stream("history", tier.name))
         for now in range(1, scenario.history_hours + 1):
-            for tier in self._tiers:
+            for tier in self.tiers:
                 tier.pass_hour(now, scenario.history.moves_per_hour)
             self._tell(f"history, {scenario.history.strategy}", now, scenario.history_hours)
-        asker = Asker(self._segments, [tier.held for tier in self._tiers])
+        asker = Asker(self._segments, [tier.held for tier in self.tiers])
         return Outcome(
             scenario=scenario,
             seed=self._seed,
             segments=self._segments,
             server_count=asker.server_count,
-            before=self._layout(self._tiers),
+            before=self._layout(self.tiers),
             answers_before=asker.ask(self._trace, scenario.history_hours),
-            changes=self._tiers[0].changes,
-            disks_before=_disks(self._tiers),
+            changes=self.tiers[0].changes,
+            disks_before=_disks(self.tiers),
             futures=tuple(self._future(strategy) for strategy in strategies),
         )
 
     def _future(self, strategy: Strategy) -> Future:
         scenario, first = self._scenario, self._scenario.history_hours
-        tiers = [tier.fork() for tier in self._tiers]
+        tiers = [tier.fork() for tier in self.tiers]
         for tier in tiers:
             tier.take_over(
                 strategy,
