@@ -7,8 +7,10 @@ import random
 import hypothesis.strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from carnac.core.commits import CommitKind
 from carnac.core.entries import Entry
-from carnac.core.intervals import ETERNITY, IntervalSet
+from carnac.core.intervals import ETERNITY, Interval, IntervalSet
+from carnac.core.segments import Segment
 from carnac.core.timeline import (
     Timeline,
     Visibility,
@@ -16,7 +18,15 @@ from carnac.core.timeline import (
     check_timeline,
     timeline_at,
 )
-from tests.stateful.test_log_against_rows import DATASOURCE, LogMachine
+from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
+
+
+@st.composite
+def weeks(draw: st.DrawFn) -> Interval:
+    """Some hours or days of the first week."""
+    first = draw(st.integers(0, 160))
+    length = draw(st.sampled_from([1, 5, 24, 48, 168]))
+    return Interval(START_MS + first * HOUR_MS, START_MS + (first + length) * HOUR_MS)
 
 
 class FollowingMachine(LogMachine):
@@ -43,6 +53,22 @@ class FollowingMachine(LogMachine):
                 apply_to_timeline(self.late, change, are_announced=False)
                 self.waiting += change.adds
                 self.tidied += change.drops
+
+    @rule(first=st.integers(0, 5), granularity=st.sampled_from(["hour", "day", "month"]))
+    def append_to_a_week(self, first: int, granularity: str) -> None:
+        self.append([24 * day + first for day in range(7)] * 2, granularity, 0)
+
+    @rule(covers=weeks(), at_hours=st.lists(st.integers(0, 167), max_size=5))
+    def replace_at_once(self, covers: Interval, at_hours: list[int]) -> None:
+        self._begin(CommitKind.REPLACE, IntervalSet((covers,)), "day")
+        self.finish(len(self.pending) - 1, at_hours)
+
+    @rule(covers=weeks(), granularity=st.sampled_from(["hour", "day", "month"]))
+    def rewrite_at_once(self, covers: Interval, granularity: str) -> None:
+        waiting = len(self.pending)
+        self._begin(CommitKind.REWRITE, IntervalSet((covers,)), granularity)
+        if len(self.pending) > waiting:
+            self.finish(waiting, [])
 
     @rule(number=st.integers(1, 12))
     def load_some(self, number: int) -> None:
@@ -97,6 +123,26 @@ class FollowingMachine(LogMachine):
             check_timeline(self.late)
             rows = self._rows_of(by_segment(self.late))
             assert all(count == 1 for count in rows.values()), "a row shows twice"
+
+    def _segments(
+        self,
+        rows: list[int],
+        granularity: str,
+        layout: tuple[Interval, ...],
+        within: IntervalSet | None,
+    ) -> tuple[Segment, ...]:
+        """Two segments for a chunk where there are rows enough, so that update groups have several members."""
+        rows = sorted(rows, key=lambda row: self.oracle.times[row])
+        middle = len(rows) // 2
+        is_cut = len(rows) % 3 > 0  # earlier and later rows; else every other row
+        halves = (rows[:middle], rows[middle:]) if is_cut else (rows[::2], rows[1::2])
+        return tuple(
+            segment
+            for half in halves
+            for segment in super(FollowingMachine, self)._segments(
+                half, granularity, layout, within
+            )
+        )
 
     def live(self) -> dict[int, IntervalSet]:
         entries = self.states[-1].entries.get(DATASOURCE, {})
