@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import (
@@ -56,16 +56,21 @@ class Weighing:
         ahead: Waiting requests before it in the queue that it could not share with.
         behind: Waiting requests after it that could not share with it.
         is_covered: Its group has what it asks for, so that it queues behind nobody.
+        has_mates: Others of its group wait, who may be covered by it when it is granted.
     """
 
     held: tuple[Lock, ...]
     ahead: tuple[Lock, ...]
     behind: tuple[Lock, ...]
     is_covered: bool
+    has_mates: bool
 
     def may_enter(self, request: Lock) -> bool:
         """Whether no held lock keeps the request out: there is none, or it may preempt all of them."""
         return all(may_preempt(request, lock) for lock in self.held)
+
+
+_Place: TypeAlias = tuple[str, int, int]
 
 
 class Saved(NamedTuple):
@@ -85,7 +90,9 @@ class LockDraft:
         self._changed: dict[int, Lock | None] = {}
         self._new: list[Lock] = []
         self._freed: deque[Lock] = deque()
-        self._around: dict[tuple[str, Interval], Sequence[Lock]] = {}
+        self._stored: dict[_Place, Sequence[Lock]] = {}
+        self._around: dict[_Place, tuple[int, list[Lock]]] = {}
+        self._changes = 0
         self._of_task: dict[str, Sequence[Lock]] = {}
         self._first = self.number = view.last_number()
         self.at_ms = at_ms
@@ -94,11 +101,21 @@ class LockDraft:
 
     def around(self, lock: Lock) -> list[Lock]:
         """Return the locks that overlap this one in time, and itself. Those that are due end as they are met."""
-        return [self._met(one) for one in self._current(self._stored_around(lock))] + [
+        place = (lock.datasource, lock.interval.start_ms, lock.interval.end_ms)
+        known = self._around.get(place)
+        if known is not None and known[0] == self._changes:
+            return known[1]
+        if place not in self._stored:
+            found = self._view.overlapping(lock.datasource, lock.interval)
+            self._stored[place] = sorted(found, key=_by_arrival)
+        met = [self._met(one) for one in self._current(self._stored[place])]
+        met += [
             one
             for one in self._new
             if one.datasource == lock.datasource and one.interval.overlaps(lock.interval)
         ]
+        self._around[place] = (self._changes, met)
+        return met
 
     def of_task(self, task_id: str) -> list[Lock]:
         """Return the locks of a task as they are now. Those that are due end as they are met."""
@@ -127,12 +144,16 @@ class LockDraft:
 
     def weigh(self, request: Lock) -> Weighing:
         """Return what stands against a waiting request."""
-        held, ahead, behind, is_covered = [], [], [], False
+        held, ahead, behind = [], [], []
+        is_covered = has_mates = False
         for other in self.around(request):
             if other.state is LockState.REVOKED or other.lock_id == request.lock_id:
                 continue
             if other.group_id == request.group_id:
-                is_covered |= other.state is LockState.HELD and includes(other, request)
+                if other.state is LockState.WAITING:
+                    has_mates = True
+                elif not is_covered:
+                    is_covered = includes(other, request)
             elif may_share(other, request):
                 continue
             elif other.state is LockState.HELD:
@@ -142,7 +163,11 @@ class LockDraft:
             else:
                 behind.append(other)
         return Weighing(
-            held=tuple(held), ahead=tuple(ahead), behind=tuple(behind), is_covered=is_covered
+            held=tuple(held),
+            ahead=tuple(ahead),
+            behind=tuple(behind),
+            is_covered=is_covered,
+            has_mates=has_mates,
         )
 
     # ------------------------------------------------------------------------------------------- changing
@@ -154,11 +179,13 @@ class LockDraft:
 
     def add(self, lock: Lock) -> None:
         """Add a new one."""
+        self._changes += 1
         self._new.append(lock)
         self._changed[lock.lock_id] = lock
 
     def put(self, lock: Lock) -> Lock:
         """Change one; return it."""
+        self._changes += 1
         self._changed[lock.lock_id] = lock
         if lock.lock_id > self._first:
             self._new = [lock if one.lock_id == lock.lock_id else one for one in self._new]
@@ -166,6 +193,7 @@ class LockDraft:
 
     def remove(self, lock: Lock) -> None:
         """Remove one; who waited for it may be next."""
+        self._changes += 1
         self._changed[lock.lock_id] = None
         if lock.lock_id > self._first:
             self._new = [one for one in self._new if one.lock_id != lock.lock_id]
@@ -184,23 +212,25 @@ class LockDraft:
             )
         )
 
-    def grant(self, request: Lock, victims: Iterable[Lock]) -> Lock:
-        """Grant a waiting request, in place of `victims`."""
-        for victim in victims:
+    def grant(self, request: Lock, weighing: Weighing) -> Lock:
+        """Grant a waiting request, in place of those that stand against it."""
+        for victim in weighing.held:
             self.revoke(victim, Reason.PREEMPTED, request.lock_id)
-        return self.put(
-            replace(
-                request, state=LockState.HELD, fence=self.next_number(), granted_at_ms=self.at_ms
-            )
+        granted = replace(
+            request, state=LockState.HELD, fence=self.next_number(), granted_at_ms=self.at_ms
         )
+        if weighing.has_mates:
+            self.look_again(granted)
+        return self.put(granted)
 
     def forget(self, lock: Lock) -> None:
         """Undo the addition of a new one, of which nothing has come."""
+        self._changes += 1
         self._new = [one for one in self._new if one.lock_id != lock.lock_id]
         del self._changed[lock.lock_id]
 
     def look_again(self, lock: Lock) -> None:
-        """Take note that a lock may be preempted now."""
+        """Take note that a lock may be preempted now, or that its group may join it."""
         self._freed.append(lock)
 
     def save(self) -> Saved:
@@ -209,6 +239,7 @@ class LockDraft:
 
     def restore(self, saved: Saved) -> None:
         """Undo what came after `save`."""
+        self._changes += 1
         self._changed = dict(saved.changed)
         self._new = list(saved.new)
         self._freed = deque(saved.freed)
@@ -238,12 +269,6 @@ class LockDraft:
         puts = tuple(lock for lock in self._changed.values() if lock is not None)
         gone = (lock_id for lock_id, lock in self._changed.items() if lock is None)
         return puts, tuple(lock_id for lock_id in gone if lock_id <= self._first)
-
-    def _stored_around(self, lock: Lock) -> Sequence[Lock]:
-        place = (lock.datasource, lock.interval)
-        if place not in self._around:
-            self._around[place] = sorted(self._view.overlapping(*place), key=_by_arrival)
-        return self._around[place]
 
     def _current(self, stored: Iterable[Lock]) -> list[Lock]:
         changed = self._changed

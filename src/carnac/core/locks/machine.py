@@ -105,7 +105,7 @@ def _request(draft: LockDraft, event: RequestLock) -> LockReply:
     if known.state is LockState.WAITING:
         weighing = draft.weigh(known)
         if weighing.may_enter(known) and not weighing.ahead:
-            known = draft.grant(known, weighing.held)
+            known = draft.grant(known, weighing)
         elif known.waits_until_ms <= draft.at_ms:
             known = draft.revoke(known, Reason.TIMED_OUT)
     return _reply(draft, known)
@@ -180,7 +180,7 @@ def _places(draft: LockDraft, request: Lock, weighing: Weighing) -> Iterator[Cal
     """Yield what may become of a new request, the best first."""
 
     def grant() -> Lock:
-        return draft.grant(request, weighing.held)
+        return draft.grant(request, weighing)
 
     def wait() -> Lock:
         return draft.put(request)
@@ -288,7 +288,8 @@ def _settle(draft: LockDraft) -> None:
         waiting = [
             lock
             for lock in draft.around(freed)
-            if lock.state is LockState.WAITING and not may_share(lock, freed)
+            if lock.state is LockState.WAITING
+            and (not may_share(lock, freed) or _may_join(lock, freed))
         ]
         for lock in sorted(waiting, key=lambda lock: lock.rank):
             request = draft.now(lock)
@@ -296,15 +297,23 @@ def _settle(draft: LockDraft) -> None:
                 _settle_request(draft, request)
 
 
+def _may_join(request: Lock, held: Lock) -> bool:
+    return (
+        held.state is LockState.HELD
+        and held.group_id == request.group_id
+        and includes(held, request)
+    )
+
+
 def _settle_request(draft: LockDraft, request: Lock) -> None:
     weighing = draft.weigh(request)
     if not weighing.may_enter(request):
         return
     if not weighing.ahead:
-        draft.grant(request, weighing.held)
+        draft.grant(request, weighing)
     elif weighing.is_covered:
         saved = draft.save()
-        draft.grant(request, weighing.held)
+        draft.grant(request, weighing)
         if find_circle(draft, request.task_id):
             draft.restore(saved)
 

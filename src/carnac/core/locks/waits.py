@@ -17,13 +17,15 @@ from carnac.core.locks.model import Lock, LockState, may_share
 
 def blockers(request: Lock, others: Iterable[Lock]) -> tuple[Lock, ...]:
     """Return what a waiting request waits for: held locks and waiting ones before it that it cannot share with."""
+    rank = request.rank
     return tuple(
         other
         for other in others
-        if other.state is not LockState.REVOKED
-        and other.lock_id != request.lock_id
+        if (
+            other.state is LockState.HELD
+            or (other.state is LockState.WAITING and other.rank < rank)
+        )
         and not may_share(other, request)
-        and (other.state is LockState.HELD or other.rank < request.rank)
     )
 
 

@@ -126,6 +126,16 @@ class TestGroups:
         granted(box, wants("a2", hours(3), group="a"))
         assert waits(box, wants("c", hours(4), group="c")) == ["a1", "b"]
 
+    def test_who_waits_joins_when_another_of_its_group_gets_there(self, box: Box) -> None:
+        """Found by the state machine: b passes the queue, and a waits for the same."""
+        box(wants("e", hours(0, 2), is_new=True, priority=75))
+        waits(box, wants("b", hours(0), group="g"))
+        waits(box, wants("c", hours(0)))
+        waits(box, wants("c", hours(1)))
+        waits(box, wants("a", hours(1), is_new=True, group="g"))
+        granted(box, wants("b", hours(1), is_new=True, group="g"))
+        assert [lock.state for lock in box.table.of_task("a")] == [LockState.HELD]
+
     def test_preemption_takes_the_lock_from_the_whole_group(self, box: Box) -> None:
         low = {"group": "a", "priority": 25}
         first, second = wants("a1", DAY, **low), wants("a2", DAY, **low)
