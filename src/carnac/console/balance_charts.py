@@ -183,10 +183,10 @@ def _panel(
         layers.append(
             {
                 "data": {"values": marks},
-                "mark": {"type": "text", "align": "left", "dx": 4, "baseline": "top", "color": "#666"},
+                "mark": {"type": "text", "align": "left", "dx": 4, "baseline": "bottom", "color": "#666"},
                 "encoding": {
                     "x": {"field": "hour", "type": "quantitative"},
-                    "y": {"value": 2},
+                    "y": {"value": 116},
                     "text": {"field": "label"},
                 },
             }

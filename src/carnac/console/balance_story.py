@@ -65,10 +65,42 @@ def write_story(
 
 def draw_story(outcome: Outcome) -> dict[str, Chart]:
     """Return the charts by the name of their file."""
+    queries = outcome.scenario.queries.count
+    charts = _draw_layouts(outcome)
+    charts["makespan"] = draw_makespans(
+        [
+            Curve(name="before", label=_label(outcome, None), values=outcome.answers_before.ratio()),
+            *(
+                Curve(name=f.strategy, label=_label(outcome, f), values=f.answers.ratio())
+                for f in outcome.futures
+            ),
+        ],
+        subtitle=(
+            f"{queries:,} queries; makespan: most segments that any server must scan; "
+            "ideal: segments over servers, rounded up"
+        ),
+    )  # fmt: skip
+    charts["timeline"] = draw_courses(
+        [course for future in outcome.futures for course in _courses(future)],
+        event_labels(outcome),
+        subtitle=f"one trace of {queries:,} queries, asked again every "
+        f"{outcome.scenario.measure_every_hours} hours",
+    )
+    charts["disks"] = draw_disks(
+        [
+            Curve(name="before", label="before", values=outcome.disks_before),
+            *(Curve(name=f.strategy, label=f.strategy, values=f.disks) for f in outcome.futures),
+        ],
+        subtitle="what the strategies make of disk space",
+    )
+    return charts
+
+
+def _draw_layouts(outcome: Outcome) -> dict[str, Chart]:
+    """Return the clouds: of all servers, and of a part of them where all are too many to see."""
     scenario = outcome.scenario
-    every = np.arange(min(outcome.server_count, CLOUD_SERVERS_MAX))
-    parts = {"": every}
-    if outcome.server_count >= PART_FROM:
+    parts = {"": np.arange(min(outcome.server_count, CLOUD_SERVERS_MAX))}
+    if outcome.server_count >= PART_FROM and outcome.futures:
         parts["part-"] = outcome.futures[0].film.servers
     charts = {}
     for prefix, servers in parts.items():
@@ -82,32 +114,6 @@ def draw_story(outcome: Outcome) -> dict[str, Chart]:
                 title=f"After {scenario.days} days of {future.strategy}",
                 hour=scenario.days * 24,
             )
-    charts["makespan"] = draw_makespans(
-        [
-            Curve(name="before", label=_label(outcome, None), values=outcome.answers_before.ratio()),
-            *(
-                Curve(name=f.strategy, label=_label(outcome, f), values=f.answers.ratio())
-                for f in outcome.futures
-            ),
-        ],
-        subtitle=(
-            f"{scenario.queries.count:,} queries; makespan: most segments that any server must scan; "
-            "ideal: segments over servers, rounded up"
-        ),
-    )  # fmt: skip
-    charts["timeline"] = draw_courses(
-        [course for future in outcome.futures for course in _courses(future)],
-        event_labels(outcome),
-        subtitle=f"one trace of {scenario.queries.count:,} queries, asked again every "
-        f"{scenario.measure_every_hours} hours",
-    )
-    charts["disks"] = draw_disks(
-        [
-            Curve(name="before", label="before", values=outcome.disks_before),
-            *(Curve(name=f.strategy, label=f.strategy, values=f.disks) for f in outcome.futures),
-        ],
-        subtitle="what the strategies make of disk space",
-    )
     return charts
 
 

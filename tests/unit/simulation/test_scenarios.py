@@ -10,6 +10,7 @@ from carnac.simulation.arrivals import make_copies, make_segments, make_sources
 from carnac.simulation.events import plan_changes
 from carnac.simulation.load import change_scenario, load_preset, load_scenario
 from carnac.simulation.presets import PRESETS
+from carnac.simulation.reference import BLOCKS, render
 
 TINY: dict[str, Any] = {
     "tiers": [{"servers": 3}],
@@ -76,6 +77,16 @@ def test_a_text_that_is_no_scenario_is_refused() -> None:
         load_scenario("[1]")
     with pytest.raises(Invalid, match="there is no preset 'smal'; did you mean 'small'"):
         load_preset("smal")
+
+
+def test_the_reference_page_has_every_field_and_its_example_is_a_scenario() -> None:
+    page = render()
+    example = page.split("```yaml\n")[1].split("```")[0]
+    assert load_scenario(example).tiers[0].servers == 20
+    for _, model in BLOCKS:
+        assert all(info.description for info in model.model_fields.values()), model
+    for field in ("measureEveryHours", "meanAgeHours", "atHour", "looksPerMove"):
+        assert f"| `{field}` |" in page
 
 
 def test_changes_are_checked_like_the_rest() -> None:

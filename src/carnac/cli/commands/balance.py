@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -41,6 +41,88 @@ class StrategyName(StrEnum):
     COMPARE = "compare"
 
 
+ScenarioFile: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SCENARIO", help="A JSON or YAML file, - for standard input. Default: a preset."
+    ),
+]
+Preset: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="metamarkets, small or tiers. Default: small."),
+]
+Takeover: TypeAlias = Annotated[
+    StrategyName | None,
+    typer.Option(
+        "--strategy",
+        help="What places and moves segments from hour 0. Default: the scenario's.",
+        case_sensitive=False,
+    ),
+]
+Folder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Write the pictures and report.json there."),
+]
+Seed: TypeAlias = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
+]
+Days: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--days", metavar="N", help="Days after hour 0, in place of the scenario's."),
+]
+Servers: TypeAlias = Annotated[
+    int | None, typer.Option("--servers", metavar="N", help="Servers of the first tier.")
+]
+MovesPerHour: TypeAlias = Annotated[
+    int | None, typer.Option("--moves-per-hour", metavar="N", help="The throttle of each tier.")
+]
+HalfLife: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--half-life-hours", metavar="H", help="Of the cost function."),
+]
+PrintScenario: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--print-scenario", help="Print the scenario as JSON, and do nothing.", metavar=""
+    ),
+]
+Table: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server.",
+        show_default=False,
+    ),
+]
+Picture: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="An .svg, .png or .html file.",
+        show_default=False,
+    ),
+]
+DatasourceColumn: TypeAlias = Annotated[
+    str, typer.Option("--datasource", metavar="COLUMN", help="Names the datasource.")
+]
+ServerColumn: TypeAlias = Annotated[
+    str, typer.Option("--server", metavar="COLUMN", help="Names the server.")
+]
+StartColumn: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--start",
+        metavar="COLUMN",
+        help="Start of the interval: a time, ISO 8601 text, or epoch ms.",
+    ),
+]
+Title: TypeAlias = Annotated[
+    str | None, typer.Option("--title", metavar="TEXT", help="Default: the name of the file.")
+]
+
+
 @command(
     "balance simulate",
     panel=BALANCING,
@@ -55,55 +137,16 @@ class StrategyName(StrEnum):
 def simulate(
     ctx: typer.Context,
     *,
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCENARIO", help="A JSON or YAML file, - for standard input. Default: a preset."
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset", metavar="NAME", help="metamarkets, small or tiers. Default: small."
-        ),
-    ] = None,
-    strategy: Annotated[
-        StrategyName | None,
-        typer.Option(
-            "--strategy",
-            help="What places and moves segments from hour 0. Default: the scenario's.",
-            case_sensitive=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Write the pictures and report.json there."
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
-    ] = 0,
-    days: Annotated[
-        int | None,
-        typer.Option("--days", metavar="N", help="Days after hour 0, in place of the scenario's."),
-    ] = None,
-    servers: Annotated[
-        int | None, typer.Option("--servers", metavar="N", help="Servers of the first tier.")
-    ] = None,
-    moves_per_hour: Annotated[
-        int | None, typer.Option("--moves-per-hour", metavar="N", help="The throttle of each tier.")
-    ] = None,
-    half_life_hours: Annotated[
-        float | None,
-        typer.Option("--half-life-hours", metavar="H", help="Of the cost function."),
-    ] = None,
-    print_scenario: Annotated[
-        bool,
-        typer.Option(
-            "--print-scenario", help="Print the scenario as JSON, and do nothing.", metavar=""
-        ),
-    ] = False,
+    file: ScenarioFile = None,
+    preset: Preset = None,
+    strategy: Takeover = None,
+    out: Folder = None,
+    seed: Seed = 0,
+    days: Days = None,
+    servers: Servers = None,
+    moves_per_hour: MovesPerHour = None,
+    half_life_hours: HalfLife = None,
+    print_scenario: PrintScenario = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a simulated cluster live: segments arrive and go, servers fail, a strategy places and moves.
@@ -154,41 +197,12 @@ def simulate(
 def picture(
     ctx: typer.Context,
     *,
-    table: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TABLE",
-            help="A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="An .svg, .png or .html file.",
-            show_default=False,
-        ),
-    ],
-    datasource: Annotated[
-        str, typer.Option("--datasource", metavar="COLUMN", help="Names the datasource.")
-    ] = "datasource",
-    server: Annotated[
-        str, typer.Option("--server", metavar="COLUMN", help="Names the server.")
-    ] = "server",
-    start: Annotated[
-        str,
-        typer.Option(
-            "--start",
-            metavar="COLUMN",
-            help="Start of the interval: a time, ISO 8601 text, or epoch ms.",
-        ),
-    ] = "start",
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="Default: the name of the file.")
-    ] = None,
+    table: Table,
+    out: Picture,
+    datasource: DatasourceColumn = "datasource",
+    server: ServerColumn = "server",
+    start: StartColumn = "start",
+    title: Title = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw who holds what: a band for each server, a point for each segment, as high as it is late.
