@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import hypothesis.strategies as st
+from hypothesis import settings
 from hypothesis.stateful import initialize, invariant, rule
 
 from carnac.core.commits import CommitKind
@@ -170,3 +171,4 @@ def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
 
 
 TestTimelineAgainstLog = FollowingMachine.TestCase
+TestTimelineAgainstLog.settings = settings(max_examples=1 + settings().max_examples // 2)

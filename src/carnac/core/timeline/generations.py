@@ -155,9 +155,9 @@ class Generation:
         elif self._links is None:
             self._mark(group, group.missing == 0)
         elif not is_new and self._stays(group, partition_id):
-            self._mark(group, group.in_effect)
-            for namer in self._links.namers.get(partition_id, ()):
-                self._mark(namer, namer.in_effect)
+            if names_none(group.hides):  # else what is missed does not depend on its own members
+                self._mark(group, group.in_effect)
+            self._mark_namers(self._links, group, partition_id)
         else:
             self._judge(self._links.family(group))
 
@@ -268,6 +268,15 @@ class Generation:
         group.in_effect = in_effect
         group.is_missed = not in_effect and self._misses(group)
         self._count(group, 1)
+
+    def _mark_namers(self, links: Links, group: Group, partition_id: int) -> None:
+        """A group that replaced a partition and is not in effect is missed once that is given up."""
+        namers = links.namers.get(partition_id)
+        if namers:
+            gone = is_gone(group.slot(partition_id))
+            for namer in namers:
+                if not namer.in_effect and namer.is_missed != gone:
+                    self._mark(namer, False)
 
     def _count(self, group: Group, sign: int) -> None:
         self.effective += sign * group.in_effect
