@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from carnac.console.picture import Chart
+    from carnac.simulation.measures import Measure
     from carnac.simulation.run import Future, Layout, Outcome
 
 Listener: TypeAlias = Callable[[str, int, int], None]
@@ -177,10 +178,16 @@ def _courses(future: Future) -> list[Course]:
     panels = {
         "makespan over ideal": [(m.hour, m.queries.mean_ratio) for m in measures],
         "unused servers": [(m.hour, m.queries.mean_unused) for m in measures],
+        "most over mean segments": [(m.hour, _fullest(m)) for m in measures],
         "total cost (h²)": [(m.hour, m.total_cost) for m in measures],
         "moves so far": [(m.hour, float(m.moves)) for m in measures],
     }
     return [Course(name=name, panel=panel, points=points) for panel, points in panels.items()]
+
+
+def _fullest(measure: Measure) -> float:
+    """Return most over mean segments a server, of the tier in which that is most."""
+    return max(tier.segments.most / max(1.0, tier.segments.mean) for tier in measure.tiers)
 
 
 def _label(outcome: Outcome, future: Future | None) -> str:

@@ -145,14 +145,18 @@ def set_now(field: Field, now: int) -> None:
 
 
 @compiled
-def _add_counts(field: Field, row: int, cell: int, factor: float, out: Floats) -> None:
-    """Add factor × (how many start before the cell) to each server's number."""
-    cell = min(max(cell, 0), (field.coarse.shape[1] - 1) * BLOCK)
-    block = cell // BLOCK
-    coarse = field.coarse[row, block]
-    fine = field.fine[row, block * (BLOCK + 1) + cell % BLOCK]
+def _add_counts(field: Field, row: int, cells: tuple[int, int], factor: float, out: Floats) -> None:
+    """Add factor × (how many start before the second cell, and how many do not start before the first one)."""
+    last = (field.coarse.shape[1] - 1) * BLOCK
+    low, high = min(max(cells[0], 0), last), min(max(cells[1], 0), last)
+    everything = field.coarse[row, field.coarse.shape[1] - 1]
+    low_coarse = field.coarse[row, low // BLOCK]
+    low_fine = field.fine[row, low // BLOCK * (BLOCK + 1) + low % BLOCK]
+    high_coarse = field.coarse[row, high // BLOCK]
+    high_fine = field.fine[row, high // BLOCK * (BLOCK + 1) + high % BLOCK]
     for server in range(out.size):
-        out[server] += factor * (coarse[server] + fine[server])
+        count = everything[server] + high_coarse[server] + high_fine[server]
+        out[server] += factor * (count - low_coarse[server] - low_fine[server])
 
 
 @compiled
@@ -196,15 +200,10 @@ def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
         if not field.is_step:
             _add_cells(field, source, start, row, out)
             continue
-        # One for every y, and one more for those that end and start less than 30 days from x.
+        # Two, less one for each y that starts 30 days or more after x has ended, or the other way round.
         base = field.base[source, row]
-        for term in range(3):
-            cell = end + GAP_CELLS
-            if term == 1:
-                cell = field.coarse.shape[1] * BLOCK
-            elif term == 2:
-                cell = start - field.lengths[row] - GAP_CELLS + 1
-            _add_counts(field, row, cell, -base if term == 2 else base, out)
+        within = start - field.lengths[row] - GAP_CELLS + 1, end + GAP_CELLS
+        _add_counts(field, row, within, base, out)
         if 0 <= age < RECENT_CELLS:
             count, recency = field.recent[row, 0], field.recent[row, 1]
             for server in range(out.size):

@@ -27,6 +27,7 @@ class TierMeasure:
     Attributes:
         servers: Servers that are up.
         segments: Copies on each server that is up.
+        used_bytes: Bytes on each of them.
         disk: Used share of each server's disk.
         unplaced: Copies that should be held and are not: no server had room.
     """
@@ -34,6 +35,7 @@ class TierMeasure:
     name: str
     servers: int
     segments: Spread
+    used_bytes: Spread
     disk: Spread
     unplaced: int
 
@@ -83,12 +85,13 @@ class Measure:
 def measure_tier(name: str, held: Holdings, alive: Ints) -> TierMeasure:
     """Return the measure of a tier; `alive` are the copies that should be held now."""
     counts = held.counts()[held.is_up]
-    disk = 1 - held.free_bytes[held.is_up] / held.disk_bytes
+    used = held.disk_bytes - held.free_bytes[held.is_up].astype(np.float64)
     return TierMeasure(
         name=name,
         servers=int(held.is_up.sum()),
         segments=_spread(counts.astype(np.float64)),
-        disk=_spread(disk),
+        used_bytes=_spread(used),
+        disk=_spread(used / held.disk_bytes),
         unplaced=int((held.server[alive] == NOWHERE).sum()),
     )
 

@@ -40,6 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "name": "small",
         "days": 5,
         "movesPerHour": 300,
+        "looksPerMove": 3,
         "history": {"days": 60, "strategy": "legacy", "movesPerHour": 40},
         "tiers": [{"name": "main", "servers": 24, "diskGb": 500}],
         "datasources": [
