@@ -26,12 +26,15 @@ from carnac.core.balancing.growth import (
     set_frame,
     widened,
 )
-from carnac.core.balancing.placing import TIE, load_rows, place_rows
+from carnac.core.balancing.placing import TIE, change_rows, place_rows, sum_up_all
 from carnac.core.balancing.tree import has_spare, pair_cost
 from carnac.core.balancing.tree_queries import add_costs, add_energies
 from carnac.errors import Invalid
 
 __all__ = ["TIE", "CostIndex", "pair_cost", "place"]
+
+BULK_ROWS, BULK_NODES = 1_000, 16
+"""To sum up all nodes at once pays from so many rows on, and from one row for so many nodes."""
 
 
 class CostIndex:
@@ -120,7 +123,7 @@ class CostIndex:
         """Take away many segments, each from the server of its row; rows with a negative server are left out.
 
         Raises:
-            Invalid: A server does not hold a segment. The rows before it have been taken away.
+            Invalid: A server does not hold a segment. Other rows may have been taken away.
         """
         rows = self._checked(servers, segments)
         missing = self._run(rows, servers, -1)
@@ -210,16 +213,21 @@ class CostIndex:
 
     def _run(self, rows: Rows, servers: Ints, sign: int) -> int:
         """Load (1) or drop (-1) the rows; return the first row that could not be dropped, or their number."""
-        done = 0
-        while done < len(servers):
+        order = None
+        in_bulk = len(servers) > max(BULK_ROWS, int(self._trees.used[0]) // BULK_NODES)
+        if in_bulk:  # in order of time, for neighbours in memory
+            order = np.argsort(rows.starts)
+            rows, servers = Rows(*(column[order] for column in rows)), servers[order]
+        done, refused = 0, False
+        while done < len(servers) and not refused:
             if not has_spare(self._trees):
                 self._trees = grown(self._trees)
-            done, refused = load_rows(
-                self._trees, self._roots, rows, servers, self._own, sign, done
+            done, refused = change_rows(
+                self._trees, self._roots, rows, servers, self._own, sign, in_bulk, done
             )
-            if refused:
-                break
-        return done
+        if in_bulk:
+            sum_up_all(self._trees)
+        return int(order[done]) if order is not None and refused else done
 
     def _start_trees(self, rows: Rows) -> None:
         if not len(rows.datasources):

@@ -6,11 +6,24 @@ import numpy as np
 
 from carnac.core.balancing.columns import NOWHERE, Bounds, Flags, Floats, Ints, Rows
 from carnac.core.balancing.compiled import lean
-from carnac.core.balancing.tree import Trees, add, has_spare, holds, pair_cost
+from carnac.core.balancing.tree import Trees, add, has_spare, holds, pair_cost, put, sum_up
 from carnac.core.balancing.tree_queries import add_costs
 
 TIE = 1e-9
 """Costs that differ by less than this share of the smaller count as equal."""
+
+
+@lean
+def least(costs: Floats) -> float:
+    """Return the least of the costs; four at a time, for each waits for the one before it."""
+    a = b = c = d = np.inf
+    even = len(costs) // 4 * 4
+    for s in range(0, even, 4):
+        a, b = min(a, costs[s]), min(b, costs[s + 1])
+        c, d = min(c, costs[s + 2]), min(d, costs[s + 3])
+    for s in range(even, len(costs)):
+        a = min(a, costs[s])
+    return float(min(a, b, c, d))
 
 
 @lean
@@ -21,11 +34,10 @@ def cheapest(
 
     Of costs that are equal to `TIE` the larger free share of the disk wins, then the lower number. Overwrites `costs`.
     """
-    lowest = np.inf
-    for s in range(len(costs)):
-        if not allowed[s] or free[s] < size or barred[s]:
-            costs[s] = np.inf
-        lowest = min(lowest, costs[s])
+    for s in range(len(costs)):  # no branches, so that it can be vectorised
+        can = allowed[s] & (free[s] >= size) & (not barred[s])
+        costs[s] = costs[s] if can else np.inf
+    lowest = least(costs)
     if lowest == np.inf:
         return NOWHERE
     limit = lowest * (1 + TIE)
@@ -103,10 +115,27 @@ def bar(
 
 
 @lean
-def load_rows(
-    t: Trees, roots: Ints, rows: Rows, servers: Ints, own: Floats, sign: int, start: int
+def add_own(t: Trees, own: Floats, server: int, lo: int, hi: int, weight: int, sign: int) -> None:
+    """Add a segment's cost against itself to a server's sum, which is kept in two doubles so that it cannot drift."""
+    term = sign * float(weight) * weight * pair_cost(lo, hi, lo, hi, t.rate)
+    total = own[0, server] + term
+    shadow = total - own[0, server]
+    own[1, server] += (own[0, server] - (total - shadow)) + (term - shadow)
+    own[0, server] = total
+
+
+@lean
+def change_rows(
+    t: Trees,
+    roots: Ints,
+    rows: Rows,
+    servers: Ints,
+    own: Floats,
+    sign: int,
+    in_bulk: bool,
+    start: int,
 ) -> tuple[int, bool]:
-    """Add (or with sign -1 take away) rows from `start` on.
+    """Add (or with sign -1 take away) rows from `start` on; in bulk not to the sums: `sum_up_all` must follow.
 
     Return the first row that was not done, and whether it is because the server does not hold it; otherwise the trees
     must grow first.
@@ -122,17 +151,17 @@ def load_rows(
             holds(t, root, lo, hi, server, weight) and holds(t, roots[0], lo, hi, server, weight)
         ):
             return row, True
-        add(t, roots[0], lo, hi, server, sign * weight)
-        add(t, root, lo, hi, server, sign * weight)
+        for tree in (roots[0], root):
+            if in_bulk:
+                put(t, tree, lo, hi, server, sign * weight)
+            else:
+                add(t, tree, lo, hi, server, sign * weight)
         add_own(t, own, server, lo, hi, weight, sign)
     return len(servers), False
 
 
 @lean
-def add_own(t: Trees, own: Floats, server: int, lo: int, hi: int, weight: int, sign: int) -> None:
-    """Add a segment's cost against itself to a server's sum, which is kept in two doubles so that it cannot drift."""
-    term = sign * float(weight) * weight * pair_cost(lo, hi, lo, hi, t.rate)
-    total = own[0, server] + term
-    shadow = total - own[0, server]
-    own[1, server] += (own[0, server] - (total - shadow)) + (term - shadow)
-    own[0, server] = total
+def sum_up_all(t: Trees) -> None:
+    """Compute all sums anew; a child's number is higher than its parent's."""
+    for node in range(t.used[0] - 1, -1, -1):
+        sum_up(t, node, 0, t.sums.shape[2])

@@ -297,9 +297,13 @@ def split(t: Trees, leaf: int) -> None:
 
 
 @lean
-def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> None:
-    """Add the weight (it may be negative) of a segment that a server holds to one tree."""
-    waiting, met = t.stack, t.stack[STACK:]  # ~node: its sums are new, for all servers
+def put(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> int:
+    """Add the weight (it may be negative) of a segment that a server holds to one tree, but not to its sums.
+
+    Return how many nodes it met; their numbers stand in the second part of the stack, parents before children. `~node`
+    says that its sums are new, for all servers.
+    """
+    waiting, met = t.stack, t.stack[STACK:]
     waiting[0] = root
     depth, count = 1, 0
     while depth:
@@ -323,7 +327,14 @@ def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> None
             if lo < t.spans[child, HI] and hi > t.spans[child, LO]:
                 waiting[depth] = child
                 depth += 1
-    for k in range(count - 1, -1, -1):
+    return count
+
+
+@lean
+def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> None:
+    """Add the weight (it may be negative) of a segment that a server holds to one tree."""
+    met = t.stack[STACK:]
+    for k in range(put(t, root, lo, hi, server, weight) - 1, -1, -1):
         node, first, last = met[k], server, server + 1
         if node < 0:
             node, first, last = ~node, 0, t.sums.shape[2]
