@@ -92,12 +92,14 @@ def _after(state: ClusterState, columns: tuple[np.ndarray, ...], count: int) -> 
 def test_a_cluster_that_is_left_alone_settles_and_nothing_goes_back(
     state: ClusterState, policy: Policy, bounds: MoveLimits
 ) -> None:
+    # What the legacy function makes of a pair depends on the time of day: to it, another time is another input.
+    step_ms = 0 if policy.strategy is Strategy.LEGACY else PERIOD_MS
     rng, plans, history = Random(2), [], []
     for _ in range(200):
         plan = plan_moves(state, bounds, policy, rng=rng)
         plans.append(plan)
         history += [(state.now_ms, move.segment, move.source, move.target) for move in plan.moves]
-        state = apply_moves(state, *plan.columns()).at(state.now_ms + PERIOD_MS)
+        state = apply_moves(state, *plan.columns()).at(state.now_ms + step_ms)
         if len(plans) > 3 and not any(plan.moves for plan in plans[-3:]):
             break
     check_settled(plans)

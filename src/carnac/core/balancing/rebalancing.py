@@ -32,7 +32,7 @@ ALMOST_BEST = 0.9
 LOOKS_PER_MOVE = 64
 """A run looks at so many candidates for each move that it may make, ..."""
 MIN_LOOKS = 10_000
-"""... but at no fewer than these; a bound on its time, far above what is needed."""
+"""... but at no fewer than these; a bound on its time, far above what is needed. So many are sorted at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ def choose_best(
     """Return the moves that save most, at most `budget`, each worth it by the limits."""
     chosen: list[Found] = []
     looks = max(MIN_LOOKS, LOOKS_PER_MOVE * budget)
-    for heap in candidates.blocks(max(MIN_LOOKS, LOOKS_PER_MOVE * budget)):
+    for heap in candidates.blocks(MIN_LOOKS):
         while heap and len(chosen) < budget and looks > 0:
             looks -= 1
             _, group, server = heapq.heappop(heap)
