@@ -1,8 +1,9 @@
 """The lockbox: operations a second in the core and in the databases, and interleavings a second in simulation.
 
 *Core.* An operation is a request or a release that is decided and written down in memory, while others hold locks on
-10,000 other hours. `free`: nobody is in the way. `contended`: 100 tasks want the same 20 hours, so that most requests
-wait and each release looks at a queue.
+10,000 other hours. `free`: nobody is in the way. `contended`: 100 tasks want one of the same 20 hours each, so that
+most requests wait and each release looks at a queue. `entangled`: they want several while they hold others, so that
+most requests must be shown to close no circle of waits, and many do.
 
 *Durable.* The same, one transaction an operation, synced to disk (`synchronous=FULL`; PostgreSQL's defaults), by one
 process alone, by 8 threads of one process, which share transactions, and by 8 processes.
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
@@ -91,7 +93,11 @@ def request(task: str, hour: int, priority: int = 50) -> RequestLock:
 def measure_core(runs: int) -> dict[str, object]:
     return {
         name: medians([{"per_s": OPERATIONS / cpu_seconds(work())[0]} for _ in range(runs)])
-        for name, work in (("free", free_work), ("contended", contended_work))
+        for name, work in (
+            ("free", free_work),
+            ("contended", partial(wanted_work, most=1)),
+            ("entangled", partial(wanted_work, most=20)),
+        )
     }
 
 
@@ -118,16 +124,19 @@ def free_work() -> Callable[[], None]:
     return lambda: run_all(send, events)
 
 
-def contended_work() -> Callable[[], None]:
+def wanted_work(most: int) -> Callable[[], None]:
+    """100 tasks want the same 20 hours, each at most so many of them at once."""
     _, send = table_of(HELD)
     rng = random.Random(1)
-    tasks = [f"t{number}" for number in range(100)]
+    wanted = {f"t{number}": 0 for number in range(100)}
     events: list[LockEvent] = []
     for _ in range(OPERATIONS):
-        task = rng.choice(tasks)
-        if rng.random() < 0.5:
+        task = rng.choice(list(wanted))
+        if wanted[task] < most and rng.random() < max(0.5, 2 - most):
+            wanted[task] += 1
             events.append(request(task, HELD + rng.randrange(20), rng.choice([25, 50, 75])))
         else:
+            wanted[task] = 0
             events.append(ReleaseLocks(task_id=task))
     return lambda: run_all(send, events)
 

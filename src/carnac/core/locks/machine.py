@@ -168,7 +168,7 @@ def _enter(draft: LockDraft, request: Lock) -> LockReply:
     for place in _places(draft, request, weighing):
         saved = draft.save()
         lock = place()
-        circle = find_circle(draft, request.task_id) if _is_entangled(draft, lock, weighing) else ()
+        circle = _find_circle(draft, lock, weighing)
         if not circle:
             return _reply(draft, lock)
         draft.restore(saved)
@@ -201,13 +201,19 @@ def _places(draft: LockDraft, request: Lock, weighing: Weighing) -> Iterator[Cal
         yield wait_last
 
 
-def _is_entangled(draft: LockDraft, lock: Lock, weighing: Weighing) -> bool:
-    """Whether the task both waits and may be waited for, so that a circle could go through it."""
+def _find_circle(draft: LockDraft, lock: Lock, weighing: Weighing) -> tuple[str, ...]:
+    """Return a circle that a new request, granted or waiting, closes; empty if it closes none.
+
+    It goes through the request's task, which must both wait and be waited for.
+    """
     others = [one for one in draft.of_task(lock.task_id) if one.lock_id != lock.lock_id]
-    if lock.state is LockState.WAITING:
-        is_waited_for = bool(weighing.behind)
-        return is_waited_for or any(one.state is not LockState.REVOKED for one in others)
-    return any(one.state is LockState.WAITING for one in others)
+    if lock.state is LockState.HELD:
+        is_entangled = any(one.state is LockState.WAITING for one in others)
+        return find_circle(draft, lock.task_id) if is_entangled else ()
+    if weighing.behind:
+        return find_circle(draft, lock.task_id)
+    is_waited_for = any(one.state is not LockState.REVOKED for one in others)
+    return find_circle(draft, lock.task_id, only=lock) if is_waited_for else ()
 
 
 # ------------------------------------------------------------------------------- everything else that happens

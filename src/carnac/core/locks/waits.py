@@ -17,16 +17,18 @@ from carnac.core.locks.model import Lock, LockState, may_share
 
 def blockers(request: Lock, others: Iterable[Lock]) -> tuple[Lock, ...]:
     """Return what a waiting request waits for: held locks and waiting ones before it that it cannot share with."""
-    rank = request.rank
-    return tuple(
-        other
-        for other in others
+    group, rank, found = request.group_id, request.rank, []
+    for other in others:
         if (
-            other.state is LockState.HELD
-            or (other.state is LockState.WAITING and other.rank < rank)
-        )
-        and not may_share(other, request)
-    )
+            other.group_id != group
+            and (
+                other.state is LockState.HELD
+                or (other.state is LockState.WAITING and other.rank < rank)
+            )
+            and not may_share(other, request)
+        ):
+            found.append(other)  # noqa: PERF401 - a generator costs twice as much, and this is the inner loop
+    return tuple(found)
 
 
 def waits_for(locks: Sequence[Lock]) -> Mapping[int, tuple[Lock, ...]]:
@@ -72,13 +74,18 @@ def picture(locks: Sequence[Lock]) -> tuple[LockPicture, ...]:
     )
 
 
-def find_circle(draft: LockDraft, task_id: str) -> tuple[str, ...]:
-    """Return tasks of which each waits for the next, from the given one back to it; empty if there are none."""
+def find_circle(draft: LockDraft, task_id: str, only: Lock | None = None) -> tuple[str, ...]:
+    """Return tasks of which each waits for the next, from the given one back to it; empty if there are none.
+
+    Args:
+        only: The one request of the task through which a circle could go; None: any.
+    """
     came_from: dict[str, str] = {}
     open_tasks = [task_id]
     while open_tasks:
         task = open_tasks.pop()
-        for request in draft.of_task(task):
+        is_first = task == task_id
+        for request in (only,) if is_first and only is not None else draft.of_task(task):
             if request.state is not LockState.WAITING:
                 continue
             for blocker in blockers(request, draft.around(request)):
