@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from run_tests import SIDE_BY_SIDE
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 FAST_TESTS = "not spark and not sql and not http and not e2e and not slow"
@@ -19,7 +21,7 @@ CHECKS: dict[str, list[str]] = {
     "format": [f"{BIN}/ruff", "format", "--check", "."],
     "types": [f"{BIN}/mypy"],
     "layers": [f"{BIN}/lint-imports"],
-    "tests": [sys.executable, "-m", "pytest", "-q", "-m", FAST_TESTS],
+    "tests": [sys.executable, "-m", "pytest", "-q", *SIDE_BY_SIDE, "-m", FAST_TESTS],
 }
 
 

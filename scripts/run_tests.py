@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "artifacts" / "tests.xml"
+SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadgroup")
+"""A process for each core, four at most: each may start a database and take some hundred MB. Spark runs in one."""
 
 
 def summarise(report: Path, elapsed_s: float) -> str:
@@ -36,7 +38,7 @@ def main(arguments: list[str]) -> int:
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}"]
-    code = subprocess.run([*command, *arguments], cwd=ROOT, check=False).returncode
+    code = subprocess.run([*command, *SIDE_BY_SIDE, *arguments], cwd=ROOT, check=False).returncode
     if REPORT.is_file():
         print(summarise(REPORT, time.monotonic() - started), flush=True)
     else:

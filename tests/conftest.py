@@ -44,6 +44,18 @@ def pytest_configure() -> None:
         del os.environ[name]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, let one have Spark, and begin with what takes longest."""
+
+    def needs_spark(item: pytest.Item) -> bool:
+        return "spark_holder" in getattr(item, "fixturenames", ())
+
+    items.sort(key=lambda item: not needs_spark(item))
+    for item in items:
+        if needs_spark(item):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark_holder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHolder]:
     """The one Spark of the run, two cores and four shuffle partitions; started when first asked."""

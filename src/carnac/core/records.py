@@ -133,9 +133,7 @@ def _dump_column(column: Column) -> Json:
 
 
 def _column(item: object) -> Column:
-    if (
-        type(item) is not dict
-    ):  # the hot path of reading: hardly any calls, and no field is taken out
+    if type(item) is not dict:  # the hot path of reading: hardly any calls, no field is taken out
         raise TypeError(f"{item!r} is not an object")
     find = item.get
     name, nulls, low, high = item["name"], find("nullCount"), find("min"), find("max")

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 from carnac.core.segments import Segment
 from carnac.errors import Corrupt, Unavailable
@@ -37,7 +36,7 @@ class _Holds:
         self._folder = folder
         self._in_use: Counter[str] = Counter()
         self._mutex = threading.Lock()
-        self._file: IO[bytes] | None = None
+        self._file: int | None = None
 
     def hold(self, names: Iterable[str]) -> None:
         """Keep the files, whether they are there yet or not."""
@@ -81,7 +80,7 @@ class _Holds:
     def _lock(self, name: str, how: int) -> None:
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = (self._folder / LOCK_NAME).open("a+b")
+            self._file = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         fcntl.lockf(self._file, how, 1, _lock_place(name))
 
 

@@ -77,8 +77,12 @@ def test_a_job_raises_to_its_own_caller_only() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_an_interrupted_waiter_takes_its_job_back(others: int) -> None:
+def test_an_interrupted_waiter_takes_its_job_back(
+    others: int, request: pytest.FixtureRequest
+) -> None:
     """Ctrl-C while the main thread waits behind another thread must not leave the queue without a leader."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs us may ignore it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     groups = Groups()
     queue = CommitQueue(groups.run)
     done: list[str] = []

@@ -197,11 +197,11 @@ ZSTD = zstandard.ZstdCompressor()
     ("suffix", "packed"),
     [
         ("", b'{"t":1}\n{"t":2}\n'),
-        (".gz", gzip.compress(b'{"t":1}\n{"t":2}\n')),
-        (".gz", gzip.compress(b'{"t":1}\n{"t"') + gzip.compress(b":2}\n")),
+        (".gz", gzip.compress(b'{"t":1}\n{"t":2}\n', mtime=0)),
+        (".gz", gzip.compress(b'{"t":1}\n{"t"', mtime=0) + gzip.compress(b":2}\n", mtime=0)),
         (".zst", ZSTD.compress(b'{"t":1}\n{"t":2}\n')),
         (".zst", ZSTD.compress(b'{"t":1}\n{"') + ZSTD.compress(b't":2}\n')),
-        (".gz", gzip.compress(b"") + gzip.compress(b'{"t":1}\n{"t":2}\n')),
+        (".gz", gzip.compress(b"", mtime=0) + gzip.compress(b'{"t":1}\n{"t":2}\n', mtime=0)),
     ],
 )
 def test_compressed_files_also_of_several_members(
@@ -213,11 +213,11 @@ def test_compressed_files_also_of_several_members(
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("truncated.gz", gzip.compress(b'{"t":1}\n' * 1000)[:-12]),
+        ("truncated.gz", gzip.compress(b'{"t":1}\n' * 1000, mtime=0)[:-12]),
         ("plain.gz", b'{"t":1}\n'),
         ("truncated.zst", ZSTD.compress(b'{"t":1}\n' * 1000)[:-4]),
         ("plain.zst", b'{"t":1}\n'),
-        ("tail.gz", gzip.compress(b'{"t":1}\n') + b"garbage"),
+        ("tail.gz", gzip.compress(b'{"t":1}\n', mtime=0) + b"garbage"),
     ],
 )
 def test_damaged_compression_is_one_error_that_names_the_file(
