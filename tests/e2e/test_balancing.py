@@ -90,6 +90,7 @@ def test_a_picture_of_any_table(run: Run, tmp_path: Path) -> None:
         (["simulate", "--days", "0"], 2, "days: must be greater"),
         (["simulate", "--servers", "0"], 2, "servers"),
         (["simulate", "--moves-per-hour", "-1"], 2, "movesPerHour"),
+        (["simulate", "--out", "t.csv"], 4, "cannot be written to t.csv"),
         (["picture", "none.csv", "-o", "a.svg"], 5, "none.csv"),
         (["picture", "t.csv", "-o", "a.pdf"], 2, ".pdf"),
         (["picture", "t.csv", "-o", "no/folder/a.svg"], 4, "no/folder"),

@@ -11,7 +11,7 @@ import numpy as np
 from carnac.console.balance_charts import Course, Curve, draw_courses, draw_disks, draw_makespans
 from carnac.console.balance_page import render_page
 from carnac.console.clouds import Cloud, draw_cloud
-from carnac.console.export import render_chart
+from carnac.console.export import load_converter, render_chart
 from carnac.errors import Unavailable
 from carnac.simulation.measures import measure_answers
 
@@ -40,11 +40,11 @@ def write_story(
     Raises:
         Unavailable: A file cannot be written, or what draws is not installed.
     """
+    make_folder(folder)
     charts = draw_story(outcome)
     tell = on_progress or (lambda _what, _done, _total: None)
     written: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for number, (name, chart) in enumerate(charts.items()):
             for suffix in PICTURE_SUFFIXES:
                 path = folder / f"{name}{suffix}"
@@ -58,10 +58,27 @@ def write_story(
         written.append(page)
         tell("pictures", len(charts) + 1, len(charts) + 1)
     except OSError as error:
-        raise Unavailable(
-            f"the pictures cannot be written to {folder}: {error.strerror}", path=str(folder)
-        ) from None
+        raise _unwritable(folder, error) from None
     return written
+
+
+def make_folder(folder: Path) -> None:
+    """Make sure that pictures can be drawn and have a folder to go to, before a simulation runs for minutes.
+
+    Raises:
+        Unavailable: The folder cannot be made, or what draws is not installed.
+    """
+    load_converter()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"the pictures cannot be written to {folder}: {error.strerror}", path=str(folder)
+    )
 
 
 def draw_story(outcome: Outcome) -> dict[str, Chart]:
@@ -178,7 +195,7 @@ def _courses(future: Future) -> list[Course]:
     panels = {
         "makespan over ideal": [(m.hour, m.queries.mean_ratio) for m in measures],
         "unused servers": [(m.hour, m.queries.mean_unused) for m in measures],
-        "most over mean segments": [(m.hour, _fullest(m)) for m in measures],
+        "fullest over mean": [(m.hour, _fullest(m)) for m in measures],
         "total cost (h²)": [(m.hour, m.total_cost) for m in measures],
         "moves so far": [(m.hour, float(m.moves)) for m in measures],
     }

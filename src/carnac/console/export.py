@@ -25,7 +25,7 @@ def render_chart(chart: dict[str, object], suffix: str) -> bytes:
         raise Invalid(
             f"a picture is one of {', '.join(FORMATS)}, not '{suffix or 'a name without suffix'}'"
         )
-    converter = _load_converter()
+    converter = load_converter()
     if suffix == ".svg":
         svg: str = converter.vegalite_to_svg(chart)
         return svg.encode()
@@ -70,7 +70,12 @@ def write_chart(chart: dict[str, object], path: Path) -> None:
         ) from None
 
 
-def _load_converter() -> Any:
+def load_converter() -> Any:
+    """Return what draws; ask for it before long work whose result is to be drawn.
+
+    Raises:
+        Unavailable: It is not installed.
+    """
     try:
         import vl_convert
     except ImportError:

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from carnac.cli.progress import BarProgress, PlainProgress, describe
+from carnac.cli.progress import BarProgress, PlainProgress, describe, phase_progress
+from carnac.cli.session import Session
 from carnac.ports import JobProgress
 from carnac.testing.clock import FakeClock
 
@@ -63,3 +64,18 @@ def test_the_bar_shows_one_phase_at_a_time() -> None:
         tell(moment("write", 1))
         (task,) = progress.tasks
         assert (task.description, task.completed) == ("write", 1)
+
+
+def test_a_phase_has_its_own_pace_and_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = FakeClock()
+    with phase_progress(Session(clock=clock), unit="hours") as tell:
+        tell("history", 1, 9)
+        clock.advance_ms(4_000)
+        tell("history", 5, 9)
+        clock.advance_ms(1_000)
+        tell("cost", 1, 3)
+    assert capsys.readouterr().err.splitlines() == [
+        "history: 1/9 hours",
+        "history: 5/9 hours, 3.20 s left",
+        "cost: 1/3 hours",
+    ]

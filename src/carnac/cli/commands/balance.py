@@ -170,6 +170,10 @@ def simulate(
     from carnac.simulation.report import describe_outcome
     from carnac.simulation.run import Simulation
 
+    if out is not None:
+        from carnac.console.balance_story import make_folder
+
+        make_folder(out)
     started_ms = session.clock.now_ms()
     with phase_progress(session, unit="hours") as tell:
         outcome = Simulation(scenario, seed=seed, on_progress=tell).run(strategies)
