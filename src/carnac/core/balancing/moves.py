@@ -72,8 +72,8 @@ def scorer_of(
     Raises:
         Invalid: The strategy is random and there is no `rng`.
     """
-    if policy.strategy is Strategy.LEGACY:
-        return LegacyScorer(board)
+    if policy.strategy in {Strategy.LEGACY, Strategy.LEGACY_LINEAR}:
+        return LegacyScorer(board, is_step=policy.strategy is Strategy.LEGACY)
     if policy.strategy is Strategy.RANDOM:
         if rng is None:
             raise Invalid(
@@ -170,9 +170,9 @@ class _Run:
         found: list[Found] = []
         if isinstance(self.scorer, CostScorer):
             found = self.choose_best(chooser, self.scorer, budget)
-        elif self.policy.strategy is Strategy.LEGACY:
+        elif isinstance(self.scorer, LegacyScorer):
             if self.rng is None:
-                raise Invalid("the legacy strategy picks at random; pass rng=random.Random(seed)")
+                raise Invalid("the legacy strategies pick at random; pass rng=random.Random(seed)")
             found = choose_by_picking(chooser, budget, self.rng)
         for move in found:
             self.note(move, Reason.SAVE)

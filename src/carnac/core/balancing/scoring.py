@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from carnac.core.balancing.board import Board
-from carnac.core.balancing.cluster import ClusterState, Hold
+from carnac.core.balancing.cluster import ClusterState, Codes, Hold
 from carnac.core.balancing.columns import Flags, Floats, Ints, SegmentColumns, segment_columns
 from carnac.core.balancing.compiled import compiled
 from carnac.core.balancing.cost import DAY_MS, SAME_DATASOURCE, scaled_cost, square_hours
@@ -32,7 +32,9 @@ class Strategy(StrEnum):
     COST = "cost"
     """By the joint cost of time."""
     LEGACY = "legacy"
-    """By the function of Druid before 0.9.1; see `legacy.py`."""
+    """By the function of Druid before 0.9.1 as it ran; see `legacy.py`."""
+    LEGACY_LINEAR = "legacy-linear"
+    """The same as it was meant."""
     RANDOM = "random"
     """Any server that has room. Moves nothing but what must leave its server."""
 
@@ -228,13 +230,14 @@ class CostScorer:
 class LegacyScorer:
     """The legacy function, summed over all that a server holds: time linear in the replicas."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, *, is_step: bool) -> None:
         cluster = board.cluster
         counted = cluster.replicas.where(cluster.counted())
         table = cluster.segments
         self._columns = (table.datasource, table.start_ms, table.end_ms, table.size_bytes)
         self._segment, self._server = counted.segment, counted.server.copy()
         self._count, self._reference_ms = len(cluster.servers), cluster.now_ms
+        self._is_step = is_step
 
     def _key(self, segment: int) -> tuple[int, int, int, int]:
         datasource, start_ms, end_ms, size = self._columns
@@ -247,17 +250,22 @@ class LegacyScorer:
 
     def scores(self, segment: int) -> Floats:
         """See `Scorer`."""
-        replicas = (self._segment, self._server)
-        return legacy_costs(
-            self._key(segment), self._columns, replicas, self._count, self._reference_ms
-        )
+        return self._costs(segment, (self._segment, self._server), self._count)
 
     def own_score(self, segment: int, server: int, scores: Floats) -> float:
         """See `Scorer`."""
         alone = (np.array([segment], np.int64), np.zeros(1, np.int32))
-        key = self._key(segment)
-        itself = legacy_costs(key, self._columns, alone, 1, self._reference_ms)
-        return float(scores[server] - itself[0])
+        return float(scores[server] - self._costs(segment, alone, 1)[0])
+
+    def _costs(self, segment: int, replicas: tuple[Ints, Codes], server_count: int) -> Floats:
+        return legacy_costs(
+            self._key(segment),
+            self._columns,
+            replicas,
+            server_count=server_count,
+            reference_ms=self._reference_ms,
+            is_step=self._is_step,
+        )
 
     def add(self, segment: int, server: int) -> None:
         """See `Scorer`."""

@@ -16,7 +16,7 @@ def pair(x: tuple[int, int], y: tuple[int, int], *, sizes: tuple[int, int] = (7,
     """Return the cost of two segments of two datasources, each (start, end) in days."""
     first = (0, x[0] * DAY_MS, x[1] * DAY_MS, sizes[0])
     second = (1, y[0] * DAY_MS, y[1] * DAY_MS, sizes[1])
-    return legacy_pair_cost(first, second, reference_ms=OLD)
+    return legacy_pair_cost(first, second, reference_ms=OLD, is_step=False)
 
 
 def test_the_smaller_size_counts() -> None:
@@ -46,17 +46,25 @@ def test_recency_counts_if_both_ended_within_a_week() -> None:
     assert legacy_pair_cost(x, y, reference_ms=DAY_MS + WEEK_MS - 1) > 2
 
 
+@pytest.mark.parametrize(("start", "factor"), [(0, 2), (2, 2), (30, 2), (31, 1), (300, 1)])
+def test_what_ran_was_a_step(start: int, factor: int) -> None:
+    x, y = (0, 0, DAY_MS, 7), (1, start * DAY_MS, (start + 1) * DAY_MS, 5)
+    assert legacy_pair_cost(x, y, reference_ms=OLD) == 5 * factor
+
+
 def test_between_two_segments_a_third_one_is_dearer_than_on_top_of_one() -> None:
-    # The source: "the cost of adding a third segment anywhere in between would always be higher than adding an
-    # overlapping one".
+    # The source: "if two segments were placed just at the right distance, the cost of adding a third segment anywhere
+    # in between would always be higher than adding an overlapping one". True of the step; the slope is indifferent.
     held = [(0, 0, DAY_MS, 1), (0, MONTH_MS + DAY_MS, MONTH_MS + 2 * DAY_MS, 1)]
 
-    def cost(at_day: int) -> float:
+    def cost(at_day: int, *, is_step: bool) -> float:
         new = (0, at_day * DAY_MS, (at_day + 1) * DAY_MS, 1)
-        return sum(legacy_pair_cost(new, other, reference_ms=OLD) for other in held)
+        costs = (legacy_pair_cost(new, y, reference_ms=OLD, is_step=is_step) for y in held)
+        return sum(costs)
 
-    assert all(cost(day) >= cost(0) for day in range(1, 31))
-    assert cost(15) >= cost(0)
+    between = range(1, 31)
+    assert all(cost(day, is_step=True) > cost(0, is_step=True) for day in between)
+    assert all(abs(cost(day, is_step=False) - cost(0, is_step=False)) < 0.2 for day in between)
 
 
 def test_costs_are_sums_over_the_replicas_of_each_server() -> None:
@@ -69,7 +77,9 @@ def test_costs_are_sums_over_the_replicas_of_each_server() -> None:
     segment = rng.permutation(count)
     server = rng.integers(-1, servers, count).astype(np.int32)
     keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    costs = legacy_costs(keys[3], columns, (segment, server), servers, 45 * DAY_MS)
+    costs = legacy_costs(
+        keys[3], columns, (segment, server), server_count=servers, reference_ms=45 * DAY_MS
+    )
     for at in range(servers):
         held = segment[server == at]
         expected = sum(legacy_pair_cost(keys[3], keys[y], reference_ms=45 * DAY_MS) for y in held)

@@ -243,14 +243,13 @@ def test_an_index_that_is_kept_gives_the_same_plans() -> None:
     assert index.total() == pytest.approx(naive_total_cost(state), rel=1e-9)
 
 
-def test_legacy_moves_what_costs_less_elsewhere_and_settles() -> None:
-    done = plan_rebalance(lopsided(), LIMITS, Policy(strategy=Strategy.LEGACY), rng=Random(3))
+@pytest.mark.parametrize("strategy", [Strategy.LEGACY, Strategy.LEGACY_LINEAR])
+def test_legacy_moves_what_costs_less_elsewhere_and_settles(strategy: Strategy) -> None:
+    done = plan_rebalance(lopsided(), LIMITS, Policy(strategy=strategy), rng=Random(3))
     assert done.settled
     assert max(counts_by_server(done.cluster)) < 24
     few = replace(LIMITS, max_picks=2)
-    assert (
-        len(plan_moves(lopsided(), few, Policy(strategy=Strategy.LEGACY), rng=Random(3)).moves) <= 2
-    )
+    assert len(plan_moves(lopsided(), few, Policy(strategy=strategy), rng=Random(3)).moves) <= 2
 
 
 def test_random_moves_nothing_for_its_own_sake() -> None:
