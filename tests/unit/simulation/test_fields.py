@@ -39,12 +39,7 @@ def old_cost(x: tuple[int, int], y: tuple[int, int], *, is_step: bool) -> float:
         (source, start * HOUR_MS, (start + int(HOURS[source])) * HOUR_MS, int(SIZES[source]))
         for source, start in (x, y)
     ]
-    cost = legacy_pair_cost(rows[0], rows[1], reference_ms=NOW * HOUR_MS)
-    gap = max(rows[0][1], rows[1][1]) - min(rows[0][2], rows[1][2])
-    days = gap / (24 * HOUR_MS)
-    if is_step and 0 < days < 30:
-        cost *= 2 / (2 - days / 30)  # whole numbers: 2 - 0
-    return cost
+    return legacy_pair_cost(rows[0], rows[1], reference_ms=NOW * HOUR_MS, is_step=is_step)
 
 
 @pytest.mark.parametrize("is_step", [True, False])
