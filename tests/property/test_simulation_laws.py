@@ -28,7 +28,10 @@ KINDS = st.fixed_dictionaries(
     }
 )
 EVENTS = st.fixed_dictionaries(
-    {"atHour": st.integers(-60, 40), "kind": st.sampled_from(["add", "fail", "replace", "drain"])}
+    {
+        "atHour": st.integers(-60, 40),
+        "kind": st.sampled_from(["add", "fail", "replace", "decommission"]),
+    }
 )
 STRATEGIES = st.sampled_from(["cost", "legacy", "random"])
 

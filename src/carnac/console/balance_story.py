@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 Listener: TypeAlias = Callable[[str, int, int], None]
 PICTURE_SUFFIXES = (".png", ".svg")
 PAGE = "story.html"
+WHAT_HAPPENED = {
+    "add": "added",
+    "fail": "lost",
+    "replace": "replaced",
+    "decommission": "decommissioned",
+}
+"""Of each kind of event."""
 PAGE_FIGURES = ("makespan", "timeline", "disks")
 CLOUD_SERVERS_MAX = 400
 """More bands than this are narrower than a few pixels."""
@@ -171,9 +178,8 @@ def draw_layout(
 
 def event_labels(outcome: Outcome) -> list[tuple[int, str]]:
     """Return (hour, what happened) of the events after hour 0."""
-    words = {"add": "added", "fail": "lost", "replace": "replaced", "drain": "drained"}
     return [
-        (event.at_hour, f"{_servers(event.servers)} {words[event.kind]}")
+        (event.at_hour, f"{_servers(event.servers)} {WHAT_HAPPENED[event.kind]}")
         for event in sorted(outcome.scenario.events, key=lambda e: e.at_hour)
         if event.at_hour >= 0
     ]
@@ -181,9 +187,8 @@ def event_labels(outcome: Outcome) -> list[tuple[int, str]]:
 
 def _hits(outcome: Outcome) -> list[tuple[int, str, int]]:
     """Return (server, what happened to it, when) of the changes after hour 0, in the first tier."""
-    words = {"add": "added", "fail": "lost", "replace": "replaced", "drain": "drained"}
     return [
-        (int(server), f"{words[change.kind]} at t + {change.at_hour} h", change.at_hour)
+        (int(server), f"{WHAT_HAPPENED[change.kind]} at t + {change.at_hour} h", change.at_hour)
         for change in outcome.changes
         if change.at_hour >= 0
         for server in change.servers[:1]

@@ -16,7 +16,7 @@ class Change:
     """What happens to some servers of a tier, in the hour that begins at `at_hour`."""
 
     at_hour: int
-    kind: Literal["add", "fail", "replace", "drain"]
+    kind: Literal["add", "fail", "replace", "decommission"]
     servers: Ints
 
 

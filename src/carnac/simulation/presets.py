@@ -89,7 +89,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "events": [
             {"atHour": -240, "kind": "add", "tier": "cold", "servers": 2},
             {"atHour": 24, "kind": "add", "tier": "hot", "servers": 2},
-            {"atHour": 48, "kind": "drain", "tier": "cold", "servers": 1},
+            {"atHour": 48, "kind": "decommission", "tier": "cold", "servers": 1},
             {"atHour": 96, "kind": "fail", "tier": "hot", "servers": 1},
         ],
     },

@@ -91,10 +91,10 @@ class ServerEvent(SpecModel):
     """Something that happens to servers of a tier."""
 
     at_hour: int = Field(description="When; before hour 0 it belongs to the history.")
-    kind: Literal["add", "fail", "replace", "drain"] = Field(
+    kind: Literal["add", "fail", "replace", "decommission"] = Field(
         description=(
             "`add` new servers, `fail`: servers are lost, `replace`: lost, with empty ones in their place, "
-            "`drain`: servers get nothing new and are emptied by moves."
+            "`decommission`: servers get nothing new and are emptied by moves."
         )
     )
     tier: str = Field("main", description="The tier.")

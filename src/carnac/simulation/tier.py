@@ -95,7 +95,7 @@ class TierRun:
 
     def _apply(self, change: Change) -> None:
         held = self.held
-        if change.kind == "drain":
+        if change.kind == "decommission":
             held.is_open[change.servers] = False
             return
         if change.kind != "add":
@@ -126,10 +126,10 @@ class TierRun:
         self.moved_bytes += int(self.held.size_bytes[moved].sum())
 
     def _candidates(self, now: int, count: int) -> Ints:
-        """Return copies to look at: those on draining servers first, then any, at random, each once."""
+        """Return copies to look at: those on decommissioning servers first, then any, at random, each once."""
         held = self.held
-        draining = np.flatnonzero(held.is_up & ~held.is_open)
-        found = np.flatnonzero(np.isin(held.server, draining))[:count] if len(draining) else None
+        leaving = np.flatnonzero(held.is_up & ~held.is_open)
+        found = np.flatnonzero(np.isin(held.server, leaving))[:count] if len(leaving) else None
         rows = np.empty(0, np.int64) if found is None else found
         low, high = self._window(now)
         for _ in range(DRAWS_MAX):
@@ -143,8 +143,8 @@ class TierRun:
         return rows[:count]
 
     def _retire(self) -> None:
-        """A drained server that is empty leaves the cluster."""
+        """A decommissioned server that is empty leaves the cluster."""
         held = self.held
-        draining = np.flatnonzero(held.is_up & ~held.is_open)
-        if len(draining):
-            held.is_up[draining[held.counts()[draining] == 0]] = False
+        leaving = np.flatnonzero(held.is_up & ~held.is_open)
+        if len(leaving):
+            held.is_up[leaving[held.counts()[leaving] == 0]] = False

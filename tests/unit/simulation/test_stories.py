@@ -91,10 +91,10 @@ def test_lost_copies_come_back_no_faster_than_the_throttle_allows() -> None:
     assert waiting[-1] == 0
 
 
-def test_draining_servers_are_emptied_and_leave() -> None:
+def test_decommissioning_servers_are_emptied_and_leave() -> None:
     outcome = simulate("tiers", ("cost",), measureEveryHours=24)
-    (drained,) = [tier for tier in outcome.futures[0].measures[-1].tiers if tier.name == "cold"]
-    assert drained.servers == 9  # 8, and 2 added, and 1 drained
+    (cold,) = [tier for tier in outcome.futures[0].measures[-1].tiers if tier.name == "cold"]
+    assert cold.servers == 9  # 8, and 2 added, and 1 decommissioned
     hot = outcome.futures[0].measures[-1].tiers[0]
     assert hot.servers == 11  # 10, and 2 added, and 1 lost
 
