@@ -137,7 +137,7 @@ def smart_moves(segments: int, imbalance: int, *, threads: int = 1, period_ms: i
 
     Args:
         segments: Segments of the tier.
-        imbalance: Segments to move until counts and disks are even; see `cluster_imbalance`.
+        imbalance: Segments to move until counts and disks are even; see `imbalance.tier_imbalance`.
         threads: Of the balancer.
         period_ms: Time between two runs.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from carnac.core.balancing.imbalance import smart_moves_by_tier, tier_imbalance
 from carnac.core.balancing.limits import (
     LoadLimits,
     MoveLimits,
@@ -14,6 +15,7 @@ from carnac.core.balancing.limits import (
     smart_moves,
 )
 from carnac.errors import Invalid
+from tests.clusters import cluster, segment, server
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,25 @@ def test_smart_loading_replicates_a_twentieth_at_a_time() -> None:
 def test_limits_that_make_no_sense_are_refused(kind: type, fields: dict[str, float]) -> None:
     with pytest.raises(Invalid):
         kind(**fields)
+
+
+def test_an_imbalance_is_that_of_counts_by_datasource_or_of_bytes() -> None:
+    # Source: 10 segments of a datasource against none make 5 moves.
+    ten = [segment(f"a{n}", n) for n in range(10)]
+    ids = [one.segment_id for one in ten]
+    hosts = [server("x"), server("y"), server("z", decommissioning=True), server("c", tier="cold")]
+    assert tier_imbalance(cluster(hosts, ten, {"x": ids}), "_default_tier") == 5
+    others = [segment(f"b{n}", n, datasource="b") for n in range(10)]
+    even = {"x": ids, "y": [one.segment_id for one in others]}
+    assert tier_imbalance(cluster(hosts, [*ten, *others], even), "_default_tier") == 5
+    heavy = [segment(f"h{n}", size_bytes=300 if n < 2 else 100) for n in range(4)]
+    held = {"x": ["h0", "h1"], "y": ["h2", "h3"]}
+    assert tier_imbalance(cluster(hosts, heavy, held), "_default_tier") == 1
+    assert tier_imbalance(cluster(hosts, ten, {"x": ids}), "cold") == 0
+
+
+def test_smart_moves_of_each_tier() -> None:
+    ten = [segment(f"a{n}", n) for n in range(10)]
+    hosts = [server("x"), server("y"), server("c", tier="cold")]
+    state = cluster(hosts, ten, {"x": [one.segment_id for one in ten]})
+    assert smart_moves_by_tier(state) == {"_default_tier": 10, "cold": 0}

@@ -36,6 +36,13 @@ def test_a_lopsided_cluster_is_evened_out_and_settles() -> None:
     assert done.cost_after == pytest.approx(naive_total_cost(done.cluster))
 
 
+def test_what_has_settled_stays_for_a_hundred_runs() -> None:
+    state = plan_rebalance(lopsided(40, servers=5), LIMITS).cluster
+    plans = [plan_moves(state.at(START_MS + n * LIMITS.period_ms), LIMITS) for n in range(100)]
+    check_settled(plans)
+    assert [len(plan.moves) for plan in plans] == [0] * 100
+
+
 def test_neighbours_in_time_end_up_on_different_servers() -> None:
     state = plan_rebalance(lopsided(), LIMITS).cluster
     order = np.argsort(state.segments.start_ms[state.replicas.segment])
