@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
 from carnac.core.intervals import Interval
@@ -71,6 +72,7 @@ class Weighing:
 
 
 _Place: TypeAlias = tuple[str, int, int]
+_by_arrival = attrgetter("lock_id")
 
 
 class Saved(NamedTuple):
@@ -285,7 +287,3 @@ class LockDraft:
         ) or lock.state is LockState.REVOKED:
             return lock
         return self.end_if_due(lock)
-
-
-def _by_arrival(lock: Lock) -> int:
-    return lock.lock_id
