@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
+from carnac.core.locks.events import Granted
 from carnac.errors import Invalid, Unavailable
 from carnac.metadata import migrate, open_metadata, tables
 from carnac.metadata.group_commit import GROUP_LIMIT
 from carnac.metadata.store import SqlMetadataStore
 from carnac.testing.clock import FakeClock, SequentialIds
+from tests.locks import hours, wants
 from tests.logs import append, append_of, day, names, segment
 
 
@@ -50,6 +52,25 @@ def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
     config.set_main_option("script_location", str(Path(migrate.__file__).with_name("migrations")))
     config.set_main_option("path_separator", "os")
     assert ScriptDirectory.from_config(config).get_current_head() == migrate.HEAD_VERSION
+
+
+def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/metadata.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "HEAD_VERSION", "0001")
+        store = open_store(url)
+        append(store, segment("a", day(1)))
+        store.close()
+    store = open_store(url)
+    assert store.head().revision == 1
+    assert store.locks() == ()
+    granted = store.change_locks(wants("task", hours(0, 24)))
+    assert isinstance(granted, Granted)
+    assert store.locks() == (granted.lock,)
+    assert store.check() == ()
+    store.close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
