@@ -171,4 +171,4 @@ def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
 
 
 TestTimelineAgainstLog = FollowingMachine.TestCase
-TestTimelineAgainstLog.settings = settings(max_examples=1 + settings().max_examples // 2)
+TestTimelineAgainstLog.settings = settings(max_examples=1 + settings().max_examples // 4)

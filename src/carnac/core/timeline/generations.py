@@ -228,14 +228,14 @@ class Generation:
         return group.missing > group.named
 
     def _judge(self, family: Collection[Group]) -> None:
+        if all(group.missing == 0 for group in family):  # as nearly always: then all are in effect
+            for group in family:
+                if not group.in_effect:
+                    self._mark(group, True)
+            return
         largest = self._largest(family, frozenset())
-        changed = [group for group in family if group.in_effect != (group in largest)]
-        for group in changed:
-            self._count(group, -1)
-            group.in_effect = not group.in_effect
-            self._count(group, 1)
         for group in family:
-            self._mark(group, group.in_effect)
+            self._mark(group, group in largest)
 
     def _largest(self, family: Collection[Group], forgiven: Collection[Group]) -> Collection[Group]:
         """Return the largest complete set of groups: drop what cannot be in it until nothing more drops."""
