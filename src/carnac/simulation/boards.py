@@ -14,6 +14,7 @@ import numpy as np
 from carnac.core.balancing.compiled import compiled
 from carnac.simulation import exact, greedy, legacy
 from carnac.simulation.arrivals import Codes, Copies, Flags, Ints, Segments
+from carnac.simulation.greedy import holds_copy
 from carnac.simulation.scenario import Scenario, Strategy, Tier
 
 NOWHERE = -1
@@ -107,7 +108,7 @@ def _put_at_random(
             if server == here or not is_open[server] or free[server] < size[row]:
                 continue
             is_first = best < 0 or order[position, server] < order[position, best]
-            if is_first and not greedy.holds_copy(segment, server_of, row, server):
+            if is_first and not holds_copy(segment, server_of, row, server):
                 best = server
         if best < 0:
             continue

@@ -1,6 +1,7 @@
 """Greedy placing and moving: each copy, one after the other, goes where its cost is least.
 
-One loop for both, and for both cost functions, the old one and the exact one.
+One loop for both, and for both cost functions, the old one and the exact one. What is compiled into another function is
+imported by its name: see `compiled`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from carnac.core.balancing.compiled import compiled
-from carnac.simulation import exact, legacy
 from carnac.simulation.arrivals import Codes, Flags, Floats, Ints
+from carnac.simulation.exact import Field as ExactField
+from carnac.simulation.exact import cost_everywhere as exact_cost_everywhere
+from carnac.simulation.exact import self_cost as exact_self_cost
+from carnac.simulation.exact import shift as exact_shift
+from carnac.simulation.legacy import Field as LegacyField
+from carnac.simulation.legacy import cost_everywhere as legacy_cost_everywhere
+from carnac.simulation.legacy import self_cost as legacy_self_cost
+from carnac.simulation.legacy import shift as legacy_shift
 
 REPLICAS_MAX = 10
 """As scenarios allow."""
@@ -22,8 +30,8 @@ Columns: TypeAlias = tuple[Codes, Codes, Codes, Ints, Codes]
 class Fields(NamedTuple):
     """What a greedy strategy knows of who holds what: the field of its cost function; the other one is of no size."""
 
-    old: legacy.Field
-    exact: exact.Field
+    old: LegacyField
+    exact: ExactField
     is_exact: bool
     min_saving: float
     """A move must save more than this share of what a segment and a copy of itself cost each other."""
@@ -41,26 +49,26 @@ def _wide(number: int) -> int:
 def cost_everywhere(fields: Fields, source: int, start: int, out: Floats) -> None:
     """Set what a segment costs against all segments of each server, itself among them if it is there."""
     if fields.is_exact:
-        exact.cost_everywhere(fields.exact, source, start, out)
+        exact_cost_everywhere(fields.exact, source, start, out)
     else:
-        legacy.cost_everywhere(fields.old, source, start, out)
+        legacy_cost_everywhere(fields.old, source, start, out)
 
 
 @compiled
 def self_cost(fields: Fields, source: int, start: int) -> float:
     """Return what a segment costs against a copy of itself on its server."""
     if fields.is_exact:
-        return exact.self_cost(fields.exact, source)
-    return legacy.self_cost(fields.old, source, start)
+        return exact_self_cost(fields.exact, source)
+    return legacy_self_cost(fields.old, source, start)
 
 
 @compiled
 def shift(fields: Fields, source: int, start: int, server: int, by: int) -> None:
     """Add `by` segments of a datasource that start in a cell to a server."""
     if fields.is_exact:
-        exact.shift(fields.exact, source, start, server, by)
+        exact_shift(fields.exact, source, start, server, by)
     else:
-        legacy.shift(fields.old, source, start, server, by)
+        legacy_shift(fields.old, source, start, server, by)
 
 
 @compiled
