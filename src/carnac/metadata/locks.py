@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, delete, or_, select, update
 
 from carnac.core.intervals import Interval
-from carnac.core.locks.events import Decision, LockEvent, LockReply
+from carnac.core.locks.events import Decision, LockEvent, LockReply, RequestLock
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocation
 from carnac.core.versions import parse_id_ranges
@@ -27,6 +27,20 @@ _WAITING = str(LockState.WAITING)
 
 LAST_NUMBER = statement(lambda: select(t.lock_numbers.c.last_number))
 PUT_NUMBER = Statement(lambda dialect: upsert(t.lock_numbers, dialect, {"last_number": "new"}))
+FOR_REQUEST = statement(
+    lambda: select(t.lock_numbers.c.last_number, *_COLUMNS).select_from(
+        t.lock_numbers.outerjoin(
+            t.locks,
+            or_(
+                c.task_id == p("task_id"),
+                (c.datasource == p("datasource"))
+                & (c.start_ms < p("end_ms"))
+                & (c.end_ms > p("start_ms")),
+            ),
+        )
+    )
+)
+"""All that deciding a request nearly always needs, in one journey to the database; no row before the first lock."""
 OVERLAPPING = statement(
     lambda: select(*_COLUMNS).where(
         c.datasource == p("datasource"), c.start_ms < p("end_ms"), c.end_ms > p("start_ms")
@@ -71,6 +85,26 @@ class SqlLockView:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._read: dict[object, list[Lock]] = {}
+
+    def read_for(self, request: RequestLock) -> None:
+        """Read at once what deciding the request needs."""
+        where = request.interval
+        rows = self._session.rows(
+            FOR_REQUEST,
+            task_id=request.task_id,
+            datasource=request.datasource,
+            start_ms=where.start_ms,
+            end_ms=where.end_ms,
+        )
+        self._session.memo["lock_number"] = int(rows[0][0]) if rows else 0
+        locks = [lock_of(row[1:]) for row in rows if row[1] is not None]
+        self._read[request.task_id] = [one for one in locks if one.task_id == request.task_id]
+        self._read[request.datasource, where] = [
+            one
+            for one in locks
+            if one.datasource == request.datasource and one.interval.overlaps(where)
+        ]
 
     def last_number(self) -> int:
         """Return the highest arrival number or fence given so far."""
@@ -83,6 +117,9 @@ class SqlLockView:
 
     def overlapping(self, datasource: str, interval: Interval) -> Sequence[Lock]:
         """Return the locks of the datasource that share an instant with `interval`."""
+        known = self._read.get((datasource, interval))
+        if known is not None:
+            return known
         return self._locks(
             OVERLAPPING,
             datasource=datasource,
@@ -92,6 +129,9 @@ class SqlLockView:
 
     def of_task(self, task_id: str) -> Sequence[Lock]:
         """Return all locks of the task."""
+        known = self._read.get(task_id)
+        if known is not None:
+            return known
         return self._locks(OF_TASK, task_id=task_id)
 
     def find(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
@@ -108,7 +148,10 @@ class SqlLockView:
 
 def change_locks(session: Session, event: LockEvent, at_ms: int) -> LockReply:
     """Decide an event and write the decision down, inside a write transaction."""
-    decision = decide(SqlLockView(session), event, at_ms=at_ms)
+    view = SqlLockView(session)
+    if isinstance(event, RequestLock):
+        view.read_for(event)
+    decision = decide(view, event, at_ms=at_ms)
     if decision.is_change:
         _write(session, decision)
     return decision.reply
@@ -126,7 +169,7 @@ def _write(session: Session, decision: Decision) -> None:
     if decision.removes:
         session.run(REMOVE, lock_ids=session.array(decision.removes))
     session.run_many(PUT, [_row(lock) for lock in decision.puts])
-    if decision.last_number != session.memo["lock_number"]:
+    if decision.last_number is not None:
         session.run(PUT_NUMBER, id=1, last_number=decision.last_number)
         session.memo["lock_number"] = decision.last_number
 

@@ -81,7 +81,7 @@ class Saved(NamedTuple):
     changed: dict[int, Lock | None]
     new: list[Lock]
     freed: list[Lock]
-    number: int
+    number: int | None
 
 
 class LockDraft:
@@ -96,7 +96,7 @@ class LockDraft:
         self._around: dict[_Place, tuple[int, list[Lock]]] = {}
         self._changes = 0
         self._of_task: dict[str, Sequence[Lock]] = {}
-        self._first = self.number = view.last_number()
+        self.number: int | None = None
         self.at_ms = at_ms
 
     # -------------------------------------------------------------------------------------------- reading
@@ -176,6 +176,8 @@ class LockDraft:
 
     def next_number(self) -> int:
         """Return an arrival number or fence never given before."""
+        if self.number is None:
+            self.number = self._view.last_number()
         self.number += 1
         return self.number
 
@@ -189,7 +191,7 @@ class LockDraft:
         """Change one; return it."""
         self._changes += 1
         self._changed[lock.lock_id] = lock
-        if lock.lock_id > self._first:
+        if self._new:
             self._new = [lock if one.lock_id == lock.lock_id else one for one in self._new]
         return lock
 
@@ -197,7 +199,7 @@ class LockDraft:
         """Remove one; who waited for it may be next."""
         self._changes += 1
         self._changed[lock.lock_id] = None
-        if lock.lock_id > self._first:
+        if self._new:
             self._new = [one for one in self._new if one.lock_id != lock.lock_id]
         if lock.state is not LockState.REVOKED:
             self._freed.append(lock)
@@ -270,7 +272,7 @@ class LockDraft:
         """Return the locks that are new or changed, and the ids of those that are no more."""
         puts = tuple(lock for lock in self._changed.values() if lock is not None)
         gone = (lock_id for lock_id, lock in self._changed.items() if lock is None)
-        return puts, tuple(lock_id for lock_id in gone if lock_id <= self._first)
+        return puts, tuple(gone)
 
     def _current(self, stored: Iterable[Lock]) -> list[Lock]:
         changed = self._changed

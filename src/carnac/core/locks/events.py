@@ -138,14 +138,14 @@ class Decision:
     Attributes:
         puts: Locks as they are after it: new ones and changed ones.
         removes: Ids of locks that are no more.
-        last_number: The highest arrival number or fence given so far.
+        last_number: The highest arrival number or fence given so far; None: none was given here.
         beat: A task whose held and waiting locks, those of `puts` aside, were heard of at `at_ms`.
     """
 
     reply: LockReply
     puts: tuple[Lock, ...]
     removes: tuple[int, ...]
-    last_number: int
+    last_number: int | None
     at_ms: int
     beat: str | None = None
 

@@ -81,7 +81,8 @@ class LockTable:
             if lock.lock_id not in self._locks:
                 self._add(lock)
             self._locks[lock.lock_id] = lock
-        self._last_number = decision.last_number
+        if decision.last_number is not None:
+            self._last_number = decision.last_number
 
     def _add(self, lock: Lock) -> None:
         self._by_task.setdefault(lock.task_id, {})[lock.lock_id] = None
