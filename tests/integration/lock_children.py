@@ -56,13 +56,17 @@ def hold_and_publish(url: str, tell: Any, go_on: Any, step: str) -> None:
     sys.exit(PUBLISHED)
 
 
-def change_and_die(url: str, statement: int) -> None:
-    """Preempt a lock, which revokes one and grants two, killed before the n-th statement."""
+def change_and_die(url: str, statement: int, tell: Any) -> None:
+    """Preempt a lock, which revokes one and grants another, killed before the n-th statement; tell the verb of each."""
     store = open_metadata(url, clock=FakeClock(), ids=SequentialIds())
     store.close()
-    store = open_metadata(
-        url, clock=FakeClock(), ids=SequentialIds(), on_statement=kill_before(statement)
-    )
+    kill = kill_before(statement)
+
+    def on_statement(text: str) -> None:
+        tell.put(text.split()[0].upper())
+        kill(text)
+
+    store = open_metadata(url, clock=FakeClock(), ids=SequentialIds(), on_statement=on_statement)
     store.change_locks(wants("high", hours(0, 24), priority=90))
     sys.exit(KILLED_NOWHERE)
 
