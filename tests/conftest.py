@@ -17,9 +17,11 @@ from hypothesis import HealthCheck, settings
 
 from carnac.pipeline.session import SparkHolder, SparkSettings
 from carnac.testing.postgresql import PostgreSQLServer, run_postgresql
+from tests.scheduling import SPARK_TESTS, OneSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
@@ -45,15 +47,32 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, let one have Spark, and begin with what takes longest."""
-
-    def needs_spark(item: pytest.Item) -> bool:
-        return "spark_holder" in getattr(item, "fixturenames", ())
-
-    items.sort(key=lambda item: not needs_spark(item))
+    """Begin with what takes long; what uses the shared Spark must be where the scheduler finds it."""
     for item in items:
-        if needs_spark(item):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if uses_spark(item) and not item.nodeid.startswith(SPARK_TESTS):
+            message = f"{item.nodeid} uses the shared Spark session: move it to {SPARK_TESTS}"
+            raise pytest.UsageError(message)
+    items.sort(key=weight, reverse=True)
+
+
+def weight(item: pytest.Item) -> int:
+    """Return a rank that puts what takes long before what is soon done, so that all processes end together."""
+    if item.nodeid.startswith(SPARK_TESTS):
+        return 3
+    if item.get_closest_marker("e2e"):
+        return 2
+    return 1 if item.get_closest_marker("slow") else 0
+
+
+def uses_spark(item: pytest.Item) -> bool:
+    """Whether a test asks for the shared Spark session."""
+    return "spark_holder" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneSpark:
+    """Return what hands the tests to the processes."""
+    return OneSpark(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from carnac.core.intervals import format_ms
 from carnac.specs.expressions import compile_expression
 from carnac.specs.expressions.values import quote_name, quote_text
-from tests.integration.specs.druid_oracle import CASES, ROW, TYPES
+from tests.integration.spark.druid_oracle import CASES, ROW, TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
