@@ -63,7 +63,7 @@ def change_and_die(url: str, statement: int, tell: Any) -> None:
     kill = kill_before(statement)
 
     def on_statement(text: str) -> None:
-        tell.put(text.split()[0].upper())
+        tell.put(text.split(maxsplit=1)[0].upper())
         kill(text)
 
     store = open_metadata(url, clock=FakeClock(), ids=SequentialIds(), on_statement=on_statement)
