@@ -37,6 +37,11 @@ from carnac.ports.storage import (
     DeepStorage,
     StoredFile,
 )
+from carnac.ports.tasks import (
+    TaskJobs,
+    TaskRunner,
+    WriteGuard,
+)
 
 __all__ = [
     "Catalog",
@@ -61,6 +66,9 @@ __all__ = [
     "SegmentRewrite",
     "StoredFile",
     "Tag",
+    "TaskJobs",
+    "TaskRunner",
     "TrashedSegment",
     "TrimReport",
+    "WriteGuard",
 ]

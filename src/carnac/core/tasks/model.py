@@ -1,0 +1,194 @@
+"""Tasks and attempts as data, and the rules that everything else follows from.
+
+A *task* is a durable decision that something should be done. An *attempt* is one try at it, by one process. The number
+of an attempt is its fence: it is claimed once, and once a later attempt exists, or the task is over, an earlier one has
+no right left to say anything about the task; its locks are released in the transaction that ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TaskState(StrEnum):
+    """Where a task is in its life."""
+
+    WAITING = "waiting"
+    """For other tasks that must succeed first, or for the time of its next attempt."""
+    PENDING = "pending"
+    """Ready, waits for a slot."""
+    RUNNING = "running"
+    """Has an attempt that is starting or at work."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will happen to it any more, unless somebody asks for a retry."""
+        return self in _OVER
+
+
+_OVER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED})
+
+
+class AttemptState(StrEnum):
+    """Where an attempt is in its life."""
+
+    STARTING = "starting"
+    """Given to a runner; its process has not said anything yet."""
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    LOST = "lost"
+    """Its process was not heard of for a whole lease, or is known to be gone."""
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self not in {AttemptState.STARTING, AttemptState.RUNNING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, and how soon, a task is tried again by itself.
+
+    Attributes:
+        limit: Most failures that are followed by another attempt; 0: none.
+        delay_ms: Pause before the second attempt; it doubles with each failure.
+        longest_delay_ms: What it doubles up to.
+    """
+
+    limit: int = 3
+    delay_ms: int = 1_000
+    longest_delay_ms: int = 300_000
+
+    def pause_ms(self, failures: int) -> int:
+        """Return the pause after so many failures (at least 1)."""
+        doublings = min(failures - 1, 62)
+        return min(self.delay_ms << doublings, self.longest_delay_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What should be done.
+
+    Attributes:
+        number: Arrival number: unique in the store, growing.
+        payload: The task as it was submitted, as JSON text.
+        priority: A higher one is dispatched first, and its locks preempt lower ones.
+        slots: How much of the overlord's capacity an attempt takes; at least 1.
+        dependencies: Tasks that must succeed before it starts.
+        waits_for: Those of them that have not yet.
+        failures: Attempts that failed or were lost since it was submitted, or since a retry was last asked for.
+        attempts: Attempts made so far: the number of the last one.
+        wakes_at_ms: While it waits for its next attempt: when that may be.
+        changed_at_ms: Since when it is in its state.
+        started_at_ms: When its first attempt was dispatched.
+        finished_at_ms: When it was over.
+        error: Why it failed, was cancelled, or is tried again; one sentence.
+    """
+
+    task_id: str
+    number: int
+    type: str
+    datasource: str
+    group_id: str
+    payload: str
+    priority: int
+    slots: int = 1
+    dependencies: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    retry: RetryPolicy = RetryPolicy()
+    failures: int = 0
+    attempts: int = 0
+    state: TaskState
+    wakes_at_ms: int | None = None
+    created_at_ms: int
+    changed_at_ms: int
+    started_at_ms: int | None = None
+    finished_at_ms: int | None = None
+    error: str | None = None
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Place in the queue, the first one lowest: by priority, then arrival."""
+        return (-self.priority, self.number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try at a task.
+
+    Attributes:
+        number: 1 for the first. It is the attempt's fence.
+        slots: What it takes of the capacity while it is not over.
+        runner: By which runner it was started.
+        handle: What that runner knows it by; None until the runner has said.
+        holder: The process that claimed it, for people: command, process id, host.
+        created_at_ms: When it was dispatched.
+        claimed_at_ms: When its process first said that it is there.
+        heartbeat_at_ms: Last sign of life; before the claim, the dispatch.
+        lease_ms: How long after it the attempt counts as alive.
+        is_settled: Whether nothing is left to do about its process: it ended by itself, or was stopped.
+        progress: Its last word on how far it is, as JSON text.
+        error: Why it did not succeed; one sentence.
+        report: What it did, as JSON text.
+    """
+
+    task_id: str
+    number: int
+    state: AttemptState
+    slots: int = 1
+    runner: str
+    handle: str | None = None
+    holder: str = ""
+    created_at_ms: int
+    claimed_at_ms: int | None = None
+    heartbeat_at_ms: int
+    lease_ms: int
+    ended_at_ms: int | None = None
+    is_settled: bool = False
+    progress: str | None = None
+    error: str | None = None
+    report: str | None = None
+
+    @property
+    def lock_owner(self) -> str:
+        """Under which name it holds locks: its own, so that those of a dead attempt are nobody else's."""
+        return f"{self.task_id}/{self.number}"
+
+    @property
+    def expires_at_ms(self) -> int:
+        """When its lease is over, if there is no other sign of life."""
+        return self.heartbeat_at_ms + self.lease_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """Who leads in a role: one process at a time, for as long as its lease goes on.
+
+    Attributes:
+        fence: Grows with each change of leader; what a leader orders carries it.
+        holder: Which process on which machine, for people.
+        url: Where its HTTP interface is; empty if it has none.
+    """
+
+    role: str
+    fence: int
+    holder: str
+    url: str = ""
+    heartbeat_at_ms: int
+    lease_ms: int
+
+    @property
+    def expires_at_ms(self) -> int:
+        """When somebody else may take over."""
+        return self.heartbeat_at_ms + self.lease_ms
+
+
+def is_lost(attempt: Attempt, at_ms: int) -> bool:
+    """TK-3: whether nobody waits for the attempt any more: it was not heard of for a whole lease."""
+    return not attempt.state.is_over and attempt.expires_at_ms <= at_ms

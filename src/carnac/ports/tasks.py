@@ -1,0 +1,116 @@
+"""Tasks: what runs attempts, and what their work is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from carnac.core.commits import LockHeld
+from carnac.core.intervals import IntervalSet
+from carnac.core.tasks.model import Attempt, Task
+from carnac.ports.jobs import JobProgress
+
+
+class TaskRunner(Protocol):
+    """Starts the processes of attempts, and stops them. Safe for many threads.
+
+    What it starts calls `carnac.overlord.attempt.run_attempt` for (task id, attempt number), once. It outlives the
+    overlord where it can: another overlord finds it by its handle, or by its signs of life in the metadata store.
+    """
+
+    @property
+    def name(self) -> str:
+        """What attempts remember it by: `in_process`, `process`, `spark_submit`."""
+        ...
+
+    def start(self, task: Task, attempt: Attempt) -> str:
+        """Start the attempt's process; return the handle to know it by, which holds for other overlords too.
+
+        Raises:
+            Unavailable: It cannot be started now; the attempt counts as failed and the task is tried again.
+            Invalid: It can never be started.
+        """
+        ...
+
+    def is_alive(self, handle: str) -> bool | None:
+        """Say whether the process is there; None if that cannot be told from here, as on another host."""
+        ...
+
+    def stop(self, handle: str) -> None:
+        """End the process if it is there; return once that is on its way. Idempotent."""
+        ...
+
+    def read_log(self, attempt: Attempt, *, tail_bytes: int | None = None) -> str | None:
+        """Return what the attempt wrote (None: nothing that can be read from here).
+
+        Args:
+            tail_bytes: Only the end of it.
+        """
+        ...
+
+    def forget(self, attempt: Attempt) -> None:
+        """Remove what is kept of an attempt that is over and trimmed, such as its log. Idempotent."""
+        ...
+
+    def close(self) -> None:
+        """Release what this process holds; attempts that can outlive it go on. Idempotent."""
+        ...
+
+
+class WriteGuard(Protocol):
+    """What a write asks before it reads its inputs and before it publishes: the locks of the task it belongs to."""
+
+    def lock_inputs(
+        self,
+        datasource: str,
+        where: IntervalSet,
+        *,
+        partitions: Mapping[IntervalSet, tuple[int, ...]] | None = None,
+        changes_granularity: bool = False,
+    ) -> None:
+        """Get the locks of a replacement before its inputs are read. Waits as long as the task's context says.
+
+        Args:
+            where: The time chunks that it replaces something of.
+            partitions: By time chunk: the ids of the entries that it replaces; None: not known, or all.
+
+        Raises:
+            Unavailable, Conflict, Revoked: As `Lockbox.acquire`.
+        """
+        ...
+
+    def publishing(
+        self, datasource: str, where: IntervalSet, *, is_append: bool
+    ) -> AbstractContextManager[tuple[LockHeld, ...]]:
+        """Be in the publishing section; yields what the publication must require.
+
+        Locks that the write needs and does not have yet, such as those of the chunks that an append turned out to
+        touch, are got first.
+
+        Raises:
+            Revoked: The task has no right to publish any more: stop.
+        """
+        ...
+
+
+class TaskJobs(Protocol):
+    """What the types of tasks do."""
+
+    def run(
+        self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
+    ) -> Mapping[str, object]:
+        """Do what the task says, once, however often it is called for the same task; return the report.
+
+        Raises:
+            CarnacError: It could not be done; `retryable` says whether another attempt may succeed.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Make the run that is under way end soon, if it can. From another thread."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds. Idempotent."""
+        ...
