@@ -1,0 +1,1 @@
+"""Compaction: what should be folded, when, and into what. Pure."""
