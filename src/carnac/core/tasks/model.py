@@ -71,13 +71,17 @@ class RetryPolicy:
         return min(self.delay_ms << doublings, self.longest_delay_ms)
 
 
+DEFAULT_RETRY = RetryPolicy()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What should be done.
 
     Attributes:
         number: Arrival number: unique in the store, growing.
-        payload: The task as it was submitted, as JSON text.
+        digest: Of the task as it was submitted, to know it again. The text itself is kept apart: it may be long.
+        context: Its context (`priority`, `forceTimeChunkLock`, ...), as JSON text.
         priority: A higher one is dispatched first, and its locks preempt lower ones.
         slots: How much of the overlord's capacity an attempt takes; at least 1.
         dependencies: Tasks that must succeed before it starts.
@@ -96,12 +100,13 @@ class Task:
     type: str
     datasource: str
     group_id: str
-    payload: str
+    digest: str
+    context: str = "{}"
     priority: int
     slots: int = 1
     dependencies: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = DEFAULT_RETRY
     failures: int = 0
     attempts: int = 0
     state: TaskState
@@ -135,7 +140,6 @@ class Attempt:
         is_settled: Whether nothing is left to do about its process: it ended by itself, or was stopped.
         progress: Its last word on how far it is, as JSON text.
         error: Why it did not succeed; one sentence.
-        report: What it did, as JSON text.
     """
 
     task_id: str
@@ -153,7 +157,6 @@ class Attempt:
     is_settled: bool = False
     progress: str | None = None
     error: str | None = None
-    report: str | None = None
 
     @property
     def lock_owner(self) -> str:
@@ -163,29 +166,6 @@ class Attempt:
     @property
     def expires_at_ms(self) -> int:
         """When its lease is over, if there is no other sign of life."""
-        return self.heartbeat_at_ms + self.lease_ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leadership:
-    """Who leads in a role: one process at a time, for as long as its lease goes on.
-
-    Attributes:
-        fence: Grows with each change of leader; what a leader orders carries it.
-        holder: Which process on which machine, for people.
-        url: Where its HTTP interface is; empty if it has none.
-    """
-
-    role: str
-    fence: int
-    holder: str
-    url: str = ""
-    heartbeat_at_ms: int
-    lease_ms: int
-
-    @property
-    def expires_at_ms(self) -> int:
-        """When somebody else may take over."""
         return self.heartbeat_at_ms + self.lease_ms
 
 

@@ -1,0 +1,82 @@
+"""Who leads in a role: one process at a time, for as long as it is heard of within its lease.
+
+What a leader orders carries its fence, which grows with each change of leader: so one that was paused and comes back
+orders nothing any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """Who leads in a role.
+
+    Attributes:
+        leader_id: Of the process that leads: random, new with each start.
+        fence: Grows with each change of leader.
+        holder: Which process on which machine, for people.
+        url: Where its HTTP interface is; empty if it has none.
+        heartbeat_at_ms: Its last sign of life.
+        lease_ms: How long after it nobody else takes over; 0 once it has resigned.
+    """
+
+    role: str
+    leader_id: str
+    fence: int
+    holder: str
+    url: str = ""
+    since_ms: int
+    heartbeat_at_ms: int
+    lease_ms: int
+
+    @property
+    def expires_at_ms(self) -> int:
+        """When somebody else may take over."""
+        return self.heartbeat_at_ms + self.lease_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidacy:
+    """A process wants to lead, or to go on leading.
+
+    Attributes:
+        lease_ms: How long it leads without another sign of life; > 0.
+    """
+
+    role: str
+    leader_id: str
+    holder: str
+    url: str = ""
+    lease_ms: int
+
+
+def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -> Leadership:
+    """Return who leads after a candidacy: the candidate if it led already, or if nobody leads any more."""
+    if now is not None and now.leader_id == candidacy.leader_id and now.lease_ms > 0:
+        return replace(
+            now,
+            url=candidacy.url,
+            heartbeat_at_ms=max(at_ms, now.heartbeat_at_ms),
+            lease_ms=candidacy.lease_ms,
+        )
+    if now is not None and at_ms < now.expires_at_ms:
+        return now
+    return Leadership(
+        role=candidacy.role,
+        leader_id=candidacy.leader_id,
+        fence=1 if now is None else now.fence + 1,
+        holder=candidacy.holder,
+        url=candidacy.url,
+        since_ms=at_ms,
+        heartbeat_at_ms=at_ms,
+        lease_ms=candidacy.lease_ms,
+    )
+
+
+def decide_resignation(now: Leadership | None, leader_id: str) -> Leadership | None:
+    """Return the leadership without its lease, if it is this process that leads."""
+    if now is None or now.leader_id != leader_id:
+        return now
+    return replace(now, lease_ms=0)
