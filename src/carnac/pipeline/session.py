@@ -7,6 +7,7 @@ stopped here.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -85,6 +86,7 @@ class SparkHolder:
         self._lock = RLock()
         self._session: SparkSession | None = None
         self._is_ours = False
+        self._shipped = contextlib.ExitStack()
 
     @property
     def is_started(self) -> bool:
@@ -122,6 +124,7 @@ class SparkHolder:
             session, self._session = self._session, None
             if session is not None and self._is_ours and not _is_stopped(session):
                 session.stop()
+            self._shipped.close()
 
     def _obtain(self) -> SparkSession:
         from pyspark import SparkContext
@@ -172,8 +175,7 @@ class SparkHolder:
             context = _start_context(self._config(local), self.log_path)
             session = SparkSession(context)
             if local is None:
-                with _package_archive() as archive:
-                    context.addPyFile(str(archive))
+                context.addPyFile(str(self._ship()))
         except Exception as error:
             SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
             raise Unavailable(
@@ -182,6 +184,12 @@ class SparkHolder:
                 master=self.settings.master,
             ) from error
         return session
+
+    def _ship(self) -> Path:
+        """Return the package for executors on other machines; they fetch it when they start, so it stays till the end."""
+        archive = self._shipped.enter_context(_package_archive())
+        atexit.register(self._shipped.close)  # what ends without closing leaves nothing behind
+        return archive
 
     def _config(self, local: str | None) -> dict[str, str]:
         config = dict(_DEFAULTS)
