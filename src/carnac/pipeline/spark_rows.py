@@ -216,7 +216,8 @@ def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transform
     kept = [F.col(_quoted(name)) for name in frame.columns if name not in made]
     for name, sql in transforms.columns:
         with _one_sentence(f"transform '{name}'"):
-            _ = frame.select(F.expr(sql)).schema
+            # A condition is about one row: Spark refuses what would make several rows of one, or one of several.
+            _ = frame.where(F.expr(sql).isNotNull()).schema
     result = frame.select(*kept, *(F.expr(sql).alias(name) for name, sql in transforms.columns))
     if transforms.filter is not None:
         with _one_sentence("the filter"):
@@ -295,6 +296,8 @@ def _one_sentence(what: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, ParseException) as error:
+        if error.getCondition() == "INVALID_WHERE_CONDITION":
+            raise Invalid(f"{what} is wrong: an aggregate is not about one row") from error
         text = next(line for line in str(error).splitlines() if line.strip())
         reason = _CODE.sub("", _CODE.sub("", text)).strip().rstrip(".")
         raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error

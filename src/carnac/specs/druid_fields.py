@@ -69,6 +69,7 @@ IGNORED_IN_METRIC: dict[str, str] = {
     "round": "queries round estimates",
     "maxStreamLength": "sketches grow as they need",
     "stringEncoding": "sketches hash UTF-8",
+    "tgtHllType": "sketches keep 8 bits per bucket, as Spark writes them",
     "errorBoundsStdDev": "queries ask for error bounds",
 }
 

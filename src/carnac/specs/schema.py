@@ -259,8 +259,8 @@ MEANING_BY_TYPE: dict[str, MetricMeaning] = {
     **_numeric_meanings(),
     "stringFirst": MetricMeaning("first", "string", ("time_column", "max_string_bytes")),
     "stringLast": MetricMeaning("last", "string", ("time_column", "max_string_bytes")),
-    "HLLSketchBuild": MetricMeaning("hll", "hll", ("lg_k", "tgt_hll_type")),
-    "HLLSketchMerge": MetricMeaning("hll", "hll", ("lg_k", "tgt_hll_type")),
+    "HLLSketchBuild": MetricMeaning("hll", "hll", ("lg_k",)),
+    "HLLSketchMerge": MetricMeaning("hll", "hll", ("lg_k",)),
     "thetaSketch": MetricMeaning("theta", "theta", ("size", "is_input_theta_sketch")),
     "quantilesDoublesSketch": MetricMeaning("quantiles", "quantiles", ("k",)),
     "quantilesDoublesSketchMerge": MetricMeaning("quantiles", "quantiles", ("k",)),
@@ -316,9 +316,6 @@ class MetricSpec(SpecModel):
     )
     lg_k: int = Field(
         default=12, ge=4, le=21, description="HLL: base-2 logarithm of the number of buckets."
-    )
-    tgt_hll_type: Literal["HLL_4", "HLL_6", "HLL_8"] = Field(
-        default="HLL_4", description="HLL: bits per bucket of the stored sketch."
     )
     size: int = Field(
         default=16384,

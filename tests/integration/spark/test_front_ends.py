@@ -176,6 +176,8 @@ def test_what_an_expression_cannot_compute_is_null(
         ({"name": "y", "expression": "n +* 2"}, "transform 'y'.*syntax error"),
         ({"name": "y", "expression": "no_such_column + 1"}, "transform 'y'.*no_such_column"),
         ({"name": "y", "expression": "no_such_function(n)"}, "transform 'y'.*no_such_function"),
+        ({"name": "y", "expression": "explode(sequence(1, n))"}, "transform 'y'.*generator"),
+        ({"name": "y", "expression": "sum(n)"}, "transform 'y'.*aggregate"),
     ],
 )
 def test_a_wrong_expression_is_one_sentence(

@@ -121,7 +121,13 @@ def test_fields_without_effect_are_listed_with_the_reason() -> None:
             dataSchema={
                 "dimensionsSpec": {"dimensions": [{"name": "page", "createBitmapIndex": False}]},
                 "metricsSpec": [
-                    {"type": "HLLSketchBuild", "name": "u", "fieldName": "user", "round": True}
+                    {
+                        "type": "HLLSketchBuild",
+                        "name": "u",
+                        "fieldName": "user",
+                        "round": True,
+                        "tgtHllType": "HLL_4",
+                    }
                 ],
             },
             ioConfig={"inputFormat": {"type": "json", "keepNullColumns": True}},
@@ -136,6 +142,10 @@ def test_fields_without_effect_are_listed_with_the_reason() -> None:
             "segments are Parquet files",
         ),
         ("spec.dataSchema.metricsSpec[0].round", "queries round estimates"),
+        (
+            "spec.dataSchema.metricsSpec[0].tgtHllType",
+            "sketches keep 8 bits per bucket, as Spark writes them",
+        ),
         (
             "spec.ioConfig.inputFormat.keepNullColumns",
             "it does not change what JSON lines mean",

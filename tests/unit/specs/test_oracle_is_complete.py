@@ -7,7 +7,7 @@ import pytest
 from carnac.specs.expressions import compile_expression
 from carnac.specs.expressions.compiler import FUNCTIONS
 from carnac.specs.expressions.syntax import ArrayLiteral, Binary, Call, Node, Unary, parse
-from tests.integration.specs.druid_oracle import CASES, TYPES
+from tests.integration.spark.druid_oracle import CASES, TYPES
 
 
 def functions_in(node: Node) -> set[str]:
