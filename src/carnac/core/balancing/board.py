@@ -69,6 +69,7 @@ class Board:
         projected: Bytes of each server once its queue is done.
         queued: Loads in each queue.
         active: Which servers take segments.
+        server_after: The server of each of the cluster's replicas when the moves that were planned are done.
     """
 
     def __init__(self, cluster: ClusterState, *, return_window_ms: int = 0) -> None:
@@ -84,6 +85,7 @@ class Board:
         loading = replicas.server[replicas.hold == Hold.LOADING]
         self.queued = np.bincount(loading, minlength=count)
         self._added: dict[int, list[int]] = defaultdict(list)
+        self.server_after = replicas.server.copy()
         self._unsorted: list[tuple[Ints, Ints]] = []
         self._departed: dict[int, set[int]] = defaultdict(set)
         late = cluster.departures.since(cluster.now_ms - return_window_ms)
@@ -148,9 +150,13 @@ class Board:
         self.queued += np.bincount(servers, minlength=len(self.free))
         self._unsorted.append((segments, servers))
 
-    def leave(self, segment: int, server: int) -> None:
-        """Plan that a server lets go of a segment. Its disk is not free before that is done."""
-        self.projected[server] -= int(self.cluster.segments.size_bytes[segment])
+    def move(self, segment: int, source: int, target: int) -> None:
+        """Plan a move. The source's disk is not free before it is done."""
+        self.add(segment, target)
+        self.projected[source] -= int(self.cluster.segments.size_bytes[segment])
+        rows = self.by_segment.of(segment)
+        row = rows[self.cluster.replicas.server[rows] == source][0]
+        self.server_after[row] = target
 
     def open_servers(
         self, segment: int, among: Flags, *, max_queue: int = 0

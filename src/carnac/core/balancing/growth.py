@@ -21,7 +21,7 @@ SMALLEST_SLAB, LARGEST_SLAB = 16, 256
 def new_trees(server_count: int, half_life_ms: int, slab_size: int | None = None) -> Trees:
     """Return trees without nodes, with room for so many servers."""
     pieces = slab_size or min(max(server_count // 2, SMALLEST_SLAB), LARGEST_SLAB)
-    size, width = 2 * SPARE, max(server_count, 1)
+    size, width = 2 * SPARE, max(-(-server_count // 8) * 8, 8)  # whole cache lines
     return Trees(
         rate=math.log(2) / half_life_ms,
         frame=np.zeros(2, np.int64),

@@ -11,7 +11,7 @@ import numpy as np
 
 from carnac.core.balancing.board import Board, Reason
 from carnac.core.balancing.cluster import ClusterState, Hold, apply_moves
-from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.core.balancing.columns import Flags, Ints
 from carnac.core.balancing.cost import DAY_MS
 from carnac.core.balancing.index import CostIndex
 from carnac.core.balancing.limits import MoveLimits, Weights
@@ -19,9 +19,9 @@ from carnac.core.balancing.plans import Blocker, Move, MovePlan
 from carnac.core.balancing.rebalancing import (
     Chooser,
     Found,
+    Scanner,
     choose_best,
     choose_by_picking,
-    find_candidates,
 )
 from carnac.core.balancing.scoring import (
     CostScorer,
@@ -114,7 +114,8 @@ class _Run:
         self.cluster, self.limits, self.policy, self.rng = cluster, limits, policy, rng
         self.board = Board(cluster, return_window_ms=limits.return_window_ms)
         self.scorer = scorer_of(self.board, policy, index=index, rng=rng)
-        self.index = self.scorer.index if isinstance(self.scorer, CostScorer) else None
+        self.scanner: Scanner | None = None
+        self.cost_before = self.saved_before = 0.0
         self.skipped: Counter[Reason] = Counter()
         self.moves: list[Move] = []
         self.blocked: dict[tuple[str, Reason], list[int]] = {}
@@ -180,33 +181,53 @@ class _Run:
     def choose_best(self, chooser: Chooser, scorer: CostScorer, budget: int) -> list[Found]:
         """Return what saves most; what becomes worth moving by the moves of a pass is found in the next one."""
         found: list[Found] = []
-        weight = self.group_weight()
-        for _ in range(MAX_PASSES):
-            candidates = find_candidates(
-                chooser,
-                scorer,
-                weights=self.policy.weights,
-                group_weight=weight,
-                half_life_ms=self.policy.half_life_ms,
-            )
+        scanner = self.scanner or self.make_scanner(scorer)
+        for number in range(MAX_PASSES):
+            candidates = scanner.find(chooser.tier, self.limits)
+            if number == 0:
+                self.note_cost(candidates.cost)
             more = choose_best(chooser, scorer, candidates, budget - len(found))
             found += more
             if not more or len(found) == budget:
                 break
         return found
 
-    def group_weight(self) -> Floats:
-        """Return the weight of the segments of each group."""
+    def make_scanner(self, scorer: CostScorer) -> Scanner:
+        """Return a scanner, and keep it for the next tier."""
         groups = self.board.groups
         weight = np.ones(len(groups))
         weight[groups.of_segment] = weights_of(self.board, self.policy)
-        return weight
+        self.scanner = Scanner(
+            self.board,
+            scorer,
+            self.policy.weights,
+            group_weight=weight,
+            half_life_ms=self.policy.half_life_ms,
+        )
+        return self.scanner
 
-    def time_saved(self) -> float:
-        """Return by how much the moves lower the cost of time."""
+    def note_cost(self, cost: float) -> None:
+        """Note what a tier costs now, after the moves that were planned in it so far."""
         if isinstance(self.scorer, CostScorer):
-            return self.scorer.time_saved
-        return 0.0
+            self.cost_before += cost + self.scorer.time_saved - self.saved_before
+
+    def run_tier(self, name: str, max_moves: int) -> None:
+        """Plan the moves of one tier."""
+        tier, scorer = self.cluster.in_tier(name), self.scorer
+        self.saved_before = scorer.time_saved if isinstance(scorer, CostScorer) else 0.0
+        budget = max(0, max_moves - moves_under_way(self.cluster, tier))
+        chooser = Chooser(self.board, scorer, tier, limits=self.limits, skipped=self.skipped)
+        budget -= self.evacuate(chooser, tier, budget)
+        if budget:
+            self.rebalance(chooser, budget)
+        elif isinstance(scorer, CostScorer):  # no pass was made that would have told
+            self.note_cost(float(scorer.index.totals()[tier].sum()))
+
+    def costs(self) -> tuple[float, float] | tuple[None, None]:
+        """Return the cost of time before and after; None where the strategy does not go by it."""
+        if isinstance(self.scorer, CostScorer):
+            return self.cost_before, self.cost_before - self.scorer.time_saved
+        return None, None
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Return what keeps servers from being emptied."""
@@ -247,21 +268,15 @@ def plan_moves(
     """
     limits, policy = limits or MoveLimits(), policy or Policy()
     run = _Run(cluster, limits, policy, index, rng)
-    before = None if run.index is None else run.index.total()
     for name in cluster.tiers:
-        tier = cluster.in_tier(name)
-        most = (moves_by_tier or {}).get(name, limits.max_moves)
-        budget = max(0, most - moves_under_way(cluster, tier))
-        chooser = Chooser(run.board, run.scorer, tier, limits=limits, skipped=run.skipped)
-        budget -= run.evacuate(chooser, tier, budget)
-        if budget:
-            run.rebalance(chooser, budget)
+        run.run_tier(name, (moves_by_tier or {}).get(name, limits.max_moves))
+    before, after = run.costs()
     return MovePlan(
         moves=tuple(run.moves),
         skipped=dict(run.skipped),
         blockers=run.blockers(),
         cost_before=before,
-        cost_after=None if before is None else before - run.time_saved(),
+        cost_after=after,
         duration_ms=duration_ms(run.moves, limits),
     )
 

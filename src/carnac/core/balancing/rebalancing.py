@@ -19,7 +19,7 @@ from carnac.core.balancing.cluster import Codes, Hold
 from carnac.core.balancing.columns import Flags, Floats, Ints
 from carnac.core.balancing.compiled import compiled
 from carnac.core.balancing.limits import MoveLimits, Weights
-from carnac.core.balancing.scan import Terms, grid_of, holdings_of, scan_costs
+from carnac.core.balancing.scan import Holdings, Terms, grid_of, holdings_of, scan_costs
 from carnac.core.balancing.scoring import CostScorer, Scorer, pick_server
 
 if TYPE_CHECKING:
@@ -88,18 +88,25 @@ class Chooser:
     def make(self, found: Found) -> None:
         """Note a move."""
         self.moved.add(found.segment)
-        self.board.add(found.segment, found.target)
-        self.board.leave(found.segment, found.source)
+        self.board.move(found.segment, found.source, found.target)
         self._scorer.move(found.segment, found.source, found.target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
-    """Servers and groups whose segments may cost less elsewhere, the best first."""
+    """Servers and groups whose segments may cost less elsewhere, as columns.
+
+    Attributes:
+        saving: About what moving one of them saves.
+        group: Which segments.
+        server: Where they are.
+        cost: Cost of time of the whole tier, hours².
+    """
 
     saving: Floats
     group: Ints
     server: Ints
+    cost: float
 
     def blocks(self, size: int) -> Iterator[list[tuple[float, int, int]]]:
         """Yield them as heaps of (minus saving, group, server), the best ones in the first."""
@@ -116,44 +123,74 @@ class Candidates:
             yield heap
 
 
-def find_candidates(
-    chooser: Chooser,
-    scorer: CostScorer,
-    *,
-    weights: Weights,
-    group_weight: Floats,
-    half_life_ms: int,
-) -> Candidates:
-    """Return what may be worth moving in a tier."""
-    board, tier, limits = chooser.board, chooser.tier, chooser.limits
-    cluster, groups = board.cluster, board.groups
-    servers = np.flatnonzero(tier)
-    local = np.full(len(tier), -1, np.int64)
-    local[servers] = np.arange(len(servers))
-    here = cluster.replicas.where(cluster.counted() & tier[cluster.replicas.server])
-    grid = grid_of(groups, half_life_ms)
-    sizes = (len(groups), len(servers))
-    group, server = groups.of_segment[here.segment], local[here.server]
-    held = holdings_of(group, server, group_weight, sizes)
-    size_bytes, smallest = _group_sizes(board)
-    queue_open = (board.queued < limits.max_queue) | (limits.max_queue == 0)
-    terms = Terms(
-        spread=weights.spread,
-        is_target=(board.active & queue_open)[servers],
-        free_bytes=board.free[servers],
-        size_bytes=size_bytes / group_weight,
-        smallest_bytes=smallest,
-        disk=(scorer.disk * board.projected)[servers],
-    )
-    own, least = scan_costs(grid, held, terms)
-    at = servers[held.servers()]
-    weight, self_cost = group_weight[held.group], grid.self_cost[held.group]
-    itself = (1 + weights.spread) * self_cost * weight
-    itself += scorer.disk[at] * size_bytes[held.group] ** 2 / weight
-    saving = weight * (own - itself - least[held.group])
-    worth = saving > limits.min_saving * self_cost * weight * scorer.mean_weight
-    worth &= board.active[at]
-    return Candidates(saving=saving[worth], group=held.group[worth], server=at[worth])
+class Scanner:
+    """Costs all segments of a tier on all its servers; keeps what all passes of a run share.
+
+    Args:
+        board: Where the run stands; each pass sees the moves before it.
+        scorer: The strategy.
+        weights: What counts beside time.
+        group_weight: Weight of the segments of each group.
+        half_life_ms: Time difference at which two instants count half.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        scorer: CostScorer,
+        weights: Weights,
+        *,
+        group_weight: Floats,
+        half_life_ms: int,
+    ) -> None:
+        self._board, self._scorer, self._weights = board, scorer, weights
+        self._group_weight = group_weight
+        self._grid = grid_of(board.groups, half_life_ms)
+        self._size_bytes, self._smallest = _group_sizes(board)
+        self._counted = np.flatnonzero(board.cluster.counted())
+
+    def find(self, tier: Flags, limits: MoveLimits) -> Candidates:
+        """Return what may be worth moving in a tier."""
+        board, grid, scorer, spread = self._board, self._grid, self._scorer, self._weights.spread
+        servers = np.flatnonzero(tier)
+        held = self._holdings(tier, servers)
+        queue_open = (board.queued < limits.max_queue) | (limits.max_queue == 0)
+        terms = Terms(
+            spread=spread,
+            is_target=(board.active & queue_open)[servers],
+            free_bytes=board.free[servers],
+            size_bytes=self._size_bytes / self._group_weight,
+            smallest_bytes=self._smallest,
+            disk=(scorer.disk * board.projected)[servers],
+        )
+        own, least = scan_costs(grid, held, terms)
+        at = servers[held.servers()]
+        weight, self_cost = self._group_weight[held.group], grid.self_cost[held.group]
+        size_bytes = self._size_bytes[held.group]
+        time = own - spread * self_cost * held.weight
+        time -= scorer.disk[at] * board.projected[at] * size_bytes / weight
+        itself = (1 + spread) * self_cost * weight + scorer.disk[at] * size_bytes**2 / weight
+        saving = weight * (own - itself - least[held.group])
+        worth = saving > limits.min_saving * self_cost * weight * scorer.mean_weight
+        worth &= board.active[at]
+        return Candidates(
+            saving=saving[worth],
+            group=held.group[worth],
+            server=at[worth],
+            cost=float(np.sum(held.weight * (time - self_cost * weight)) / 2),
+        )
+
+    def _holdings(self, tier: Flags, servers: Ints) -> Holdings:
+        board = self._board
+        local = np.full(len(tier), -1, np.int64)
+        local[servers] = np.arange(len(servers))
+        server = local[board.server_after[self._counted]]
+        here = server >= 0
+        segment = board.cluster.replicas.segment[self._counted[here]]
+        sizes = (len(board.groups), len(servers))
+        return holdings_of(
+            board.groups.of_segment[segment], server[here], self._group_weight, sizes
+        )
 
 
 def _group_sizes(board: Board) -> tuple[Floats, Ints]:
