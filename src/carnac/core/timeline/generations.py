@@ -92,7 +92,8 @@ class Generation:
     """The groups of one chunk under one major version.
 
     While no group replaces anything (as under time-chunk locks) groups do not touch each other and each is judged
-    alone. The first that does brings in the links, and groups are judged by families: those that are connected.
+    alone. Where one does there are links, made when first needed, and groups are judged by families: those that are
+    connected. Where all of every group is here, they are not needed: all are in effect.
 
     Attributes:
         groups: By their lowest partition id.
@@ -100,13 +101,14 @@ class Generation:
         missed: Number of groups that are missed.
     """
 
-    __slots__ = ("_links", "_visible", "effective", "groups", "major_ms", "missed")
+    __slots__ = ("_has_links", "_links", "_visible", "effective", "groups", "major_ms", "missed")
 
     def __init__(self, major_ms: int) -> None:
         self.major_ms = major_ms
         self.groups: dict[int, Group] = {}
         self.effective = 0
         self.missed = 0
+        self._has_links = False
         self._links: Links | None = None
         self._visible: tuple[Entry, ...] | None = None
 
@@ -139,46 +141,54 @@ class Generation:
 
     def enter(self, group: Group) -> None:
         """Make a group known. It has no member yet and so is not in effect: `settle` follows."""
-        if self._links is None and not names_none(group.hides):
-            self._links = Links()
-            for known in self.groups.values():
-                self._links.add(known)
         self.groups[group.key] = group
+        if group.hides.ranges:
+            self._has_links = True
         if self._links is not None:
             self._links.add(group)
 
     def settle(self, group: Group, partition_id: int, *, is_new: bool) -> None:
         """Decide again what is in effect, after one member's slot has changed."""
         self._visible = None
+        links = self._find_links()
         if not group.known:
-            self._leave(group)
-        elif self._links is None:
+            self._leave(group, links)
+        elif links is None:
             self._mark(group, group.missing == 0)
         elif not is_new and self._stays(group, partition_id):
             if names_none(group.hides):  # else what is missed does not depend on its own members
                 self._mark(group, group.in_effect)
-            self._mark_namers(self._links, group, partition_id)
+            self._mark_namers(links, group, partition_id)
         else:
-            self._judge(self._links.family(group))
+            self._judge(links.family(group))
 
     def settle_all(self) -> None:
         """Decide for every group."""
         self._visible = None
-        if self._links is None:
-            self.effective = self.missed = 0
-            for group in self.groups.values():
-                group.in_effect = group.missing == 0
-                group.is_missed = not group.in_effect and self._misses(group)
-                self.effective += group.in_effect
-                self.missed += group.is_missed
-        else:
+        missing = 0
+        for group in self.groups.values():
+            missing += group.missing
+            group.in_effect = group.missing == 0
+            group.is_missed = False
+        self.effective, self.missed = len(self.groups), 0
+        if missing == 0:  # as nearly always
+            return
+        if self._find_links() is not None:
+            self.effective = sum(group.in_effect for group in self.groups.values())
             self._judge(self.groups.values())
+            return
+        for group in self.groups.values():
+            if not group.in_effect:
+                group.is_missed = self._misses(group)
+                self.effective -= 1
+                self.missed += group.is_missed
 
     def hides(self, partition_id: int) -> bool:
         """Whether a group in effect replaced that partition."""
-        if self._links is None:
+        links = self._find_links()
+        if links is None:
             return False
-        return any(namer.in_effect for namer in self._links.namers.get(partition_id, ()))
+        return any(namer.in_effect for namer in links.namers.get(partition_id, ()))
 
     def visible(self) -> tuple[Entry, ...]:
         """Return the announced entries of the newest complete state, by partition id."""
@@ -203,21 +213,29 @@ class Generation:
 
     # ------------------------------------------------------------------------------------- judging
 
-    def _leave(self, group: Group) -> None:
+    def _find_links(self) -> Links | None:
+        """Return who replaced whom; None if nobody replaced anybody."""
+        if self._links is None and self._has_links:
+            self._links = Links()
+            for group in self.groups.values():
+                self._links.add(group)
+        return self._links
+
+    def _leave(self, group: Group, links: Links | None) -> None:
         del self.groups[group.key]
         self._count(group, -1)
         group.in_effect = group.is_missed = False
-        if self._links is None:
+        if links is None:
             return
-        relatives = dict.fromkeys(self._links.relatives(group))
-        self._links.remove(group)
+        relatives = dict.fromkeys(links.relatives(group))
+        links.remove(group)
         while relatives:
-            family = self._links.family(next(iter(relatives)))
+            family = links.family(next(iter(relatives)))
             for member in family:
                 relatives.pop(member, None)
             self._judge(family)
-        if not self._links.namers:
-            self._links = None
+        if not links.namers:
+            self._links, self._has_links = None, False
 
     def _stays(self, group: Group, partition_id: int) -> bool:
         """Whether a change of one member cannot change what is in effect, told without looking further."""
@@ -241,27 +259,14 @@ class Generation:
         """Return the largest complete set of groups: drop what cannot be in it until nothing more drops."""
         left = dict.fromkeys(family)
         waiting = list(family)
+        links = self._find_links()
         while waiting:
             group = waiting.pop()
-            if group in left and not self._holds(group, left, forgiven):
+            if group in left and not _holds(group, left, forgiven, links):
                 del left[group]
-                if self._links is not None:
-                    waiting.extend(self._links.relatives(group))
+                if links is not None:
+                    waiting.extend(links.relatives(group))
         return left
-
-    def _holds(self, group: Group, left: Collection[Group], forgiven: Collection[Group]) -> bool:
-        if self._links is None:
-            return group.missing == 0 or group in forgiven
-        home, namers = self._links.home, self._links.namers
-        for partition_id in group.hides:
-            if partition_id in home and home[partition_id] not in left:
-                return False
-        if group.missing == 0 or group in forgiven:
-            return True
-        return all(
-            is_present(slot) or any(namer in left for namer in namers.get(partition_id, ()))
-            for partition_id, slot in group.members()
-        )
 
     def _mark(self, group: Group, in_effect: bool) -> None:
         self._count(group, -1)
@@ -283,10 +288,11 @@ class Generation:
         self.missed += sign * group.is_missed
 
     def _misses(self, group: Group) -> bool:
-        if names_none(group.hides) or self._links is None:
+        links = self._find_links()
+        if names_none(group.hides) or links is None:
             return group.expected > 0 or group.named > 0 or group.key == 0
         for partition_id in group.hides:
-            home = self._links.home.get(partition_id)
+            home = links.home.get(partition_id)
             if home is None or is_gone(home.slot(partition_id)):
                 return True
         return False
@@ -299,8 +305,9 @@ class Generation:
             for slot in group.slots
             if (entry := shown_entry(slot)) is not None
         ]
-        if self._links is not None:
-            chosen, namers = set(groups), self._links.namers
+        links = self._find_links()
+        if links is not None:
+            chosen, namers = set(groups), links.namers
             found = [
                 entry
                 for entry in found
@@ -309,3 +316,21 @@ class Generation:
         if len(found) > 1:
             found.sort(key=by_partition)
         return tuple(found)
+
+
+def _holds(
+    group: Group, left: Collection[Group], forgiven: Collection[Group], links: Links | None
+) -> bool:
+    """Whether a group can be in a complete set beside those that are left."""
+    if links is None:
+        return group.missing == 0 or group in forgiven
+    home, namers = links.home, links.namers
+    for partition_id in group.hides:
+        if partition_id in home and home[partition_id] not in left:
+            return False
+    if group.missing == 0 or group in forgiven:
+        return True
+    return all(
+        is_present(slot) or any(namer in left for namer in namers.get(partition_id, ()))
+        for partition_id, slot in group.members()
+    )

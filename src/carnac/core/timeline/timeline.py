@@ -295,7 +295,7 @@ class Timeline:
     def _build(
         self, announced: Iterable[Entry], expected: Iterable[Entry], retired: Iterable[Entry]
     ) -> None:
-        self._announced = fill_slots(self._stacks, announced, self._place_one)
+        self._announced = fill_slots(self._stacks, announced, self._new_stack, self._place_one)
         for entry in expected:
             spot = self._locate(entry)
             self._announced -= self._is_announced(spot, entry)
