@@ -10,7 +10,7 @@ from hypothesis import given
 from carnac.core import invariants
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet, interval_set
-from carnac.core.layout import plan_chunks
+from carnac.core.layout import fill_free, find_free_cell, plan_chunks
 
 HOUR_MS = 3_600_000
 moments = st.one_of(
@@ -61,3 +61,16 @@ def test_a_replacement_stays_within_its_intervals(
     assert not within.intersect(IntervalSet((data,))).minus(interval_set(planned))
     for chunk in planned:
         assert granularity.bucket(chunk.start_ms).contains(chunk)
+
+
+@given(layouts(), names, moments)
+def test_a_free_cell_is_the_one_of_all_that_holds_the_instant(
+    existing: list[Interval], name: str, at_ms: int
+) -> None:
+    granularity = parse_granularity(name)
+    bucket = granularity.bucket(at_ms)
+    if bucket.duration_ms > 60 * 24 * HOUR_MS or any(chunk.holds(at_ms) for chunk in existing):
+        return
+    free = IntervalSet((bucket,)).minus(interval_set(existing))
+    cells = [cell for cell in fill_free(free, granularity) if cell.holds(at_ms)]
+    assert [find_free_cell(free, granularity, at_ms)] == cells
