@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.intervals import Interval
 from carnac.core.partitioning import HASH_FUNCTION
@@ -22,6 +22,8 @@ from carnac.pipeline.cutting import Piece
 from carnac.pipeline.shape import RowShape
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from carnac.pipeline.segment_writer import SegmentWriter, WrittenFile
     from carnac.specs.layout import PartitionsSpec
 
@@ -66,7 +68,11 @@ def segment_id(id_prefix: str, attempt: int, index: int) -> str:
 
 
 def merge_parts(
-    task: MergeTask, *, attempt: int = 0, on_rows: Callable[[int], None] | None = None
+    task: MergeTask,
+    *,
+    attempt: int = 0,
+    on_rows: Callable[[int], None] | None = None,
+    watch: SinkWatch | None = None,
 ) -> tuple[Segment, ...]:
     """Merge, roll up, sort and cut the rows of the parts, and write one file per segment.
 
@@ -75,6 +81,7 @@ def merge_parts(
     Args:
         attempt: Which attempt at the task this is; another number for every attempt, also speculative ones.
         on_rows: Called with the number of rows written since its last call.
+        watch: Sees what is written; None: nobody does.
 
     Returns:
         The records of the segments, in the order of their partitions; empty if the parts hold no row.
@@ -88,7 +95,7 @@ def merge_parts(
     from carnac.pipeline.sorting import open_rows
 
     temp_dir = Path(task.temp_dir) / segment_id(task.id_prefix, attempt, 0)
-    sink = _Sink(task, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows)
+    sink = SegmentSink(task, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows, watch=watch)
     try:
         with (
             contextlib.ExitStack() as resources,
@@ -111,7 +118,20 @@ def _remove_folder(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-class _Sink:
+class SinkWatch:
+    """Sees the rows of a merge on their way to the writer; a rewrite takes its proof from that."""
+
+    def make_writer(self, *args: Any, **options: Any) -> SegmentWriter:
+        """Return the writer of one segment."""
+        from carnac.pipeline.segment_writer import SegmentWriter
+
+        return SegmentWriter(*args, **options)
+
+    def see(self, rows: pa.RecordBatch) -> None:
+        """Look at rows that are about to be written."""
+
+
+class SegmentSink:
     """Writes pieces into files, and keeps their records."""
 
     def __init__(
@@ -121,9 +141,11 @@ class _Sink:
         attempt: int,
         temp_dir: str,
         on_rows: Callable[[int], None] | None,
+        watch: SinkWatch | None = None,
     ) -> None:
         self._task, self._attempt, self._temp_dir = task, attempt, temp_dir
         self._on_rows = on_rows
+        self._watch = watch or SinkWatch()
         self._segments: list[Segment] = []
         self._sort: tuple[str, ...] = ()
         self._writer: SegmentWriter | None = None
@@ -166,10 +188,8 @@ class _Sink:
         return is_free and self._writer.size_bytes >= self._task.target_bytes
 
     def _begin(self) -> None:
-        from carnac.pipeline.segment_writer import SegmentWriter
-
         self._input_rows = 0
-        self._writer = SegmentWriter(
+        self._writer = self._watch.make_writer(
             self._task.output_url,
             self._path(),
             self._task.shape.segment_columns,
@@ -196,7 +216,9 @@ class _Sink:
             self._input_rows += pc.sum(rows.column(ROWS_COLUMN)).as_py()
         else:
             self._input_rows += rows.num_rows
-        self._writer.write(build_sketches(self._task.shape, rows))
+        rows = build_sketches(self._task.shape, rows)
+        self._watch.see(rows)
+        self._writer.write(rows)
         if self._on_rows is not None:
             self._on_rows(rows.num_rows)
 

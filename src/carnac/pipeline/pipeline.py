@@ -7,14 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.core.segments import ColumnType
-from carnac.errors import Invalid
+from carnac.errors import CarnacError, Invalid
+from carnac.pipeline.compact_job import RewriteRun
 from carnac.pipeline.delete_job import delete_where
 from carnac.pipeline.ingest import IngestJob, Workshop
 from carnac.pipeline.progress import OnProgress
 from carnac.pipeline.read_back import frame_of
 from carnac.pipeline.read_pass import SplitResult
 from carnac.pipeline.session import SparkHolder, SparkSettings
-from carnac.ports import ChunkLayout, Clock, IdSource, JobResult, SegmentInput, SegmentRewrite
+from carnac.ports import (
+    ChunkLayout,
+    Clock,
+    IdSource,
+    JobResult,
+    RewriteJob,
+    RewriteResult,
+    SegmentInput,
+    SegmentRewrite,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,6 +101,20 @@ class SparkPipeline:
             columns=columns,
             on_progress=on_progress,
         )
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Rewrite the segments of every job; no job waits for another."""
+        self._check_shared_storage()
+        RewriteRun(
+            self._workshop, jobs, on_end=on_end, find_doom=find_doom, on_progress=on_progress
+        ).run()
 
     def read_spark(
         self,

@@ -59,7 +59,7 @@ def hash_rows(rows: pa.RecordBatch | pa.Table, *, seeds: tuple[str, ...] | None 
             total += column_hash(name, _one_array(column).dictionary_encode())
         else:
             total += column_hash(name, column)
-    return int(_mix(total).sum(dtype=np.uint64))
+    return int(mix(total).sum(dtype=np.uint64))
 
 
 def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
@@ -72,7 +72,7 @@ def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
         if codes is None:
             return np.zeros(len(column), np.uint64)
         return _without_nulls(codes, indices)
-    codes = _mix(_codes(column) ^ _seed(name))
+    codes = mix(_codes(column) ^ _seed(name))
     return _without_nulls(codes, column)
 
 
@@ -107,7 +107,7 @@ def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
     return np.where(_numbers(array.is_valid()), codes, np.uint64(0))
 
 
-def _mix(values: Codes) -> Codes:
+def mix(values: Codes) -> Codes:
     """Return splitmix64's finalizer of each value; makes one new array and works in it."""
     mixed: Codes = values + _GOLDEN
     mixed ^= mixed >> np.uint64(30)
@@ -164,7 +164,7 @@ def _sums(values: Codes, lengths: NDArray[np.int64]) -> Codes:
 
 def _weights(places: Codes) -> Codes:
     """Return a fixed odd number for each place."""
-    weights: Codes = _mix(places) | np.uint64(1)
+    weights: Codes = mix(places) | np.uint64(1)
     return weights
 
 
@@ -183,7 +183,7 @@ def _text_codes(array: pa.LargeBinaryArray) -> Codes:
     places = _places(short)
     letters = raw[np.repeat(offsets[:-1], short) + places].astype(np.uint64) + np.uint64(1)
     codes = _sums(letters * _TEXT_WEIGHTS[places], short)
-    codes = _mix(codes + lengths.astype(np.uint64))
+    codes = mix(codes + lengths.astype(np.uint64))
     for index in np.flatnonzero(is_long):
         text = raw[offsets[index] : offsets[index + 1]]
         digest = hashlib.blake2b(text.data, digest_size=8).digest()
@@ -199,7 +199,7 @@ def _list_codes(array: pa.Array) -> Codes:
         elements = np.where(_numbers(flat.is_valid()), elements, _NULL_ELEMENT)
     places = _places(lengths)
     weights = _weights(places.astype(np.uint64))
-    codes = _mix(_sums(_mix(elements) * weights, lengths) + lengths.astype(np.uint64) + _LIST)
+    codes = mix(_sums(mix(elements) * weights, lengths) + lengths.astype(np.uint64) + _LIST)
     is_single = lengths == 1
     if is_single.any():
         first = np.minimum(np.cumsum(lengths) - lengths, max(len(elements) - 1, 0))
@@ -243,4 +243,12 @@ def measure_rows(
     return meter.rows, meter.row_hash
 
 
-__all__ = ["TIME_COLUMN", "RowMeter", "add_hashes", "column_hash", "hash_rows", "measure_rows"]
+__all__ = [
+    "TIME_COLUMN",
+    "RowMeter",
+    "add_hashes",
+    "column_hash",
+    "hash_rows",
+    "measure_rows",
+    "mix",
+]

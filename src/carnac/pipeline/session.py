@@ -186,7 +186,7 @@ class SparkHolder:
         return session
 
     def _ship(self) -> Path:
-        """Return the package for executors on other machines; they fetch it when they start, so it stays till the end."""
+        """Return the package for executors on other machines; they fetch it when they start: it stays till the end."""
         archive = self._shipped.enter_context(_package_archive())
         atexit.register(self._shipped.close)  # what ends without closing leaves nothing behind
         return archive

@@ -14,6 +14,8 @@ from carnac.ports.jobs import (
     JobReport,
     JobResult,
     RejectedRows,
+    RewriteJob,
+    RewriteResult,
     SegmentInput,
     SegmentRewrite,
 )
@@ -36,6 +38,10 @@ from carnac.ports.queries import (
 from carnac.ports.storage import (
     DeepStorage,
     StoredFile,
+)
+from carnac.ports.task_records import (
+    TaskFilter,
+    TaskRecords,
 )
 from carnac.ports.tasks import (
     TaskJobs,
@@ -62,11 +68,15 @@ __all__ = [
     "QueryEngine",
     "QueryResult",
     "RejectedRows",
+    "RewriteJob",
+    "RewriteResult",
     "SegmentInput",
     "SegmentRewrite",
     "StoredFile",
     "Tag",
+    "TaskFilter",
     "TaskJobs",
+    "TaskRecords",
     "TaskRunner",
     "TrashedSegment",
     "TrimReport",

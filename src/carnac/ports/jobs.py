@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from carnac.core.commits import ConservationProof
+from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.segments import ColumnType, Segment
+from carnac.errors import CarnacError
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
@@ -116,6 +119,43 @@ class SegmentRewrite:
     rows_deleted: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteJob:
+    """Segments to be rewritten to the same rows: a compaction group whose inputs have been looked up.
+
+    Attributes:
+        key: Unique among the jobs of a call.
+        chunks: Time chunks that the outputs are written for, in order of time, disjoint; they hold all visible rows.
+        inputs: With what of them is to be rewritten; the rest of a segment is not read.
+        is_whole: The inputs are all that the chunks show, so that what is rolled up is rolled up perfectly.
+    """
+
+    key: str
+    datasource: str
+    chunks: tuple[Interval, ...]
+    inputs: tuple[SegmentInput, ...]
+    target: CompactionTarget
+    is_whole: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows of the inputs, hidden ones included."""
+        return sum(source.segment.rows for source in self.inputs)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the inputs' files."""
+        return sum(source.segment.size_bytes for source in self.inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    """Segment files written, not yet published, and the proof that they hold the rows of the inputs."""
+
+    segments: tuple[Segment, ...]
+    proof: ConservationProof
+
+
 class DataPipeline(Protocol):
     """Jobs over rows, run on Spark. Starts no JVM before the first job."""
 
@@ -161,6 +201,27 @@ class DataPipeline(Protocol):
 
         Raises:
             Invalid: The predicate is not valid SQL over the datasource's columns.
+        """
+        ...
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_progress: Callable[[JobProgress], None] | None = None,
+    ) -> None:
+        """Rewrite the segments of every job; no job waits for another, and none fails because another does.
+
+        Args:
+            on_end: Called once for each job as soon as it has ended, from any thread: with what it wrote, or with why
+                it wrote nothing (its files are gone then). What it raises ends the call.
+            find_doom: Asked now and then whether a job has become useless; if so it is cancelled at once and ends
+                with that error.
+
+        Raises:
+            Unavailable: Spark does not start.
         """
         ...
 

@@ -26,6 +26,8 @@ from carnac.ports import (
     JobReport,
     JobResult,
     RejectedRows,
+    RewriteJob,
+    RewriteResult,
     SegmentInput,
     SegmentRewrite,
 )
@@ -134,6 +136,51 @@ class LocalPipeline:
                     done = JobProgress(phase="rewrite segments", done=number, total=len(inputs))
                     on_progress(done)
         return tuple(rewrites)
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Rewrite the segments of every job, one after the other."""
+        for number, job in enumerate(jobs, start=1):
+            doom = find_doom(job) if find_doom is not None else None
+            on_end(job, doom or self._rewrite(job))
+            if on_progress is not None:
+                on_progress(JobProgress(phase="rewrite", done=number, total=len(jobs)))
+
+    def _rewrite(self, job: RewriteJob) -> RewriteResult | CarnacError:
+        from carnac.pipeline.compact_job import result_of
+        from carnac.pipeline.compact_shape import plan_families
+        from carnac.pipeline.compact_task import FamilyTask, rewrite_family
+
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                return result_of(
+                    [
+                        rewrite_family(
+                            FamilyTask(
+                                datasource=job.datasource,
+                                family=family,
+                                target=job.target,
+                                chunks=job.chunks,
+                                output_url=self._storage.url,
+                                path_prefix=f"segments/{job.datasource}",
+                                id_prefix=self._ids.new_id(),
+                                created_at_ms=self._clock.now_ms(),
+                                temp_dir=f"{folder}/rewrite",
+                                memory_bytes=1 << 30,
+                                is_whole=job.is_whole,
+                            )
+                        )
+                        for family in plan_families(job.inputs, job.target)
+                    ]
+                )
+            except CarnacError as error:
+                return error
 
     def read_spark(
         self,

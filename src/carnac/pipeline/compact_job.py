@@ -1,0 +1,267 @@
+"""Rewrites on Spark: every job for itself, none waits for another.
+
+A job that fits into one task is one task, without a shuffle; small ones share a task, so that starting it does not cost
+more than its work. Each task is a Spark job of its own, sent from a thread of its own: what has ended can be published
+at once, and one job can be cancelled while the others go on. Jobs that need several tasks are scattered
+(`compact_scatter`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from carnac.core.segments import Segment
+from carnac.errors import CarnacError
+from carnac.pipeline.compact_scatter import ScatterJob, wants_scatter
+from carnac.pipeline.compact_shape import Family, plan_families
+from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written, rewrite_family
+from carnac.pipeline.conservation import prove
+from carnac.pipeline.failures import dump_failure, load_failure, of_task
+from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop, safe_name
+from carnac.pipeline.progress import OnProgress, Phase
+from carnac.pipeline.tasks import Attempt, run_tasks
+from carnac.pipeline.write_pass import remove_others
+from carnac.ports import JobProgress, RewriteJob, RewriteResult
+
+ROWS_PER_TASK = 250_000
+"""Jobs with fewer rows share a task up to this many: what they wait for one another is less than a second."""
+MAX_JOBS_PER_TASK = 32
+TASKS_AHEAD = 2
+"""So many tasks more than cores are handed to Spark, which has the next one ready when a core is free."""
+PHASE = "rewrite"
+
+OnEnd = Callable[[RewriteJob, RewriteResult | CarnacError], None]
+FindDoom = Callable[[RewriteJob], CarnacError | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTask:
+    """The families of one job. Picklable."""
+
+    key: str
+    families: tuple[FamilyTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnd:
+    """How a job ended inside of a task: what it became, or its failure as text."""
+
+    key: str
+    families: tuple[Rewritten, ...] = ()
+    failure: str | None = None
+
+
+def rewrite_all(
+    tasks: Sequence[JobTask],
+    attempt: Attempt,
+    *,
+    rewrite: Callable[..., Rewritten] = rewrite_family,
+) -> list[JobEnd]:
+    """Run the jobs of one Spark task; a failure that a retry cannot mend is the job's own."""
+    ends: list[JobEnd] = []
+    try:
+        ends.extend(_rewrite_one(task, attempt, rewrite) for task in tasks)
+    except BaseException:
+        for end in ends:
+            remove_written(tasks[0].families[0].output_url, _segments(end.families))
+        raise
+    return ends
+
+
+def _rewrite_one(task: JobTask, attempt: Attempt, rewrite: Callable[..., Rewritten]) -> JobEnd:
+    written: list[Rewritten] = []
+    try:
+        written.extend(
+            rewrite(family, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows))
+            for family in task.families
+        )
+    except BaseException as error:
+        remove_written(task.families[0].output_url, _segments(written))
+        failure = of_task(error) if isinstance(error, Exception) else None
+        if failure is None or failure.retryable:
+            raise
+        return JobEnd(key=task.key, failure=dump_failure(failure))
+    return JobEnd(key=task.key, families=tuple(written))
+
+
+def result_of(written: Sequence[Rewritten]) -> RewriteResult:
+    """Return what a job's families became, with the proof over all of them."""
+    return RewriteResult(
+        segments=_segments(written),
+        proof=prove([one.went_in for one in written], [one.came_out for one in written]),
+    )
+
+
+def _segments(written: Sequence[Rewritten]) -> tuple[Segment, ...]:
+    return tuple(segment for one in written for segment in one.segments)
+
+
+class RewriteRun:
+    """One call of `run_rewrites`."""
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: OnEnd,
+        find_doom: FindDoom | None,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._workshop = workshop
+        self._jobs = jobs
+        self._on_end = on_end
+        self._find_doom = find_doom or (lambda _job: None)
+        self._on_progress = on_progress
+        self._folders = {job.key: self._new_folder(job) for job in jobs}
+        self._started_ms = workshop.clock.now_ms()
+        self._mutex = threading.Lock()
+        self._done = self._rows = 0
+        self._is_stopped = False
+
+    def run(self) -> None:
+        """Run all jobs; returns when the last one has ended."""
+        if not self._jobs:
+            return
+        cores = self._workshop.cores()  # Spark starts here, or fails to
+        self._tell()
+        units = self._units()
+        with ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool:
+            futures = [pool.submit(unit) for unit in units]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                self._is_stopped = True
+                for future in futures:
+                    future.cancel()
+                raise
+
+    def _units(self) -> list[Callable[[], None]]:
+        """Return what is sent to Spark one by one, the largest first."""
+        units: list[Callable[[], None]] = []
+        shared: list[tuple[RewriteJob, JobTask]] = []
+        for job in sorted(self._jobs, key=lambda job: (-job.rows, job.key)):
+            try:
+                families = plan_families(job.inputs, job.target)
+            except CarnacError as error:
+                self._end(job, error)
+                continue
+            tasks = tuple(self._family_task(job, family) for family in families)
+            if any(wants_scatter(task) for task in tasks):
+                units.append(lambda job=job, tasks=tasks: self._scatter(job, tasks))  # type: ignore[misc]
+                continue
+            shared.append((job, JobTask(key=job.key, families=tasks)))
+        return units + [
+            lambda chosen=chosen: self._run_shared(chosen)  # type: ignore[misc]
+            for chosen in share_tasks(shared)
+        ]
+
+    def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:
+        jobs = [job for job, _ in chosen]
+        alive = [(job, task) for job, task in chosen if not self._is_doomed(job)]
+        if not alive or self._is_stopped:
+            return
+        try:
+            [ends] = run_tasks(
+                self._workshop.holder,
+                rewrite_all,
+                [tuple(task for _, task in alive)],
+                phase=self._phase([job for job, _ in alive]),
+                clock=self._workshop.clock,
+            )
+        except CarnacError as error:
+            for job, _ in alive:
+                self._end(job, self._find_doom(job) or error)
+            return
+        by_key = {job.key: job for job in jobs}
+        for end in ends:
+            failure = None if end.failure is None else load_failure(end.failure)
+            self._end(by_key[end.key], failure or result_of(end.families))
+
+    def _scatter(self, job: RewriteJob, tasks: Sequence[FamilyTask]) -> None:
+        if self._is_stopped or self._is_doomed(job):
+            return
+        try:
+            written = [
+                ScatterJob(self._workshop, task, phase=self._phase([job])).run() for task in tasks
+            ]
+        except CarnacError as error:
+            self._end(job, self._find_doom(job) or error)
+            return
+        self._end(job, result_of(written))
+
+    def _phase(self, jobs: Sequence[RewriteJob]) -> Phase:
+        """Return a phase that stops when nobody needs what the jobs write any more."""
+
+        def stop_when(_: object) -> CarnacError | None:
+            dooms = [self._find_doom(job) for job in jobs]
+            return dooms[0] if all(doom is not None for doom in dooms) else None
+
+        return Phase(name=PHASE, total=1, stop_when=stop_when)
+
+    def _is_doomed(self, job: RewriteJob) -> bool:
+        doom = self._find_doom(job)
+        if doom is not None:
+            self._end(job, doom)
+        return doom is not None
+
+    def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
+        kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []
+        remove_others(self._workshop.output_url, self._folders[job.key], kept)
+        self._on_end(job, end)
+        with self._mutex:
+            self._done += 1
+            self._rows += job.rows
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_progress is None:
+            return
+        done, total = self._done, len(self._jobs)
+        eta_ms = None
+        rows = sum(job.rows for job in self._jobs)
+        if done and self._rows:
+            elapsed_ms = max(self._workshop.clock.now_ms() - self._started_ms, 0)
+            eta_ms = elapsed_ms * (rows - self._rows) // self._rows
+        self._on_progress(
+            JobProgress(phase=PHASE, done=done, total=total, rows=self._rows, eta_ms=eta_ms)
+        )
+
+    def _family_task(self, job: RewriteJob, family: Family) -> FamilyTask:
+        return FamilyTask(
+            datasource=job.datasource,
+            family=family,
+            target=job.target,
+            chunks=job.chunks,
+            output_url=self._workshop.output_url,
+            path_prefix=self._folders[job.key],
+            id_prefix=self._workshop.ids.new_id(),
+            created_at_ms=self._workshop.clock.now_ms(),
+            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{self._folders[job.key][-24:]}"),
+            memory_bytes=self._workshop.task_memory_bytes,
+            is_whole=job.is_whole,
+        )
+
+    def _new_folder(self, job: RewriteJob) -> str:
+        return f"{SEGMENTS_FOLDER}/{safe_name(job.datasource)}/{self._workshop.ids.new_id()}"
+
+
+def share_tasks(
+    jobs: Sequence[tuple[RewriteJob, JobTask]],
+) -> list[list[tuple[RewriteJob, JobTask]]]:
+    """Return the jobs, which come largest first, in the tasks that they share."""
+    bins: list[list[tuple[RewriteJob, JobTask]]] = []
+    room = 0
+    for job, task in jobs:
+        if job.rows > room or len(bins[-1]) == MAX_JOBS_PER_TASK:
+            bins.append([])
+            room = ROWS_PER_TASK
+        bins[-1].append((job, task))
+        room -= min(job.rows, room)
+    return bins

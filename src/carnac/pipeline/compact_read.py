@@ -1,0 +1,225 @@
+"""Reads what is visible of segments as Arrow tables of one schema, for rewrites.
+
+Texts come as dictionaries. Types are widened by DuckDB where they differ, so that a value reads after a rewrite as it
+read before it; times are truncated here, in integers, and not by the engine that rolls up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from carnac.core.granularity import NONE, parse_granularity
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
+from carnac.errors import Corrupt, NotFound
+from carnac.pipeline.output import local_root
+from carnac.pipeline.segment_writer import ARROW_TYPE, TIME_TYPE
+from carnac.pipeline.shape import SQL_TYPE, quote
+from carnac.ports import SegmentInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUCKET_LIMIT = 10_000_000
+"""Most buckets of the query granularity that one segment may span."""
+_WORDS = {ColumnType.STRING, ColumnType.JSON}
+EXACT_COLUMN = "__exact"
+Columns = tuple[tuple[str, ColumnType], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """How inputs are read. Picklable.
+
+    Attributes:
+        columns: Of the tables, after `__time`; null where a segment lacks one.
+        truncate_to: Canonical text of the granularity that times are truncated to; None: times stay.
+        chunks: Time chunks of the outputs; truncation puts no row before its own.
+        keeps_exact: Tables end with a column `EXACT_COLUMN`: microseconds before truncation.
+    """
+
+    output_url: str
+    columns: Columns
+    truncate_to: str | None
+    chunks: tuple[Interval, ...]
+    keeps_exact: bool = False
+
+
+def is_clipped(source: SegmentInput) -> bool:
+    """Whether some instant of the segment's span is not to be read."""
+    span = IntervalSet((source.segment.span,))
+    return source.visible.intersect(span) != span
+
+
+def read_tables(plan: ReadPlan, source: SegmentInput, *, whole: bool = False) -> Iterator[pa.Table]:
+    """Yield the visible rows of a segment, one table for each row group (`whole`: one for all).
+
+    Raises:
+        NotFound: The segment's file is gone.
+        Corrupt: It cannot be read, or does not hold what the segment's record says.
+    """
+    segment = source.segment
+    own = {column.name: column.type for column in segment.columns}
+    present = [name for name, _ in plan.columns if name in own]
+    words = [name for name in present if own[name] in _WORDS]
+    with _opened(plan.output_url, segment) as opened, _readable(segment):
+        file = pq.ParquetFile(opened, read_dictionary=words)
+        groups: Sequence[Sequence[int]] = [[index] for index in range(file.num_row_groups)]
+        if whole:
+            groups = [list(range(file.num_row_groups))]
+        for chosen in groups:
+            table = file.read_row_groups(
+                list(chosen), columns=[TIME_COLUMN, *present], use_threads=False
+            )
+            table = _visible(table, source)
+            if table.num_rows:
+                yield _conformed(plan, table, own)
+
+
+@contextlib.contextmanager
+def _opened(output_url: str, segment: Segment) -> Iterator[Any]:
+    root = local_root(output_url)
+    try:
+        if root is not None:
+            with (root / segment.path).open("rb") as file:
+                yield file
+            return
+        import fsspec
+
+        filesystem, base = fsspec.core.url_to_fs(output_url)
+        with filesystem.open(f"{base.rstrip('/')}/{segment.path}", "rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise NotFound(
+            f"file {segment.path} of segment {segment.segment_id} is gone; run 'verify'",
+            segment_id=segment.segment_id,
+        ) from None
+
+
+@contextlib.contextmanager
+def _readable(segment: Segment) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Corrupt(
+            f"file {segment.path} of segment {segment.segment_id} cannot be read: {reason}; run 'verify'",
+            segment_id=segment.segment_id,
+        ) from error
+
+
+def micros(table: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the times of rows in microseconds."""
+    column = table.column(TIME_COLUMN).cast(pa.int64())
+    times: NDArray[np.int64] = column.to_numpy()
+    return times
+
+
+def within(times_us: NDArray[np.int64], intervals: IntervalSet | Sequence[Interval]) -> Any:
+    """Return for each time whether one of the intervals holds it."""
+    mask = np.zeros(len(times_us), bool)
+    for piece in intervals:
+        mask |= (times_us >= piece.start_ms * 1000) & (times_us < piece.end_ms * 1000)
+    return mask
+
+
+def _visible(table: pa.Table, source: SegmentInput) -> pa.Table:
+    if not is_clipped(source):
+        return table
+    return table.filter(pa.array(within(micros(table), source.visible)))
+
+
+def _conformed(plan: ReadPlan, table: pa.Table, own: dict[str, ColumnType]) -> pa.Table:
+    """Return the table with exactly the columns of the plan."""
+    widened = _widened(
+        table,
+        [(name, own[name], kind) for name, kind in plan.columns if own.get(name, kind) is not kind],
+    )
+    arrays: list[Any] = [_truncated(plan, table)]
+    for name, kind in plan.columns:
+        if name not in own:
+            arrays.append(_nulls(table.num_rows, kind))
+        elif name in widened:
+            arrays.append(widened[name])
+        else:
+            arrays.append(_as_arrow(table.column(name), kind))
+    names = [TIME_COLUMN, *(name for name, _ in plan.columns)]
+    if plan.keeps_exact:
+        arrays.append(pa.array(micros(table)))
+        names.append(EXACT_COLUMN)
+    return pa.table(arrays, names=names)
+
+
+def _as_arrow(column: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        return column
+    if kind in _WORDS:
+        return column.cast(pa.string()).dictionary_encode()
+    return column if column.type == ARROW_TYPE[kind] else column.cast(ARROW_TYPE[kind])
+
+
+def _nulls(count: int, kind: ColumnType) -> pa.Array:
+    if kind in _WORDS:
+        return pa.nulls(count, pa.string()).dictionary_encode()
+    return pa.nulls(count, ARROW_TYPE[kind])
+
+
+def _widened(
+    table: pa.Table, casts: Sequence[tuple[str, ColumnType, ColumnType]]
+) -> dict[str, pa.ChunkedArray]:
+    """Return columns whose type has been widened since the segment was written, as queries show them."""
+    if not casts:
+        return {}
+    import duckdb
+
+    columns = []
+    for name, own, kind in casts:
+        column, sql_type = quote(name), SQL_TYPE[kind]
+        value = f"CAST({column} AS {sql_type})"
+        if sql_type.endswith("[]") and not own.value.startswith("array"):
+            value = (
+                f"CASE WHEN {column} IS NULL THEN NULL ELSE [CAST({column} AS {sql_type[:-2]})] END"
+            )
+        columns.append(f"{value} AS {column}")
+    chosen = table.select([name for name, _, _ in casts])
+    with duckdb.connect(config={"threads": 1, "preserve_insertion_order": True}) as con:
+        con.register("chosen", chosen)
+        found = con.sql(f"SELECT {', '.join(columns)} FROM chosen").to_arrow_table()
+    return {name: _as_arrow(found.column(name), kind) for name, _, kind in casts}
+
+
+def _truncated(plan: ReadPlan, table: pa.Table) -> Any:
+    """Return the times, truncated if the plan says so; not before the time chunk that holds them."""
+    if plan.truncate_to is None:
+        return table.column(TIME_COLUMN).cast(TIME_TYPE)
+    times = micros(table)
+    starts = np.array([chunk.start_ms for chunk in plan.chunks], np.int64) * 1000
+    own_chunk = starts[np.searchsorted(starts, times, side="right") - 1]
+    return pa.array(np.maximum(_floors(times, plan.truncate_to), own_chunk)).cast(TIME_TYPE)
+
+
+def _floors(times_us: NDArray[np.int64], text: str) -> NDArray[np.int64]:
+    granularity = parse_granularity(text)
+    if granularity == NONE:
+        return times_us
+    if granularity.mode == "all":
+        return np.full(len(times_us), granularity.bucket(0).start_ms * 1000, np.int64)
+    length_ms = granularity.fixed_ms
+    if length_ms is not None:
+        origin_us = granularity.origin_ms * 1000
+        floors: NDArray[np.int64] = times_us - (times_us - origin_us) % (length_ms * 1000)
+        return floors
+    span = Interval(int(times_us.min()) // 1000, int(times_us.max()) // 1000 + 1)
+    edges = np.array(
+        [bucket.start_ms for bucket in granularity.buckets(span, limit=BUCKET_LIMIT)], np.int64
+    )
+    edges *= 1000
+    found: NDArray[np.int64] = edges[np.searchsorted(edges, times_us, side="right") - 1]
+    return found

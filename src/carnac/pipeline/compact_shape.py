@@ -1,0 +1,242 @@
+"""What the rows of a rewrite become: inputs that can share segments are put together, with the shape of their rows.
+
+Raw rows and rolled-up rows never share a segment, nor do rows whose metrics mean different things. So a rewrite works
+on *families* of inputs, each of which becomes segments of its own, and never has to refuse a mixture. Columns are
+united by name, types upwards; a dimension that a segment lacks is null there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.granularity import NONE, is_finer_or_equal, parse_granularity
+from carnac.core.schemas import unite_columns, unite_types
+from carnac.core.segments import TIME_COLUMN, ColumnType, Metric, RollupSpec, Segment
+from carnac.errors import Invalid
+from carnac.pipeline.shape import ORDER_PREFIX, DimensionShape, RowShape
+from carnac.ports import SegmentInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Inputs whose rows can share segments. Picklable.
+
+    Attributes:
+        shape: Of the rows that are written. Sketch metrics take states, since that is what segments hold.
+        truncates: Times are to be truncated to the shape's query granularity.
+        rolls_up_raw: The inputs are raw and the outputs are not.
+        recorded_metrics: As the segments' records shall have them.
+    """
+
+    inputs: tuple[SegmentInput, ...]
+    shape: RowShape
+    truncates: bool
+    rolls_up_raw: bool
+    recorded_metrics: tuple[Metric, ...]
+
+    @property
+    def merges_states(self) -> bool:
+        """Whether rolled-up rows are rolled up further."""
+        return self.shape.is_rollup and not self.rolls_up_raw
+
+    def rollup_spec(self, *, is_perfect: bool) -> RollupSpec | None:
+        """Return how the written segments are rolled up, for their records."""
+        spec = self.shape.rollup_spec(is_perfect=is_perfect)
+        return None if spec is None else replace(spec, metrics=self.recorded_metrics)
+
+
+def plan_families(inputs: Sequence[SegmentInput], target: CompactionTarget) -> tuple[Family, ...]:
+    """Return the inputs in families.
+
+    Raises:
+        Invalid: A step would lose something and the target does not allow it, or the target names a column that
+            there is not.
+    """
+    groups: list[_Members] = []
+    for source in sorted(
+        inputs, key=lambda one: (one.segment.created_at_ms, one.segment.segment_id)
+    ):
+        granularity = _granularity(source.segment, target)
+        for group in groups:
+            if group.granularity == granularity and group.takes(source):
+                group.add(source)
+                break
+        else:
+            groups.append(_Members(granularity, source))
+    return tuple(_family(group, target) for group in groups)
+
+
+class _Members:
+    """A family in the making."""
+
+    def __init__(self, granularity: str, source: SegmentInput) -> None:
+        self.granularity = granularity
+        self.inputs = [source]
+        self.is_rollup = source.segment.rollup is not None
+        self._metrics = _metrics_of(source.segment)
+        self._dimensions = _dimensions_of(source.segment)
+
+    def takes(self, source: SegmentInput) -> bool:
+        """Whether rows of the segment can share segments with those that are here."""
+        segment = source.segment
+        if (segment.rollup is not None) != self.is_rollup:
+            return False
+        if not self.is_rollup:
+            return _can_unite(self._dimensions, _dimensions_of(segment))
+        metrics, dimensions = _metrics_of(segment), _dimensions_of(segment)
+        if metrics.keys() & self._dimensions.keys() or dimensions.keys() & self._metrics.keys():
+            return False
+        shared = metrics.keys() & self._metrics.keys()
+        return _can_unite(self._dimensions, dimensions) and all(
+            _mean_the_same(self._metrics[name], metrics[name]) for name in shared
+        )
+
+    def add(self, source: SegmentInput) -> None:
+        self.inputs.append(source)
+        for name, kind in _dimensions_of(source.segment).items():
+            known = self._dimensions.get(name)
+            self._dimensions[name] = kind if known is None else unite_types(name, known, kind)
+        for name, metric in _metrics_of(source.segment).items():
+            self._metrics.setdefault(name, metric)
+
+    @property
+    def dimensions(self) -> Mapping[str, ColumnType]:
+        """Dimensions with united types; of raw segments, all columns."""
+        return self._dimensions
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Metrics with united types."""
+        united = unite_columns(source.segment.columns for source in self.inputs)
+        return tuple(
+            replace(one, type=united.get(one.name, one.type)) for one in self._metrics.values()
+        )
+
+
+def _metrics_of(segment: Segment) -> dict[str, Metric]:
+    metrics = segment.rollup.metrics if segment.rollup is not None else ()
+    return {metric.name: metric for metric in metrics}
+
+
+def _dimensions_of(segment: Segment) -> dict[str, ColumnType]:
+    metrics = _metrics_of(segment)
+    return {
+        column.name: column.type
+        for column in segment.columns
+        if column.name not in metrics and not (metrics and column.name.startswith(ORDER_PREFIX))
+    }
+
+
+def _can_unite(left: Mapping[str, ColumnType], right: Mapping[str, ColumnType]) -> bool:
+    return all(
+        left[name] is right[name] or not (left[name].is_sketch or right[name].is_sketch)
+        for name in left.keys() & right.keys()
+    )
+
+
+def _mean_the_same(left: Metric, right: Metric) -> bool:
+    if left.kind is not right.kind or left.params != right.params:
+        return False
+    return left.type is right.type or not (left.type.is_sketch or right.type.is_sketch)
+
+
+def _granularity(segment: Segment, target: CompactionTarget) -> str:
+    """Return the granularity that the segment's rows will have: the coarser one."""
+    if target.query_granularity is None:
+        return segment.query_granularity
+    own, wanted = (
+        parse_granularity(segment.query_granularity),
+        parse_granularity(target.query_granularity),
+    )
+    return str(wanted) if is_finer_or_equal(own, wanted) else segment.query_granularity
+
+
+def _family(group: _Members, target: CompactionTarget) -> Family:
+    inputs = tuple(group.inputs)
+    truncates = any(
+        parse_granularity(source.segment.query_granularity) != parse_granularity(group.granularity)
+        for source in inputs
+    )
+    rolls_up_raw = target.metrics is not None and not group.is_rollup
+    metrics = target.metrics or () if rolls_up_raw else group.metrics
+    used = {metric.input for metric in metrics} | {metric.name for metric in metrics}
+    kept = _kept(group, target, used if rolls_up_raw else set())
+    _check_loss(group, target, kept, used, truncates=truncates, rolls_up_raw=rolls_up_raw)
+    shape = RowShape(
+        dimensions=tuple(DimensionShape(name=name, type=group.dimensions[name]) for name in kept),
+        metrics=metrics if rolls_up_raw else tuple(map(_as_state, metrics)),
+        query_granularity=group.granularity,
+        is_rollup=group.is_rollup or rolls_up_raw,
+    )
+    return Family(
+        inputs=inputs,
+        shape=replace(shape, sort_columns=_sort_columns(inputs, shape, target)),
+        truncates=truncates and parse_granularity(group.granularity) != NONE,
+        rolls_up_raw=rolls_up_raw,
+        recorded_metrics=metrics,
+    )
+
+
+def _kept(group: _Members, target: CompactionTarget, used: set[str | None]) -> tuple[str, ...]:
+    known = group.dimensions
+    if target.dimensions is None:
+        return tuple(name for name in known if name not in used)
+    return tuple(name for name in target.dimensions if name in known)
+
+
+def _as_state(metric: Metric) -> Metric:
+    return replace(metric, is_state=True) if metric.type.is_sketch else metric
+
+
+def _check_loss(
+    group: _Members,
+    target: CompactionTarget,
+    kept: Sequence[str],
+    used: set[str | None],
+    *,
+    truncates: bool,
+    rolls_up_raw: bool,
+) -> None:
+    datasource = group.inputs[0].segment.datasource
+    if rolls_up_raw:
+        missing = sorted(
+            metric.input
+            for metric in target.metrics or ()
+            if metric.input is not None and metric.input not in group.dimensions
+        )
+        if missing:
+            raise Invalid(
+                f"metrics need column {', '.join(missing)}, which {datasource} does not have"
+            )
+    losses = []
+    if truncates:
+        losses.append(f"truncates times to {group.granularity}")
+    dropped = sorted(set(group.dimensions) - set(kept) - used)
+    if dropped:
+        losses.append(f"leaves out column {', '.join(dropped)}")
+    if rolls_up_raw:
+        losses.append("rolls raw rows up")
+    if losses and not target.allow_lossy:
+        raise Invalid(
+            f"this rewrite of {datasource} {' and '.join(losses)}, which cannot be undone; "
+            f"set allowLossy if that is meant",
+            datasource=datasource,
+        )
+
+
+def _sort_columns(
+    inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTarget
+) -> tuple[str, ...]:
+    """Return by what rows are sorted: as told, else as most rows of the inputs are."""
+    present = {TIME_COLUMN, *(name for name, _ in shape.segment_columns)}
+    wanted = target.sort_by
+    if wanted is None:
+        votes: Counter[tuple[str, ...]] = Counter()
+        for source in inputs:
+            votes[source.segment.sort_columns] += source.segment.rows
+        wanted = max(votes, key=lambda columns: (votes[columns], columns))
+    known = tuple(name for name in wanted if name in present)
+    return known or (TIME_COLUMN, *shape.dimension_names)

@@ -1,0 +1,407 @@
+"""A rewrite inside one task: inputs in, sorted segments and the conservation proof out.
+
+Three ways, one result:
+
+- *in memory*: rows that need no merging and fit into the task's memory are put in order by packed words
+  (`packed_sort`) and written. No engine, no copy on disk.
+- *staged*: everything else goes to local part files while it is read and measured, and from there through the merge
+  that ingestions use: DuckDB rolls up, hashes, sorts, and spills what memory does not hold.
+- *scattered* (`compact_scatter`): groups of several segments' worth that do not fit into memory are shared out among
+  tasks by ranges of the first sort column.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.intervals import Interval
+from carnac.core.segments import ColumnType, Segment
+from carnac.errors import Corrupt
+from carnac.pipeline.compact_read import ReadPlan, is_clipped, micros, read_tables, within
+from carnac.pipeline.compact_records import with_records
+from carnac.pipeline.compact_shape import Family
+from carnac.pipeline.compact_stage import Stage, as_raw_states
+from carnac.pipeline.conservation import Side
+from carnac.pipeline.cutting import Piece, cut_evenly, cut_ranges, even_rows
+from carnac.pipeline.merge import MergeTask, SegmentSink, SinkWatch, merge_parts, segment_id
+from carnac.pipeline.packed_sort import SORTABLE, sorted_order
+from carnac.pipeline.row_hash import hash_rows
+from carnac.pipeline.segment_writer import ROW_GROUP_ROWS, SegmentWriter, one_array
+from carnac.pipeline.shape import ROWS_COLUMN
+from carnac.pipeline.sorting import sort_order
+from carnac.ports import SegmentInput
+from carnac.specs.layout import DynamicPartitions, HashedPartitions, PartitionsSpec, RangePartitions
+
+MEMORY_COPIES = 3
+"""How often the rows of a rewrite in memory are there at once: as read, united, and in order or in the writer."""
+COMPRESSION_FACTOR = 4
+"""About how many bytes of words in memory a byte of a segment file becomes."""
+
+MakeWriter = Callable[..., SegmentWriter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyTask:
+    """One family of a rewrite. Picklable.
+
+    Attributes:
+        id_prefix: An id of this task alone; see `carnac.pipeline.merge.MergeTask`.
+        is_whole: The inputs are all there is in the chunks.
+        temp_dir: Local folder, made if missing, left empty.
+    """
+
+    datasource: str
+    family: Family
+    target: CompactionTarget
+    chunks: tuple[Interval, ...]
+    output_url: str
+    path_prefix: str
+    id_prefix: str
+    created_at_ms: int
+    temp_dir: str
+    memory_bytes: int
+    is_whole: bool
+
+    @property
+    def plan(self) -> ReadPlan:
+        """How the inputs are read."""
+        family = self.family
+        shape = family.shape
+        columns = shape.segment_columns
+        if family.rolls_up_raw:
+            own = {
+                column.name: column.type
+                for source in family.inputs
+                for column in source.segment.columns
+            }
+            dimensions = tuple((one.name, one.type) for one in shape.dimensions)
+            fed = dict.fromkeys(one.field for one in shape.input_columns)
+            columns = (
+                *dimensions,
+                *((name, own[name]) for name in fed if name not in dict(dimensions)),
+            )
+        return ReadPlan(
+            output_url=self.output_url,
+            columns=columns,
+            truncate_to=shape.query_granularity if family.truncates else None,
+            chunks=self.chunks,
+            keeps_exact=family.rolls_up_raw,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What a family became."""
+
+    segments: tuple[Segment, ...]
+    went_in: Side
+    came_out: Side
+
+
+def rewrite_family(
+    task: FamilyTask,
+    *,
+    attempt: int = 0,
+    on_rows: Callable[[int], None] | None = None,
+    make_writer: MakeWriter = SegmentWriter,
+) -> Rewritten:
+    """Rewrite the inputs of a family. If it fails, it removes the files that this attempt wrote.
+
+    Args:
+        attempt: Another number for every attempt at the task.
+        on_rows: Called with the number of rows written since its last call.
+        make_writer: Makes the writer of a segment; tests hand in one that makes mistakes.
+
+    Raises:
+        NotFound, Corrupt: As `read_tables`.
+        Invalid: A sum does not fit into its type, or rows cannot be partitioned as the target says.
+        Unavailable: Deep storage or the temporary folder is full, or does not answer.
+    """
+    watch = ProofWatch(task.family, make_writer)
+    is_small = fits_in_memory(task.family, task.target, task.memory_bytes)
+    rewrite = _in_memory if is_small else _staged
+    went_in = Side()
+    written = rewrite(task, attempt, went_in, watch, on_rows)
+    segments = with_records(task.family, written, is_whole=task.is_whole)
+    try:
+        came_out = watch.side(segments)
+        if came_out.row_hash != went_in.row_hash and not task.family.shape.is_rollup:
+            _blame_inputs(task)
+    except BaseException:
+        remove_written(task.output_url, segments)
+        raise
+    return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
+
+
+def fits_in_memory(family: Family, target: CompactionTarget, memory_bytes: int) -> bool:
+    """Whether the rows need no merging and surely fit into a task's memory."""
+    if family.shape.is_rollup or target.partitioning.kind == "hashed":
+        return False
+    types = dict(family.shape.segment_columns)
+    sort = sort_order(family.shape, _range_dimensions(target))
+    if any(name in types and types[name] not in SORTABLE for name in sort):
+        return False
+    return MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes
+
+
+def bytes_in_memory(family: Family) -> int:
+    """Return about how many bytes the rows of a family take in memory."""
+    width = 8
+    for _, kind in family.shape.segment_columns:
+        width += 4 if kind in {ColumnType.STRING, ColumnType.JSON} else 8
+    return sum(
+        source.segment.rows * width + COMPRESSION_FACTOR * source.segment.size_bytes
+        for source in family.inputs
+    )
+
+
+def partitions_spec(target: CompactionTarget) -> PartitionsSpec:
+    """Return the target's partitioning as ingestions know it."""
+    wanted = target.partitioning
+    if wanted.kind == "hashed":
+        buckets = wanted.buckets
+        return HashedPartitions(
+            dimensions=wanted.dimensions,
+            num_shards=buckets,
+            target_rows_per_segment=None if buckets else target.target_rows,
+        )
+    if wanted.kind == "range":
+        return RangePartitions(
+            dimensions=wanted.dimensions, target_rows_per_segment=target.target_rows
+        )
+    return DynamicPartitions(max_rows_per_segment=target.target_rows)
+
+
+class ProofWatch(SinkWatch):
+    """Sees what is written, for the side of the proof that comes out."""
+
+    def __init__(self, family: Family, make_writer: MakeWriter = SegmentWriter) -> None:
+        self._shape = family.shape
+        self._make_writer = make_writer
+        self._states = Side()
+        self._row_hash = 0
+
+    def make_writer(self, *args: Any, **options: Any) -> SegmentWriter:
+        """Return the writer of one segment."""
+        return self._make_writer(*args, **options)
+
+    def see(self, rows: pa.RecordBatch) -> None:
+        """Measure rolled-up rows before they are written; rows that are only moved are measured by the writer."""
+        if not self._shape.is_rollup:
+            return
+        self._states.add_states(self._shape, rows)
+        written = rows.drop_columns([ROWS_COLUMN])
+        self._row_hash = (self._row_hash + hash_rows(written)) & ((1 << 64) - 1)
+
+    def side(self, segments: Sequence[Segment]) -> Side:
+        """Return what came out.
+
+        Raises:
+            Corrupt: The writer wrote other rolled-up rows than it was given.
+        """
+        side = Side()
+        for segment in segments:
+            side.add_known(segment.rows, segment.row_hash)
+        if not self._shape.is_rollup:
+            return side
+        if side.row_hash != self._row_hash:
+            names = ", ".join(segment.segment_id for segment in segments)
+            raise Corrupt(
+                f"the files of {names} do not hold the rows that were handed to the writer"
+            )
+        return self._states
+
+
+def measured(
+    family: Family, plan: ReadPlan, source: SegmentInput, side: Side, *, whole: bool = False
+) -> Iterator[pa.Table]:
+    """Yield the rows of an input, and add them to the side that goes in."""
+    is_known = not family.shape.is_rollup and _is_as_recorded(plan, source)
+    if is_known:
+        side.add_known(source.segment.rows, source.segment.row_hash)
+    for read in read_tables(plan, source, whole=whole):
+        table = as_raw_states(family.shape, read) if family.rolls_up_raw else read
+        if family.shape.is_rollup:
+            side.add_states(family.shape, table)
+        elif not is_known:
+            side.add_known(table.num_rows, hash_rows(table))
+        yield table
+
+
+def _is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
+    """Whether the rows that are read are those that the segment's record speaks of, type by type."""
+    if is_clipped(source) or plan.truncate_to is not None or not source.segment.row_hash:
+        return False
+    wanted = dict(plan.columns)
+    return all(wanted.get(column.name) is column.type for column in source.segment.columns)
+
+
+def _blame_inputs(task: FamilyTask) -> None:
+    """Find out whether the mismatch is an input's fault.
+
+    Raises:
+        Corrupt: A file does not hold the rows that its record speaks of.
+    """
+    for source in task.family.inputs:
+        if not _is_as_recorded(task.plan, source):
+            continue
+        found = Side()
+        for table in read_tables(task.plan, source):
+            found.add_known(table.num_rows, hash_rows(table))
+        segment = source.segment
+        if (found.rows, found.row_hash) != (segment.rows, segment.row_hash):
+            raise Corrupt(
+                f"file {segment.path} of segment {segment.segment_id} does not hold the rows that its record speaks"
+                f" of ({segment.rows} rows recorded, {found.rows} found); run 'verify'",
+                segment_id=segment.segment_id,
+            )
+
+
+# ---------------------------------------------------------------------------------- in memory
+
+
+def _in_memory(
+    task: FamilyTask,
+    attempt: int,
+    side: Side,
+    watch: ProofWatch,
+    on_rows: Callable[[int], None] | None,
+) -> tuple[Segment, ...]:
+    plan = task.plan
+    tables = [
+        table
+        for source in task.family.inputs
+        for table in measured(task.family, plan, source, side, whole=True)
+    ]
+    if not tables:
+        return ()
+    united = pa.concat_tables(tables).unify_dictionaries()
+    del tables
+    rows = pa.RecordBatch.from_arrays(
+        [one_array(column) for column in united.columns], names=united.schema.names
+    )
+    del united
+    segments: list[Segment] = []
+    try:
+        for index, (chunk, part) in enumerate(_by_chunk(task.chunks, rows)):
+            merge = merge_task(task, chunk, index)
+            temp_dir = Path(task.temp_dir) / segment_id(merge.id_prefix, attempt, 0)
+            sink = SegmentSink(
+                merge, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows, watch=watch
+            )
+            try:
+                sort = sort_order(merge.shape, _range_dimensions(task.target))
+                segments += sink.write_all(_pieces(part, sort, task.target), sort, None)
+            except BaseException:
+                sink.remove_all()
+                raise
+            finally:
+                _remove_folder(temp_dir)
+    except BaseException:
+        remove_written(task.output_url, segments)
+        raise
+    return tuple(segments)
+
+
+def _by_chunk(
+    chunks: Sequence[Interval], rows: pa.RecordBatch
+) -> Iterator[tuple[Interval, pa.RecordBatch]]:
+    if len(chunks) == 1:
+        yield chunks[0], rows
+        return
+    times = micros(rows)
+    for chunk in chunks:
+        places = np.flatnonzero(within(times, [chunk]))
+        if len(places):
+            yield chunk, rows.take(pa.array(places))
+
+
+def _pieces(
+    rows: pa.RecordBatch, sort: tuple[str, ...], target: CompactionTarget
+) -> Iterator[Piece]:
+    order = pa.array(sorted_order(rows, sort))
+    batches = (
+        rows.take(order.slice(start, ROW_GROUP_ROWS))
+        for start in range(0, len(order), ROW_GROUP_ROWS)
+    )
+    limit = even_rows(rows.num_rows, target.target_rows)
+    if target.partitioning.kind == "range":
+        return cut_ranges(batches, target.partitioning.dimensions, limit)
+    return cut_evenly(batches, limit)
+
+
+def _range_dimensions(target: CompactionTarget) -> tuple[str, ...]:
+    return target.partitioning.dimensions if target.partitioning.kind == "range" else ()
+
+
+# ------------------------------------------------------------------------------------- staged
+
+
+def _staged(
+    task: FamilyTask,
+    attempt: int,
+    side: Side,
+    watch: ProofWatch,
+    on_rows: Callable[[int], None] | None,
+) -> tuple[Segment, ...]:
+    folder = Path(task.temp_dir) / f"{task.id_prefix}a{attempt}"
+    stage = Stage(task.family, task.chunks, folder)
+    segments: list[Segment] = []
+    try:
+        with stage:
+            for source in task.family.inputs:
+                for table in measured(task.family, task.plan, source, side):
+                    stage.add(table)
+        for index, (chunk, path) in enumerate(stage.parts()):
+            merge = replace(merge_task(task, chunk, index), parts=(path,))
+            segments += merge_parts(merge, attempt=attempt, on_rows=on_rows, watch=watch)
+            Path(path).unlink()
+    except BaseException:
+        remove_written(task.output_url, segments)
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()
+    return tuple(segments)
+
+
+def merge_task(task: FamilyTask, chunk: Interval, index: int) -> MergeTask:
+    """Return the merge that makes segments of one chunk, without its parts."""
+    return MergeTask(
+        datasource=task.datasource,
+        parts=(),
+        shape=task.family.shape,
+        chunk=chunk,
+        partitions=partitions_spec(task.target),
+        output_url=task.output_url,
+        path_prefix=task.path_prefix,
+        id_prefix=f"{task.id_prefix}c{index}",
+        created_at_ms=task.created_at_ms,
+        temp_dir=task.temp_dir,
+        target_bytes=task.target.target_bytes,
+        is_perfect=task.is_whole,
+        memory_bytes=task.memory_bytes,
+    )
+
+
+def remove_written(output_url: str, segments: Sequence[Segment]) -> None:
+    """Remove the files of segments that will not be published."""
+    from carnac.pipeline.write_pass import remove_segments
+
+    remove_segments(segments, output_url)
+
+
+def _remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()

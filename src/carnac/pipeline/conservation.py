@@ -1,0 +1,162 @@
+"""The conservation proof of a rewrite: what went in and what came out, taken in the pass that moves the rows.
+
+Rows that are only moved are counted and hashed (`carnac.pipeline.row_hash`). Going in, that is what the record of a
+segment says of its file since it was written, so the proof spans the file, its reading, sorting, cutting and writing;
+where a clip, a wider type, a dropped column or truncation makes the rows others than those of the record, they are
+hashed as they are read. Coming out, it is what the writer hashed as it wrote.
+
+Rows that are rolled up change, so what is linear in them is compared: for each row, the hash of its key (time and
+dimensions) times the number of rows behind it, plus the same times each whole-number sum, all modulo 2**64. It is the
+same before and after rows of one key are added up, and another one if a row is lost, doubled, or moved to another key,
+or if a sum changes. Sums of doubles are compared as sums, once plain and once weighted by key; least and greatest
+values of `min` and `max` as such. And every rolled-up row is hashed before it goes to the writer and in the writer.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from carnac.core.commits import ConservationProof
+from carnac.core.segments import TIME_COLUMN, ColumnType, MetricKind
+from carnac.pipeline.row_hash import MASK, add_hashes, column_hash, mix
+from carnac.pipeline.shape import ROWS_COLUMN, RowShape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.uint64]
+
+WEIGHTED = " by key"
+"""Ends the name of a sum that is weighted by key."""
+
+
+class Side:
+    """What is known of one side of a rewrite: rows that went in, or rows that came out."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.row_hash = 0
+        self.sums: dict[str, float] = {}
+        self.magnitudes: dict[str, float] = {}
+
+    def add_known(self, rows: int, row_hash: int) -> None:
+        """Add rows whose hash is known."""
+        self.rows += rows
+        self.row_hash = add_hashes(self.row_hash, row_hash)
+
+    def add(self, other: Side) -> None:
+        """Add the rows of another part of this side."""
+        self.add_known(other.rows, other.row_hash)
+        for name, value in other.sums.items():
+            known = self.sums.get(name)
+            if known is None or name.startswith(f"{MetricKind.MIN} of "):
+                self.sums[name] = value if known is None else min(known, value)
+            elif name.startswith(f"{MetricKind.MAX} of "):
+                self.sums[name] = max(known, value)
+            else:
+                self.sums[name] = known + value
+        for name, value in other.magnitudes.items():
+            self.magnitudes[name] = self.magnitudes.get(name, 0.0) + value
+
+    def add_states(self, shape: RowShape, table: pa.Table | pa.RecordBatch) -> None:
+        """Add rolled-up rows; a column `__rows` says how many rows each stands for, else one."""
+        if not table.num_rows:
+            return
+        keys = _key_hashes(shape, table)
+        weights = np.ones(table.num_rows, np.uint64)
+        if ROWS_COLUMN in table.schema.names:
+            weights = _numbers(table.column(ROWS_COLUMN)).astype(np.int64).view(np.uint64)
+        total = keys * weights
+        self.rows += int(weights.sum(dtype=np.uint64))
+        for metric in shape.metrics:
+            column = table.column(metric.name)
+            if metric.kind in {MetricKind.COUNT, MetricKind.SUM}:
+                if metric.type is ColumnType.LONG:
+                    whole = _numbers(pc.fill_null(column, 0)).astype(np.int64).view(np.uint64)
+                    total += mix(keys ^ _seed_of(metric.name)) * whole
+                elif metric.type is ColumnType.DOUBLE:
+                    self._add_doubles(metric.name, keys, column)
+            elif metric.kind in {MetricKind.MIN, MetricKind.MAX} and not _is_text(metric.type):
+                self._add_bound(metric.name, metric.kind, column)
+        self.row_hash = (self.row_hash + int(total.sum(dtype=np.uint64))) & MASK
+
+    def _add_doubles(self, name: str, keys: Codes, column: Any) -> None:
+        values = _numbers(pc.fill_null(column, 0.0)).astype(np.float64)
+        weights = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
+        for label, numbers in ((name, values), (name + WEIGHTED, values * weights)):
+            self.sums[label] = self.sums.get(label, 0.0) + math.fsum(numbers.tolist())
+        self.magnitudes[name] = self.magnitudes.get(name, 0.0) + float(np.abs(values).sum())
+
+    def _add_bound(self, name: str, kind: MetricKind, column: Any) -> None:
+        label = f"{kind} of {name}"
+        found = pc.min_max(column)[kind.value].as_py()
+        if found is None:
+            return
+        is_float = pa.types.is_floating(column.type)
+        if kind is MetricKind.MAX and is_float and pc.any(pc.is_nan(column)).as_py():
+            found = math.inf  # NaN is the greatest, as DuckDB has it
+        finite = min(max(float(found), -sys.float_info.max), sys.float_info.max)
+        known = self.sums.get(label)
+        pick = min if kind is MetricKind.MIN else max
+        self.sums[label] = finite if known is None else pick(known, finite)
+
+
+def prove(went_in: Sequence[Side], came_out: Sequence[Side]) -> ConservationProof:
+    """Return the proof of a rewrite whose sides were taken in parts, in the same order of families."""
+    sums_in, sums_out = {}, {}
+    for index, (before, after) in enumerate(zip(went_in, came_out, strict=True)):
+        mark = f"{index}:" if len(went_in) > 1 else ""
+        for name in sorted(before.sums.keys() | after.sums.keys()):
+            pair = before.sums.get(name, 0.0), after.sums.get(name, 0.0)
+            size = before.magnitudes.get(name.removesuffix(WEIGHTED))
+            if size is None:
+                sums_in[mark + name], sums_out[mark + name] = pair
+            elif math.isfinite(
+                size
+            ):  # infinities and NaN are left to the hash of the rolled-up rows
+                scale = _scale(size)
+                sums_in[mark + name], sums_out[mark + name] = pair[0] / scale, pair[1] / scale
+    return ConservationProof(
+        rows_in=sum(side.rows for side in went_in),
+        rows_out=sum(side.rows for side in came_out),
+        row_hash_in=add_hashes(*(side.row_hash for side in went_in)),
+        row_hash_out=add_hashes(*(side.row_hash for side in came_out)),
+        sums_in=sums_in,
+        sums_out=sums_out,
+    )
+
+
+def _scale(size: float) -> float:
+    """Return a power of two near the sum of absolute values: sums that nearly cancel out are compared with that."""
+    return 2.0 ** math.frexp(size)[1] if size > 1.0 else 1.0
+
+
+def _key_hashes(shape: RowShape, table: pa.Table | pa.RecordBatch) -> Codes:
+    total: Codes = np.zeros(table.num_rows, np.uint64)
+    for name in (TIME_COLUMN, *shape.dimension_names):
+        total += column_hash(name, table.column(name))
+    return mix(total)
+
+
+def _seed_of(name: str) -> np.uint64:
+    return np.uint64(int(column_hash(name, pa.array([True]))[0]))
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    numbers: NDArray[Any] = (
+        column.to_numpy()
+        if isinstance(column, pa.ChunkedArray)
+        else (column.to_numpy(zero_copy_only=False))
+    )
+    return numbers
+
+
+def _is_text(kind: ColumnType) -> bool:
+    return kind in {ColumnType.STRING, ColumnType.JSON}
