@@ -3,7 +3,9 @@
 One core. Segments are hours of ten datasources on 300 servers, as the reference measured them, unless said otherwise.
 The naive rate, the sum over all pairs, is taken in the same run: the ratio of the two does not depend on the machine.
 
-    python -m benchmarks.bench_balancing [--runs 5] [--small]
+    python -m benchmarks.bench_balancing [--only PART] [--runs 5] [--small]
+
+With `--only` the figures of the other parts are kept as they are in the result file.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.harness import RUNS, ratio, seconds, write_results
+from benchmarks.harness import RUNS, ratio, read_figures, seconds, write_results
 from carnac.core.balancing.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
 from carnac.core.balancing.columns import SegmentColumns, segment_columns
 from carnac.core.balancing.compiled import compiled
@@ -38,12 +40,24 @@ def sum_pairs(starts: np.ndarray, x0: int, x1: int, rate: float) -> float:
     return total
 
 
+PARTS: dict[str, Callable[[int, int], object]] = {
+    "pairs": lambda _, runs: measure_pairs(runs),
+    "held_1_000_000": lambda share, runs: measure_held(1_000_000 // share, runs),
+    "place": lambda share, runs: measure_placing(1_000_000 // share, min(runs, 3)),
+    "growth": lambda share, runs: measure_growth(
+        [10_000, 100_000, 1_000_000, 10_000_000 // share], runs
+    ),
+    "six_servers_200_days_100_partitions": lambda _, runs: measure_six_servers(runs),
+    "run": lambda share, runs: measure_run(3_000_000 // share, min(runs, 3)),
+}
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", choices=PARTS)
     options.add_argument("--runs", type=int, default=RUNS)
     options.add_argument("--small", action="store_true", help="a tenth of the segments")
     chosen = options.parse_args()
-    share, runs = (10 if chosen.small else 1), chosen.runs
     figures: dict[str, object] = {
         "aims": {
             "place_any_order_per_s": 200_000,
@@ -51,13 +65,11 @@ def main() -> None:
             "run_of_1000_moves_s": 1.0,
         }
     }
+    if chosen.only is not None:
+        figures |= read_figures("balancing")
     warm_up()
-    figures["pairs"] = measure_pairs(runs)
-    figures["held_1_000_000"] = measure_held(1_000_000 // share, runs)
-    figures["place"] = measure_placing(1_000_000 // share, min(runs, 3))
-    figures["growth"] = measure_growth([10_000, 100_000, 1_000_000, 10_000_000 // share], runs)
-    figures["six_servers_200_days_100_partitions"] = measure_six_servers(runs)
-    figures["run"] = measure_run(3_000_000 // share, min(runs, 3))
+    for part in PARTS if chosen.only is None else (chosen.only,):
+        figures[part] = PARTS[part](10 if chosen.small else 1, chosen.runs)
     write_results("balancing", figures, packages=("numba", "numpy"))
 
 

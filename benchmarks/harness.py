@@ -96,3 +96,12 @@ def write_results(
     path.write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(text + "\n")
     return path
+
+
+def read_figures(name: str) -> dict[str, object]:
+    """Return the figures of `results/<name>.json`; nothing if there is none yet."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return {}
+    figures: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    return figures
