@@ -1,0 +1,181 @@
+"""From judged chunks to tasks: what belongs together, small ones combined, large ones split.
+
+Source: "Compaction Notes", "create a new list of candidate tasks" and "rewrite the candidate list". A candidate is a
+run of chunks that share segments; it is cut at chunk boundaries where it costs too much, and put together with the one
+before where both are small. Groups of one task are published one by one, so a poisoned one costs the others nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from carnac.core.compaction.choosing import Choice, choose_all
+from carnac.core.compaction.chunks import TimeChunk
+from carnac.core.compaction.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.scoring import Action, Score
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedChunk:
+    """A chunk with its score."""
+
+    chunk: TimeChunk
+    score: Score
+
+    @property
+    def interval(self) -> Interval:
+        """The chunk's interval."""
+        return self.chunk.interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A chunk of a candidate, with what is rewritten of it."""
+
+    chunk: TimeChunk
+    choice: Choice
+
+
+def find_candidates(judged: Iterable[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
+    """Yield the runs of chunks to be compacted together: tied by segments that reach over their borders.
+
+    A chunk without an opinion comes along with a neighbour that is compacted; a run of such chunks alone is none.
+
+    Args:
+        judged: In order of time.
+    """
+    run: list[JudgedChunk] = []
+    for one in judged:
+        is_wanted = one.score.action is Action.COMPACT or one.score.may_join
+        if run and not (is_wanted and _are_tied(run[-1], one)):
+            yield from _finished(run)
+            run = []
+        if is_wanted:
+            run.append(one)
+    yield from _finished(run)
+
+
+def plan_tasks(
+    datasource: str, judged: Iterable[JudgedChunk], settings: CompactionSettings, revision: int
+) -> list[CompactionTask]:
+    """Return the tasks of judged chunks in order of time, not yet coloured.
+
+    Args:
+        judged: In order of time.
+        revision: Of the state that was judged.
+    """
+    tasks: list[CompactionTask] = []
+    for candidate in find_candidates(judged):
+        for parts in _split(candidate, settings):
+            group = _make_group(datasource, parts, revision)
+            task = _make_task(datasource, group, parts, settings)
+            if tasks and _may_combine(tasks[-1], task, settings):
+                tasks[-1] = _combine(tasks[-1], task)
+            else:
+                tasks.append(task)
+    return tasks
+
+
+def _are_tied(before: JudgedChunk, after: JudgedChunk) -> bool:
+    if not (before.chunk.overlaps_later and after.chunk.overlaps_prior):
+        return False
+    border_ms = after.interval.start_ms
+    return before.interval.end_ms == border_ms and any(
+        one.start_ms < border_ms for one in after.chunk.segments
+    )
+
+
+def _finished(run: Sequence[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
+    if any(one.score.action is Action.COMPACT for one in run):
+        yield tuple(run)
+
+
+def _split(
+    candidate: Sequence[JudgedChunk], settings: CompactionSettings
+) -> Iterator[tuple[_Part, ...]]:
+    """Yield the candidate in parts that cost no more than a task may, cut at chunk boundaries.
+
+    A chunk that costs more alone is a part of its own. Chunks of different targets are never one part.
+    """
+    parts: list[_Part] = []
+    cost = 0
+    for one in candidate:
+        part = _Part(chunk=one.chunk, choice=one.score.choice or _whole(one.chunk, settings))
+        if parts and (
+            cost + part.choice.cost > settings.task_cost_max
+            or part.chunk.target is not parts[-1].chunk.target
+        ):
+            yield tuple(parts)
+            parts, cost = [], 0
+        parts.append(part)
+        cost += part.choice.cost
+    yield tuple(parts)
+
+
+def _whole(chunk: TimeChunk, settings: CompactionSettings) -> Choice:
+    return choose_all(chunk.segments, TargetView(chunk.target), settings, None)
+
+
+def _make_group(datasource: str, parts: Sequence[_Part], revision: int) -> CompactionGroup:
+    first, last = parts[0].chunk, parts[-1].chunk
+    interval = Interval(first.interval.start_ms, last.interval.end_ms)
+    ids = {segment.segment_id for part in parts for segment in part.choice.segments}
+    return CompactionGroup(
+        group_id=f"{datasource} {interval}",
+        datasource=datasource,
+        kind=parts[0].choice.kind if len(parts) == 1 else GroupKind.MAJOR,
+        interval=interval,
+        segment_ids=tuple(sorted(ids)),
+        target=first.target,
+        rows=sum(part.choice.rows for part in parts),
+        size_bytes=sum(part.choice.size_bytes for part in parts),
+        revision=revision,
+    )
+
+
+def _make_task(
+    datasource: str,
+    group: CompactionGroup,
+    parts: Sequence[_Part],
+    settings: CompactionSettings,
+) -> CompactionTask:
+    return CompactionTask(
+        task_id=group.group_id,
+        datasource=datasource,
+        datasource_priority=settings.priority,
+        groups=(group,),
+        chunks=tuple(part.chunk.interval for part in parts),
+        segments_out=sum(part.choice.segments_out for part in parts),
+        gain=sum(part.choice.benefit * TargetView(part.chunk.target).unit_bytes for part in parts),
+        cost=sum(part.choice.cost for part in parts),
+    )
+
+
+def _may_combine(
+    before: CompactionTask, task: CompactionTask, settings: CompactionSettings
+) -> bool:
+    small = settings.task_cost_small
+    return (
+        before.cost < small
+        and task.cost < small
+        and len(before.groups) + len(task.groups) <= settings.task_groups_max
+    )
+
+
+def _combine(before: CompactionTask, task: CompactionTask) -> CompactionTask:
+    start = before.chunks[0].start_ms
+    return CompactionTask(
+        task_id=f"{task.datasource} {Interval(start, task.chunks[-1].end_ms)}",
+        datasource=task.datasource,
+        datasource_priority=task.datasource_priority,
+        groups=(*before.groups, *task.groups),
+        chunks=(*before.chunks, *task.chunks),
+        segments_out=before.segments_out + task.segments_out,
+        gain=before.gain + task.gain,
+        cost=before.cost + task.cost,
+    )

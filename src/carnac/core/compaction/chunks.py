@@ -1,0 +1,139 @@
+"""Time chunks of the target granularity, with the segments that have rows in them.
+
+Source: "Compaction Notes", the second step: each chunk has segments that it holds whole, and such as overlap an
+adjacent chunk, earlier or later. An overlapping segment is in each chunk that it touches, with its share of bytes and
+rows there, by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.stretches import Stretch, find_stretch
+from carnac.core.granularity import DAY
+from carnac.core.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeChunk:
+    """A time chunk of the target granularity that has segments.
+
+    Attributes:
+        segments: Those with rows in it. Of one that overlaps, `size_bytes` and `rows` are the share of this chunk,
+            while `start_ms` and `end_ms` are those of the whole.
+        overlaps_prior: A segment of it begins before it.
+        overlaps_later: A segment of it ends after it.
+        is_cut: It is what the border of two age rules leaves of a bucket.
+    """
+
+    interval: Interval
+    target: CompactionTarget
+    segments: Sequence[PlanSegment]
+    overlaps_prior: bool = False
+    overlaps_later: bool = False
+    is_cut: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its segments."""
+        return sum([segment.size_bytes for segment in self.segments])
+
+    @property
+    def revision(self) -> int:
+        """Of the newest commit that made one of its segments visible."""
+        return max((segment.revision for segment in self.segments), default=0)
+
+
+def segments_of_holders(
+    holders: Iterable[tuple[Interval, Sequence[PlanSegment]]],
+) -> list[PlanSegment]:
+    """Return the segments of a timeline that is given as time chunks, each once.
+
+    A segment that has rows in several time chunks of the list is in each of them; the list may have them anywhere.
+    """
+    seen: dict[tuple[str, int, int], PlanSegment] = {}
+    for _, segments in holders:
+        for segment in segments:
+            seen.setdefault((segment.segment_id, segment.start_ms, segment.end_ms), segment)
+    return list(seen.values())
+
+
+def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) -> list[TimeChunk]:
+    """Return the time chunks that have segments, in order of time."""
+    whole: dict[int, _Place] = {}
+    place = _Place(Interval(0, 1), stretches[-1], False)
+    start_ms = end_ms = 0  # of `place`; no segment fits into it yet
+    for segment in sorted(segments, key=attrgetter("start_ms")):
+        if not (start_ms <= segment.start_ms and segment.end_ms <= end_ms):
+            places = list(_places_of(segment, stretches, whole))
+            place = places[-1]
+            start_ms, end_ms = place.interval.start_ms, place.interval.end_ms
+            if len(places) > 1 or segment.start_ms < start_ms or segment.end_ms > end_ms:
+                for one in places:
+                    one.add_part(segment)
+                continue
+        place.segments.append(segment)
+    return [whole[key].chunk() for key in sorted(whole)]
+
+
+class _Place:
+    """A time chunk while it is filled."""
+
+    __slots__ = ("interval", "is_cut", "later", "prior", "segments", "stretch")
+
+    def __init__(self, interval: Interval, stretch: Stretch, is_cut: bool) -> None:
+        self.interval = interval
+        self.stretch = stretch
+        self.is_cut = is_cut
+        self.segments: list[PlanSegment] = []
+        self.prior = self.later = False
+
+    def add_part(self, segment: PlanSegment) -> None:
+        """Add what a segment that may reach over the borders has here."""
+        start_ms = max(segment.start_ms, self.interval.start_ms)
+        end_ms = min(segment.end_ms, self.interval.end_ms)
+        self.prior |= segment.start_ms < start_ms
+        self.later |= segment.end_ms > end_ms
+        length_ms, part_ms = segment.end_ms - segment.start_ms, end_ms - start_ms
+        self.segments.append(
+            replace(
+                segment,
+                size_bytes=-(-segment.size_bytes * part_ms // length_ms),
+                rows=-(-segment.rows * part_ms // length_ms),
+            )
+        )
+
+    def chunk(self) -> TimeChunk:
+        """Return it as a value."""
+        return TimeChunk(
+            interval=self.interval,
+            target=self.stretch.target,
+            segments=self.segments,
+            overlaps_prior=self.prior,
+            overlaps_later=self.later,
+            is_cut=self.is_cut,
+        )
+
+
+def _places_of(
+    segment: PlanSegment, stretches: Sequence[Stretch], whole: dict[int, _Place]
+) -> Iterator[_Place]:
+    at_ms = segment.start_ms
+    while at_ms < segment.end_ms:
+        stretch = find_stretch(stretches, at_ms)
+        if stretch.granularity is not None:
+            bucket = stretch.granularity.bucket(at_ms)
+        else:
+            bucket = segment.chunk or DAY.bucket(at_ms)
+        interval = bucket.intersect(stretch.interval)
+        if interval is None:
+            raise AssertionError("an instant lies in its stretch and in its bucket")
+        place = whole.get(interval.start_ms)
+        if place is None:
+            place = whole[interval.start_ms] = _Place(interval, stretch, interval != bucket)
+        yield place
+        at_ms = interval.end_ms

@@ -1,0 +1,103 @@
+"""What the planner knows of a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import Interval
+from carnac.core.segments import HashedPartition, Partition, RangePartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLayout:
+    """How the rows of a segment are kept, as far as a target may ask for something else.
+
+    Attributes:
+        query_granularity: Canonical text.
+        is_rolled_up: Whether its metrics are states of several rows.
+        partition_kind: `dynamic`, `hashed` or `range`.
+        dimensions: Columns that are no metrics, in file order; of raw rows all columns.
+    """
+
+    query_granularity: str = "none"
+    is_rolled_up: bool = False
+    partition_kind: str = "dynamic"
+    partition_dimensions: tuple[str, ...] = ()
+    sort_columns: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSegment:
+    """A segment that is visible in a time chunk, as the planner sees it.
+
+    Attributes:
+        start_ms: Where what is visible of it begins.
+        end_ms: Where that ends, exclusive; after `start_ms`.
+        size_bytes: Of its file, by the share of its time that is visible; > 0.
+        rows: Likewise.
+        chunk: The live time chunk that it is visible in; None where the timeline is a mere list of segments.
+        revision: Of the commit that made it visible here.
+        layout: None: not known, so nothing is asked of it.
+    """
+
+    segment_id: str
+    start_ms: int
+    end_ms: int
+    size_bytes: int
+    rows: int
+    chunk: Interval | None = None
+    revision: int = 0
+    layout: SegmentLayout | None = None
+
+
+def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
+    """Return what the planner must know of visible segments, in their order."""
+    layouts: dict[SegmentLayout, SegmentLayout] = {}
+    found: list[PlanSegment] = []
+    for item in visible:
+        segment, entry = item.segment, item.entry
+        size_bytes, rows = segment.size_bytes, segment.rows
+        start_ms, end_ms = entry.span.start_ms, entry.span.end_ms
+        if entry.clip is not None:
+            pieces = entry.clip.intervals
+            start_ms, end_ms = pieces[0].start_ms, pieces[-1].end_ms
+            shown_ms = sum(piece.duration_ms for piece in pieces)
+            size_bytes = -(-size_bytes * shown_ms // entry.span.duration_ms)
+            rows = -(-rows * shown_ms // entry.span.duration_ms)
+        layout = _layout_of(item)
+        found.append(
+            PlanSegment(
+                segment_id=entry.segment_id,
+                start_ms=start_ms,
+                end_ms=end_ms,
+                size_bytes=max(size_bytes, 1),
+                rows=max(rows, 1),
+                chunk=entry.chunk,
+                revision=entry.added_revision,
+                layout=layouts.setdefault(layout, layout),
+            )
+        )
+    return found
+
+
+def _layout_of(item: VisibleSegment) -> SegmentLayout:
+    segment = item.segment
+    rollup = segment.rollup
+    names = tuple([column.name for column in segment.columns])
+    return SegmentLayout(
+        query_granularity=segment.query_granularity,
+        is_rolled_up=rollup is not None,
+        partition_kind=_kind_of(segment.partition),
+        partition_dimensions=() if segment.partition is None else segment.partition.dimensions,
+        sort_columns=segment.sort_columns,
+        dimensions=names if rollup is None else rollup.dimensions,
+    )
+
+
+def _kind_of(partition: Partition | None) -> str:
+    if isinstance(partition, HashedPartition):
+        return "hashed"
+    return "range" if isinstance(partition, RangePartition) else "dynamic"

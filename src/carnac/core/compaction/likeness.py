@@ -1,0 +1,98 @@
+"""Whether a segment is as its target asks for: layout, and size.
+
+Only what the target asks for is compared (Druid compares stored compaction states the same way, field by field).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES, OVERSIZE_PERCENT
+from carnac.core.granularity import Granularity, is_finer_or_equal, parse_granularity
+
+
+class TargetView:
+    """What one target asks for, ready to be compared with many segments."""
+
+    def __init__(self, target: CompactionTarget) -> None:
+        self.target = target
+        self.unit_bytes = target.target_bytes or DEFAULT_TARGET_BYTES
+        """What a segment is worth, where a size in bytes is needed and the target names rows alone."""
+        self._bytes_max = (target.target_bytes or 0) * OVERSIZE_PERCENT // 100
+        self._rows_max = target.target_rows * OVERSIZE_PERCENT // 100
+        text = target.query_granularity
+        self._query_granularity = None if text is None else parse_granularity(text)
+        self._judged: dict[int, tuple[SegmentLayout, str | None]] = {}
+        self.asks_layout = (
+            self._query_granularity is not None
+            or target.metrics is not None
+            or target.dimensions is not None
+            or target.sort_by is not None
+            or target.partitioning.kind != "dynamic"
+        )
+
+    def ideal(self, size_bytes: int, rows: int) -> int:
+        """Return how many segments so much data should be, at least 1."""
+        target = self.target
+        if target.partitioning.buckets is not None:
+            return target.partitioning.buckets
+        count = -(-rows // target.target_rows)
+        if target.target_bytes is not None:
+            count = max(count, -(-size_bytes // target.target_bytes))
+        return max(count, 1)
+
+    def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
+        """Return the segments that are too large."""
+        if self.target.partitioning.buckets is not None:
+            return []
+        rows_max, bytes_max = self._rows_max, self._bytes_max
+        if not bytes_max:
+            return [one for one in segments if one.rows > rows_max]
+        return [one for one in segments if one.size_bytes > bytes_max or one.rows > rows_max]
+
+    def unlike(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
+        """Return the segments whose layout is not what the target asks for."""
+        if not self.asks_layout:
+            return []
+        return [one for one in segments if one.layout is not None and self.difference(one.layout)]
+
+    def difference(self, layout: SegmentLayout) -> str | None:
+        """Return in a few words how a layout is not what the target asks for; None if it is."""
+        known = self._judged.get(id(layout))
+        if known is None:
+            known = self._judged[id(layout)] = (layout, self._compare(layout))
+        return known[1]
+
+    def _compare(self, layout: SegmentLayout) -> str | None:
+        target = self.target
+        if self._query_granularity is not None:
+            found = parse_granularity(layout.query_granularity)
+            if not _is_coarse_enough(found, self._query_granularity):
+                return f"query granularity {found}, not {self._query_granularity}"
+        if target.metrics is not None and not layout.is_rolled_up:
+            return "not rolled up"
+        if target.dimensions is not None:
+            kept = {*target.dimensions, *(metric.name for metric in target.metrics or ())}
+            surplus = [name for name in layout.dimensions if name not in kept]
+            if surplus:
+                return f"has dimension {surplus[0]}"
+        asked = target.partitioning
+        if asked.kind not in {"dynamic", layout.partition_kind}:
+            return f"partitioning {layout.partition_kind}, not {asked.kind}"
+        by = layout.partition_dimensions
+        if asked.kind != "dynamic" and asked.dimensions and by != asked.dimensions:
+            return f"partitioned by other dimensions than {', '.join(asked.dimensions)}"
+        if target.sort_by is not None:
+            order = (
+                [*asked.dimensions, *target.sort_by] if asked.kind == "range" else target.sort_by
+            )
+            wanted = tuple(dict.fromkeys(order))
+            if layout.sort_columns[: len(wanted)] != wanted:
+                return f"not sorted by {', '.join(wanted)}"
+        return None
+
+
+def _is_coarse_enough(found: Granularity, asked: Granularity) -> bool:
+    return is_finer_or_equal(asked, found)

@@ -1,0 +1,158 @@
+"""The plan of a datasource: every chunk judged, with a reason; the tasks that follow from it.
+
+    segments of a timeline → spans → chunks → scores → candidates → tasks → colours
+
+`plan_compaction` is a function of its arguments. What it plans again after everything it planned was done is nothing
+(CP-1); tasks that may run at the same time share no segment (CP-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from carnac.core.compaction.candidates import JudgedChunk, plan_tasks
+from carnac.core.compaction.choosing import ChunkHistory
+from carnac.core.compaction.chunks import TimeChunk, cut_chunks
+from carnac.core.compaction.colouring import color_by_neighbour
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.scoring import (
+    DEFAULT_RULES,
+    Action,
+    Rule,
+    Situation,
+    score_chunk,
+)
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.spans import Span, find_gaps, find_spans
+from carnac.core.compaction.stretches import first_instant_skipped, plan_stretches
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.intervals import Interval, IntervalSet, interval_set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What the planner has to say about a stretch of time.
+
+    Attributes:
+        action: None: a gap, where there is no segment.
+        task_id: The task that the chunk is part of; None if there is none.
+    """
+
+    interval: Interval
+    action: Action | None
+    reason: str
+    segments: int = 0
+    size_bytes: int = 0
+    priority: float = 0.0
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What should be done with a datasource, and why.
+
+    Attributes:
+        chunks: All chunks that have segments, in order of time.
+        tasks: In order of time.
+        spans: Runs of segments without a gap, in order of time.
+    """
+
+    datasource: str
+    revision: int
+    chunks: Sequence[JudgedChunk]
+    tasks: Sequence[CompactionTask]
+    spans: Sequence[Span] = ()
+    _tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
+
+    def task_of(self, chunk: Interval) -> str | None:
+        """Return the task that rewrites something of the chunk."""
+        return self._tasks_by_chunk.get(chunk)
+
+    def explain(self, interval: Interval | None = None) -> list[Explanation]:
+        """Return the reason for every chunk that overlaps the interval, and the gaps, in order of time."""
+        found = [self._explain(one) for one in self.chunks]
+        chunks = interval_set(one.interval for one in self.chunks)
+        spans = IntervalSet(tuple(span.interval for span in self.spans))
+        found.extend(
+            Explanation(interval=piece, action=Action.EMPTY, reason="no rows of any segment")
+            for piece in spans.minus(chunks)
+        )
+        found.extend(
+            Explanation(interval=gap, action=None, reason="gap: no segments")
+            for gap in IntervalSet(find_gaps(self.spans)).minus(chunks)
+        )
+        wanted = (one for one in found if interval is None or interval.overlaps(one.interval))
+        return sorted(wanted, key=lambda one: one.interval)
+
+    def _explain(self, one: JudgedChunk) -> Explanation:
+        task_id = self.task_of(one.interval)
+        reason = one.score.reason
+        if one.score.may_join and task_id is not None:
+            reason += "; it goes along with its neighbour"
+        return Explanation(
+            interval=one.interval,
+            action=one.score.action,
+            reason=reason,
+            segments=len(one.chunk.segments),
+            size_bytes=one.chunk.size_bytes,
+            priority=one.score.priority,
+            task_id=task_id,
+        )
+
+
+def plan_compaction(
+    datasource: str,
+    segments: Sequence[PlanSegment],
+    settings: CompactionSettings,
+    *,
+    now_ms: int,
+    revision: int = 0,
+    within: IntervalSet | None = None,
+    refusals: Mapping[Interval, str] | None = None,
+    busy: Mapping[str, str] | None = None,
+    histories: Mapping[Interval, ChunkHistory] | None = None,
+    rules: Sequence[Rule] = DEFAULT_RULES,
+) -> CompactionPlan:
+    """Return the plan of a datasource.
+
+    Args:
+        segments: All that are visible, in any order; of a timeline of holders, `segments_of_holders`.
+        revision: Of the state that `segments` is.
+        within, refusals, busy, histories: See `Situation`.
+    """
+    situation = Situation(
+        settings=settings,
+        skip_from_ms=first_instant_skipped(settings, end_of(segments)),
+        within=within,
+        refusals=refusals or {},
+        busy=busy or {},
+        histories=histories or {},
+    )
+    chunks = cut_chunks(segments, plan_stretches(settings, now_ms))
+    judged = judge_chunks(chunks, situation, rules)
+    tasks = color_by_neighbour(plan_tasks(datasource, judged, settings, revision))
+    return CompactionPlan(
+        datasource=datasource,
+        revision=revision,
+        chunks=judged,
+        tasks=tasks,
+        spans=find_spans(segments),
+        _tasks_by_chunk={chunk: task.task_id for task in tasks for chunk in task.chunks},
+    )
+
+
+def judge_chunks(
+    chunks: Iterable[TimeChunk], situation: Situation, rules: Sequence[Rule] = DEFAULT_RULES
+) -> list[JudgedChunk]:
+    """Return the chunks with their scores."""
+    return [
+        JudgedChunk(chunk=chunk, score=score_chunk(chunk, situation, rules)) for chunk in chunks
+    ]
+
+
+def end_of(segments: Iterable[PlanSegment]) -> int | None:
+    """Return where the newest time chunk ends, or the newest segment that is in none; None if there are none."""
+    return max(
+        (one.end_ms if one.chunk is None else one.chunk.end_ms for one in segments), default=None
+    )

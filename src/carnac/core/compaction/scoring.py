@@ -1,0 +1,293 @@
+"""The score of a time chunk: what should be done with it, how urgently, and why.
+
+Source: "Compaction Notes", the third step, "a set of rules". A rule takes a chunk and what is known besides, and
+returns a score, or None to leave it to the next rule; `DEFAULT_RULES` are ours, and a caller may put others before,
+between or in their place. The last one always scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from carnac.core.compaction.choosing import Choice, ChunkHistory, choose, choose_all
+from carnac.core.compaction.chunks import TimeChunk
+from carnac.core.compaction.groups import CompactionTarget, GroupKind
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.wording import bytes_text, count_text
+from carnac.core.intervals import MAX_MS, Interval, IntervalSet, format_ms
+
+
+class Action(StrEnum):
+    """What a score asks for. The words are those of the source."""
+
+    EMPTY = "empty"
+    STABLE = "stable"
+    COMPACT = "compact"
+    NO_OPINION = "no opinion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What should be done with a chunk.
+
+    Attributes:
+        reason: Why, for people; one clause without a full stop.
+        priority: Of `compact`, 0..1: the benefit by what it costs; else 0.
+        choice: Of `compact`: what is rewritten.
+        may_join: Of `no opinion`: whether the chunk goes along if a neighbour with which it shares a segment is
+            compacted.
+    """
+
+    action: Action
+    reason: str
+    priority: float = 0.0
+    choice: Choice | None = None
+    may_join: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Situation:
+    """What rules may know besides the chunk.
+
+    Attributes:
+        skip_from_ms: Chunks that end after it are too new.
+        within: Only chunks that lie in one of these are planned; None: all.
+        refusals: Chunks that are left alone, and why: they failed a moment ago, they are locked.
+        busy: Segments that running tasks rewrite, by id: the task.
+        histories: By chunk.
+    """
+
+    settings: CompactionSettings
+    skip_from_ms: int = MAX_MS
+    within: IntervalSet | None = None
+    refusals: Mapping[Interval, str] = field(default_factory=dict)
+    busy: Mapping[str, str] = field(default_factory=dict)
+    histories: Mapping[Interval, ChunkHistory] = field(default_factory=dict)
+    views: dict[int, TargetView] = field(default_factory=dict)
+
+    def view(self, target: CompactionTarget) -> TargetView:
+        """Return the target, ready to be compared with."""
+        found = self.views.get(id(target))
+        if found is None:
+            found = self.views[id(target)] = TargetView(target)
+        return found
+
+
+Rule: TypeAlias = Callable[[TimeChunk, Situation], Score | None]
+
+
+def score_chunk(chunk: TimeChunk, situation: Situation, rules: Sequence[Rule]) -> Score:
+    """Return the score that the first rule with an opinion gives."""
+    for rule in rules:
+        score = rule(chunk, situation)
+        if score is not None:
+            return score
+    return Score(action=Action.NO_OPINION, reason="no rule is about it")
+
+
+def leave_alone(reason: str) -> Score:
+    """Return the score of a chunk that is not to be touched now."""
+    return Score(action=Action.NO_OPINION, reason=reason)
+
+
+def score_empty(chunk: TimeChunk, _: Situation) -> Score | None:
+    """A chunk without segments is empty."""
+    return None if chunk.segments else Score(action=Action.EMPTY, reason="no segments")
+
+
+def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """Leave alone what is not asked for, too new, too large, or in somebody's hands."""
+    interval = chunk.interval
+    if chunk.is_cut:
+        return leave_alone(
+            "the border of two age rules cuts it; it is judged when the border has moved on"
+        )
+    if situation.within is not None and not any(one.contains(interval) for one in situation.within):
+        return leave_alone("it is not wholly inside the interval that was asked for")
+    if interval.end_ms > situation.skip_from_ms:
+        offset = situation.settings.skip_offset
+        newest = format_ms(situation.skip_from_ms)
+        return leave_alone(
+            f"too new: skipOffsetFromLatest {offset} leaves alone what ends after {newest}"
+        )
+    refusal = situation.refusals.get(interval)
+    if refusal is not None:
+        return leave_alone(refusal)
+    if situation.busy:
+        tasks = {
+            situation.busy[one.segment_id]
+            for one in chunk.segments
+            if one.segment_id in situation.busy
+        }
+        if tasks:
+            return leave_alone(f"task {min(tasks)} is at work on its segments")
+    size_bytes = chunk.size_bytes
+    if size_bytes > situation.settings.input_bytes_max:
+        limit = bytes_text(situation.settings.input_bytes_max)
+        return leave_alone(f"too large: {bytes_text(size_bytes)}, inputSegmentSizeBytes is {limit}")
+    return None
+
+
+def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """A chunk whose live time chunks are not what the target asks for is compacted as a whole."""
+    if chunk.target.segment_granularity is None:
+        return None
+    first = chunk.segments[0].chunk
+    others = {one.chunk for one in chunk.segments if one.chunk is not first}
+    live = {one for one in {first, *others} if one is not None and one != chunk.interval}
+    if not live:
+        return None
+    choice = _choose_all(chunk, situation, forced=len(chunk.segments))
+    example = min(live)
+    rest = "" if len(live) == 1 else f" and {len(live) - 1:,} more"
+    return _compact(
+        chunk,
+        situation,
+        choice,
+        f"segment granularity {chunk.target.segment_granularity} is asked for; "
+        f"there is the time chunk {example}{rest}",
+    )
+
+
+def score_unlike(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """A chunk with segments that are not as its target asks for is compacted: those, and what is small beside them."""
+    view = situation.view(chunk.target)
+    unlike = view.unlike(chunk.segments)
+    if not unlike:
+        return None
+    first = min(unlike, key=lambda one: one.segment_id)
+    words = "" if first.layout is None else view.difference(first.layout)
+    of_all = f"{len(unlike):,} of {count_text(len(chunk.segments), 'segment')}"
+    oversize = view.oversize(chunk.segments)
+    names = {one.segment_id for one in unlike}
+    forced = [*unlike, *(one for one in oversize if one.segment_id not in names)]
+    if chunk.overlaps_prior or chunk.overlaps_later:
+        choice = _choose_all(chunk, situation, forced=len(forced))
+    else:
+        found = _choose(chunk, situation, forced)
+        if found is None:
+            return None
+        choice = found
+    return _compact(chunk, situation, choice, f"{of_all} not as asked for: {words}")
+
+
+def score_oversize(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """A chunk with a segment that is too large is compacted."""
+    view = situation.view(chunk.target)
+    oversize = view.oversize(chunk.segments)
+    if not oversize:
+        return None
+    largest = max(oversize, key=lambda one: (one.size_bytes, one.segment_id))
+    reason = (
+        f"{count_text(len(oversize), 'segment')} too large: "
+        f"{bytes_text(largest.size_bytes)}, {count_text(largest.rows, 'row')}"
+    )
+    if chunk.overlaps_prior or chunk.overlaps_later:
+        return _compact(
+            chunk, situation, _choose_all(chunk, situation, forced=len(oversize)), reason
+        )
+    choice = _choose(chunk, situation, oversize)
+    return None if choice is None else _compact(chunk, situation, choice, reason)
+
+
+def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """A chunk that shares segments with a neighbour: no opinion if sizes are stable, compact otherwise."""
+    if not (chunk.overlaps_prior or chunk.overlaps_later):
+        return None
+    count, ideal = _count_and_ideal(chunk, situation)
+    sides = [
+        side
+        for side, there in (("prior", chunk.overlaps_prior), ("later", chunk.overlaps_later))
+        if there
+    ]
+    where = f"it overlaps the {' and the '.join(sides)} chunk"
+    if count <= ideal + situation.settings.slack:
+        return Score(
+            action=Action.NO_OPINION,
+            reason=f"{where}, and its sizes are stable",
+            may_join=True,
+        )
+    choice = _choose_all(chunk, situation)
+    return _compact(
+        chunk,
+        situation,
+        choice,
+        f"{count_text(count, 'segment')} where {ideal:,} would do; {where}",
+    )
+
+
+def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """A chunk with more segments than its size asks for, and some slack, is compacted."""
+    count, ideal = _count_and_ideal(chunk, situation)
+    if count <= ideal + situation.settings.slack:
+        return None
+    choice = _choose(chunk, situation, ())
+    if choice is None:
+        bound = situation.settings.write_amplification_max
+        return leave_alone(
+            f"{count_text(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
+            f"it may: {bound:g} times what arrived; judged again when more has arrived"
+        )
+    return _compact(
+        chunk, situation, choice, f"{count_text(count, 'segment')} where {ideal:,} would do"
+    )
+
+
+def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
+    """What no rule before this one wants to change is stable."""
+    count, ideal = _count_and_ideal(chunk, situation)
+    words = f"{count_text(count, 'segment')}, {bytes_text(chunk.size_bytes)}"
+    if count > ideal:
+        words += f"; {ideal:,} would do, {situation.settings.slack:,} more are let be"
+    return Score(action=Action.STABLE, reason=words)
+
+
+DEFAULT_RULES: tuple[Rule, ...] = (
+    score_empty,
+    score_left_alone,
+    score_misaligned,
+    score_unlike,
+    score_oversize,
+    score_overlapping,
+    score_fragmented,
+    score_stable,
+)
+
+
+def _count_and_ideal(chunk: TimeChunk, situation: Situation) -> tuple[int, int]:
+    rows = sum([one.rows for one in chunk.segments])
+    return len(chunk.segments), situation.view(chunk.target).ideal(chunk.size_bytes, rows)
+
+
+def _choose_all(chunk: TimeChunk, situation: Situation, *, forced: int = 0) -> Choice:
+    history = situation.histories.get(chunk.interval)
+    view = situation.view(chunk.target)
+    return choose_all(chunk.segments, view, situation.settings, history, forced=forced)
+
+
+def _choose(chunk: TimeChunk, situation: Situation, forced: Sequence[PlanSegment]) -> Choice | None:
+    history = situation.histories.get(chunk.interval)
+    view = situation.view(chunk.target)
+    return choose(chunk.segments, forced, view, situation.settings, history)
+
+
+def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str) -> Score:
+    """Return the score of a chunk that should be compacted; it says what of it, and the priority."""
+    kept = len(chunk.segments) - len(choice.segments)
+    amount = f"{count_text(len(choice.segments), 'segment')} of {bytes_text(choice.size_bytes)}"
+    if choice.kind is GroupKind.MINOR:
+        reason += f"; {amount} become about {choice.segments_out:,}, {kept:,} stay as they are"
+    else:
+        reason += f"; all of it ({amount}) becomes about {choice.segments_out:,}"
+    gain = choice.benefit * situation.view(chunk.target).unit_bytes
+    return Score(
+        action=Action.COMPACT,
+        reason=reason,
+        priority=gain / (gain + choice.cost),
+        choice=choice,
+    )

@@ -1,0 +1,19 @@
+"""Words and numbers of the reasons that the planner gives."""
+
+from __future__ import annotations
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def bytes_text(size_bytes: int) -> str:
+    """Return a size for people: `1.5 MiB`."""
+    size, unit = float(size_bytes), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size /= 1024
+        unit += 1
+    return f"{size_bytes} B" if not unit else f"{size:.1f} {_UNITS[unit]}"
+
+
+def count_text(count: int, word: str) -> str:
+    """Return a count with its word: `1 segment`, `2 segments`."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
