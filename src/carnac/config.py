@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -40,6 +41,11 @@ class Settings(BaseModel):
         default_factory=dict,
         description="More Spark settings, by name (a table in the file, JSON in the environment).",
     )
+    spark_deploy_mode: Literal["client", "cluster"] = Field(
+        default="client",
+        description="Where the driver of a task runs under the runner `spark_submit`: beside the overlord, or inside "
+        "the cluster (YARN, Kubernetes).",
+    )
     query_threads: int | None = Field(
         default=None, ge=1, description="Threads of the embedded query engine. Default: all cores."
     )
@@ -57,6 +63,26 @@ class Settings(BaseModel):
         default=None,
         description="Whether tasks whose context does not say `forceTimeChunkLock` lock whole time chunks. Default: "
         "appends lock nobody out, replacements lock the segments that they replace.",
+    )
+    task_runner: Literal["in_process", "process", "spark_submit"] = Field(
+        default="process",
+        description="What runs the attempts of tasks: a thread of the overlord, a child process with a Spark driver of "
+        "its own, or `spark-submit` to `spark_master`.",
+    )
+    task_logs: str | None = Field(
+        default=None,
+        description="Directory for what tasks write, on the machine of the overlord. Default: `task-logs` beside the "
+        "metadata file, else in the directory for temporary files.",
+    )
+    task_log_limit_bytes: int = Field(
+        default=16 << 20,
+        ge=1 << 10,
+        description="Most that is kept of what one attempt writes; of more, the last half at least.",
+    )
+    task_stop_grace_ms: int = Field(
+        default=10_000,
+        ge=0,
+        description="How long the process of a cancelled task may take to end before it is killed.",
     )
     retention_age_ms: int = Field(
         default=7 * DAY_MS, ge=0, description="Revisions younger than this are kept."
@@ -106,6 +132,17 @@ def load_settings(
             ) from None
         message = first["msg"][0].lower() + first["msg"][1:]
         raise Invalid(f"setting '{name}' is wrong: {message}", setting=name) from None
+
+
+def to_environ(settings: Settings) -> dict[str, str]:
+    """Return the settings as variables, for a process that is to have the same ones."""
+    import json
+
+    values = settings.model_dump(mode="json", exclude_none=True)
+    return {
+        PREFIX + name.upper(): value if isinstance(value, str) else json.dumps(value)
+        for name, value in values.items()
+    }
 
 
 def _read_file(env: Mapping[str, str], directory: Path) -> dict[str, object]:

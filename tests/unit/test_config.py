@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.config import Settings, load_settings
+from carnac.config import Settings, load_settings, to_environ
 from carnac.errors import Invalid
 
 
@@ -65,3 +65,15 @@ def test_mistakes_are_one_sentence(
 
 def test_every_setting_says_what_it_means() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_settings_go_through_the_environment_unchanged(tmp_path: Path) -> None:
+    settings = Settings(
+        store="postgresql://u:p@h/db",
+        spark_conf={"spark.executor.memory": "8g"},
+        force_time_chunk_lock=False,
+        retention_count=7,
+        task_runner="spark_submit",
+    )
+    (tmp_path / "carnac.toml").write_text('store = "another"\nretention_daily = 3\n')
+    assert load_settings(to_environ(settings), directory=tmp_path) == settings
