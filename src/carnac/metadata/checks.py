@@ -16,9 +16,10 @@ from carnac.metadata import statements as s
 from carnac.metadata import tables as t
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks
-from carnac.metadata.names import find_lock_problems
+from carnac.metadata.names import find_lock_problems, find_task_problems
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session, Statement, statement
+from carnac.metadata.tasks import load_all_tasks
 
 
 def _count(table: Table) -> Statement:
@@ -76,6 +77,7 @@ def table_counts(session: Session) -> Mapping[str, int]:
 def find_problems(session: Session) -> Iterator[str]:
     """Yield a sentence for each contradiction."""
     yield from find_lock_problems(load_locks(session))
+    yield from find_task_problems(*load_all_tasks(session))
     for datasource_id, name in session.rows(s.DATASOURCES):
         live = {
             row[0]: (entry_of(row), row[2])

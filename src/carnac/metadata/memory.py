@@ -27,10 +27,12 @@ from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.metadata.names import (
     BATCH_RETENTION_MS,
     find_lock_problems,
+    find_task_problems,
     renewed,
     require_tag_name,
 )
 from carnac.metadata.retention import RetainedRevision
+from carnac.metadata.task_records import MemoryTaskRecords
 from carnac.ports import (
     Clock,
     DatasourceInfo,
@@ -45,7 +47,7 @@ from carnac.ports import (
 )
 
 
-class MemoryMetadataStore:
+class MemoryMetadataStore(MemoryTaskRecords):
     """A store in memory: see `MetadataStore` for what its methods promise."""
 
     def __init__(
@@ -60,6 +62,7 @@ class MemoryMetadataStore:
         self._batch_retention_ms = batch_retention_ms
         self._created = Head(revision=0, at_ms=clock.now_ms())
         self._lock = threading.RLock()
+        super().__init__(self._lock)
         self._tables = MemoryTables()
         self._settings: dict[str, str] = {}
         self._tags: dict[str, Tag] = {}
@@ -387,7 +390,12 @@ class MemoryMetadataStore:
     def check(self) -> tuple[str, ...]:
         """Return what in the store contradicts itself, a sentence each; nothing if all is well."""
         with self._lock:
-            return (*self._tables.find_problems(), *find_lock_problems(self._locks))
+            attempts = [one for all_of in self._tasks.attempts.values() for one in all_of.values()]
+            return (
+                *self._tables.find_problems(),
+                *find_lock_problems(self._locks),
+                *find_task_problems(self._tasks.tasks.values(), attempts),
+            )
 
     def _retained(self) -> list[RetainedRevision]:
         return [

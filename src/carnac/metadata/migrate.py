@@ -15,7 +15,7 @@ from carnac.metadata import tables as t
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import statement
 
-HEAD_VERSION = "0002"
+HEAD_VERSION = "0004"
 """The newest migration in `migrations/versions`."""
 VERSION_TABLE = "carnac_version"
 
@@ -111,4 +111,13 @@ def table_names() -> Mapping[str, str]:
         "leases": "unexpired work",
         "locks": "what live tasks hold and wait for, and revocations of the last hour",
         "lock_numbers": "one row",
+        "tasks": "those that are not over, and those that were within the task retention",
+        "task_payloads": "tasks",
+        "task_waits": "dependencies of tasks that wait",
+        "task_attempts": "tasks, times their retries",
+        "task_reports": "attempts",
+        "task_numbers": "one row",
+        "leaders": "one row for each role",
+        "pending_segments": "what live tasks and writers have reserved and not published yet",
+        "pending_chunks": "the pending segments",
     }

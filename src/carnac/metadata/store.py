@@ -14,16 +14,18 @@ from carnac.core.locks.model import Lock
 from carnac.core.records import load_segment, load_texts
 from carnac.core.segments import ColumnType, Segment
 from carnac.errors import CarnacError, NotFound, Revoked
-from carnac.metadata import checks, history, reader, trimming
+from carnac.metadata import checks, history, pending_rows, reader, trimming
 from carnac.metadata import locks as sql_locks
 from carnac.metadata import queries as q
 from carnac.metadata import statements as s
+from carnac.metadata.allocation import SqlAllocationRecords
 from carnac.metadata.database import Database, translated
 from carnac.metadata.group_commit import CommitQueue, Job
 from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
 from carnac.metadata.retention import require_whole
 from carnac.metadata.rows import lease_of
 from carnac.metadata.session import Session
+from carnac.metadata.task_records import SqlTaskRecords
 from carnac.metadata.writer import encode_segments, load_head, write_publication
 from carnac.ports import (
     Clock,
@@ -41,7 +43,7 @@ from carnac.ports import (
 T = TypeVar("T")
 
 
-class SqlMetadataStore:
+class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords):
     """A store in a database: see `MetadataStore` for what its methods promise.
 
     Args:
@@ -270,6 +272,8 @@ class SqlMetadataStore:
                 expires_at_ms=now_ms + ttl_ms,
             )
             session.run(s.SWEEP_LEASES, now_ms=now_ms)
+            if kind is LeaseKind.WRITER:
+                pending_rows.forget(session, pending_rows.SWEEP)
             session.run(
                 s.INSERT_LEASE,
                 lease_id=lease_id,
@@ -310,7 +314,12 @@ class SqlMetadataStore:
 
     def release_lease(self, lease_id: str) -> None:
         """End a lease. Idempotent."""
-        self._write(lambda session: session.run(s.RELEASE_LEASE, lease_id=lease_id))
+
+        def work(session: Session) -> None:
+            session.run(s.RELEASE_LEASE, lease_id=lease_id)
+            session.run(pending_rows.REMOVE_OF_LEASE, lease_id=lease_id)
+
+        self._write(work)
 
     def leases(self) -> tuple[Lease, ...]:
         """Return the leases that have not expired."""

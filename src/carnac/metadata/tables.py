@@ -310,3 +310,114 @@ locks = Table(
 
 lock_numbers = Table("lock_numbers", METADATA, _key("id"), _int("last_number"))
 """One row, from the first lock on: the highest arrival number or fence given."""
+
+tasks = Table(
+    "tasks",
+    METADATA,
+    Column("task_id", Text, primary_key=True),
+    _int("number"),
+    _text("type"),
+    _text("datasource"),
+    _text("group_id"),
+    _text("digest"),
+    _text("context"),  # JSON
+    _int("priority"),
+    _int("slots"),
+    _text("dependencies"),  # JSON
+    _text("waits_for"),  # JSON
+    _int("retry_limit"),
+    _int("retry_delay_ms"),
+    _int("retry_longest_delay_ms"),
+    _int("failures"),
+    _int("attempts"),
+    _text("state"),
+    _maybe_int("wakes_at_ms"),
+    _int("created_at_ms"),
+    _int("changed_at_ms"),
+    _maybe_int("started_at_ms"),
+    _maybe_int("finished_at_ms"),
+    _maybe_text("error"),
+    UniqueConstraint("number", name="tasks_by_number"),
+    Index("tasks_by_state", "state", "priority", "number"),
+    Index("tasks_by_datasource", "datasource", "number"),
+    Index("tasks_by_end", "finished_at_ms"),
+)
+"""Bound: tasks that are not over, and those that were over within the task retention."""
+
+task_payloads = Table(
+    "task_payloads",
+    METADATA,
+    Column("task_id", Text, primary_key=True),
+    _text("payload"),  # JSON
+)
+"""Tasks as they were submitted: apart, since a task's row is written often and this may be long."""
+
+task_waits = Table(
+    "task_waits",
+    METADATA,
+    _text("waits_for"),
+    _text("task_id"),
+    PrimaryKeyConstraint("waits_for", "task_id", name="task_waits_key"),
+    Index("task_waits_by_task", "task_id"),
+    sqlite_with_rowid=False,
+)
+"""`tasks.waits_for`, the other way round: who goes on when a task is over."""
+
+task_attempts = Table(
+    "task_attempts",
+    METADATA,
+    _text("task_id"),
+    _int("number"),
+    _text("state"),
+    _int("slots"),
+    _text("runner"),
+    _maybe_text("handle"),
+    _text("holder"),
+    _int("created_at_ms"),
+    _maybe_int("claimed_at_ms"),
+    _int("heartbeat_at_ms"),
+    _int("lease_ms"),
+    _maybe_int("ended_at_ms"),
+    _int("is_settled"),
+    _maybe_text("progress"),  # JSON
+    _maybe_text("error"),
+    PrimaryKeyConstraint("task_id", "number", name="task_attempts_key"),
+)
+"""Bound: the tasks, times their retries."""
+
+_UNSETTLED = task_attempts.c.is_settled == ZERO
+
+Index(
+    "task_attempts_live",
+    task_attempts.c.task_id,
+    task_attempts.c.number,
+    sqlite_where=_UNSETTLED,
+    postgresql_where=_UNSETTLED,
+)
+
+task_reports = Table(
+    "task_reports",
+    METADATA,
+    _text("task_id"),
+    _int("number"),
+    _text("report"),  # JSON
+    PrimaryKeyConstraint("task_id", "number", name="task_reports_key"),
+)
+"""What attempts did. Bound: the attempts."""
+
+task_numbers = Table("task_numbers", METADATA, _key("id"), _int("last_number"))
+"""One row, from the first task on: the highest arrival number given."""
+
+leaders = Table(
+    "leaders",
+    METADATA,
+    Column("role", Text, primary_key=True),
+    _text("leader_id"),
+    _int("fence"),
+    _text("holder"),
+    _text("url"),
+    _int("since_ms"),
+    _int("heartbeat_at_ms"),
+    _int("lease_ms"),
+)
+"""One row for each role: who leads, or did last."""

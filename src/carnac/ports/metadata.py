@@ -13,6 +13,8 @@ from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.locks.events import LockEvent, LockReply
 from carnac.core.locks.model import Lock
 from carnac.core.segments import ColumnType, Segment
+from carnac.ports.allocation_records import AllocationRecords
+from carnac.ports.task_records import TaskRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class DatasourceInfo:
     revision: int
 
 
-class MetadataStore(Protocol):
+class MetadataStore(TaskRecords, AllocationRecords, Protocol):
     """The log and what is derived from it. Safe for use by many threads and processes at once.
 
     Errors, besides those named: Unavailable when the database does not answer; Corrupt when a record is not readable.
