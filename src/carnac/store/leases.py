@@ -113,6 +113,14 @@ class LeaseKeeper:
                 ):  # it ends by itself; what the block did is not undone by this
                     self._metadata.release_lease(lease.lease_id)
 
+    def confirm(self, lease: Lease) -> None:
+        """Make sure that a writer lease lives for one more ttl.
+
+        Raises:
+            Revoked: It is gone, and what it protected may be.
+        """
+        self._metadata.renew_lease(lease.lease_id, ttl_ms=self._ttl_ms)
+
     def forget_writer(self, lease: Lease) -> None:
         """Take note that a publish has released the lease."""
         with self._mutex:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from carnac.core.commits import Commit, CommitSummary, LookupChange
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.retention import RetentionRules
@@ -24,8 +25,11 @@ from carnac.ports import (
     QueryEngine,
     SegmentInput,
     Tag,
+    WriteGuard,
 )
 from carnac.store.catalog import RevisionCatalog
+from carnac.store.compacting import Compactor
+from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff, History
 from carnac.store.leases import LeaseKeeper
 from carnac.store.maintenance import Finding, GcReport, Maintenance
@@ -69,6 +73,14 @@ class Store:
             metadata, clock=clock, holder=holder, ttl_ms=settings.lease_ttl_ms
         )
         self._writer = Writer(metadata, deep_storage, pipeline, self._leases)
+        self._compactor = Compactor(
+            metadata,
+            deep_storage,
+            pipeline,
+            self._leases,
+            clock=clock,
+            segment_granularity=self._writer.segment_granularity,
+        )
         self._history = History(metadata, self._writer.segment_granularity)
         self._maintenance = Maintenance(
             metadata,
@@ -165,6 +177,58 @@ class Store:
         if parsed is None:
             raise Invalid("say what to delete: an interval, a predicate, or both")
         return self._writer.delete_interval(datasource, parsed, message=message)
+
+    def compact(
+        self,
+        groups: Sequence[CompactionGroup],
+        *,
+        guard: WriteGuard | None = None,
+        batch: tuple[str, str] | None = None,
+        message: str = "",
+        on_group: Callable[[GroupReport], None] | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> CompactionReport:
+        """Rewrite groups of segments to the same rows; each group is proved and committed alone.
+
+        Args:
+            guard: The locks of the task that this is done for.
+            batch: (writer, batch) of the whole: a group that was published under it before is not done again.
+            on_group: Called when a group has ended, from any thread.
+            on_progress: Called from a thread of its own while groups run.
+
+        Raises:
+            Invalid: Two groups share an id. What is wrong with one group is in its report.
+            Unavailable: Spark or the metadata store does not answer; what was committed stays.
+        """
+        return self._compactor.run(
+            groups,
+            guard=guard,
+            batch=batch,
+            message=message,
+            on_group=on_group,
+            on_progress=on_progress,
+        )
+
+    def compact_interval(
+        self,
+        datasource: str,
+        *,
+        interval: Interval | str | None = None,
+        segments: Sequence[str] | None = None,
+        target: CompactionTarget | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> CompactionReport:
+        """Compact the time chunks of an interval (None: all), or just the segments that are named.
+
+        Raises:
+            NotFound: There is no such datasource, or a named segment is not visible.
+            Unavailable: Spark or the metadata store does not answer; what was committed stays.
+        """
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        groups = self._compactor.plan_interval(
+            datasource, parsed, segments, target or CompactionTarget()
+        )
+        return self._compactor.run(groups, on_progress=on_progress)
 
     def revert(self, at: int | str) -> Published:
         """Undo one commit and keep all later appends.

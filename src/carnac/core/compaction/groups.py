@@ -6,10 +6,12 @@ segments, not instants, so that what is appended meanwhile is none of its busine
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval
 from carnac.core.segments import Metric
 
@@ -99,3 +101,24 @@ class CompactionGroup:
     rows: int = 0
     size_bytes: int = 0
     revision: int | None = None
+
+
+def whole_intervals(
+    chunks: Sequence[Interval], segment_granularity: str | None
+) -> Iterator[Interval]:
+    """Yield the intervals that a change to this granularity must rewrite together; chunks are in order of time."""
+    if segment_granularity is None:
+        yield from chunks
+        return
+    granularity = parse_granularity(segment_granularity)
+    current: Interval | None = None
+    for chunk in chunks:
+        first, last = granularity.bucket(chunk.start_ms), granularity.bucket(chunk.end_ms - 1)
+        if current is not None and first.start_ms < current.end_ms:
+            current = Interval(current.start_ms, max(current.end_ms, last.end_ms))
+            continue
+        if current is not None:
+            yield current
+        current = Interval(first.start_ms, last.end_ms)
+    if current is not None:
+        yield current

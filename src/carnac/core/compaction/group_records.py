@@ -1,0 +1,171 @@
+"""Compaction groups as JSON, for the specs of tasks. Names are camelCase; what is None or empty is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from carnac.core.compaction.groups import (
+    DEFAULT_TARGET_ROWS,
+    CompactionGroup,
+    CompactionTarget,
+    GroupKind,
+    Partitioning,
+)
+from carnac.core.intervals import Interval
+from carnac.core.segments import ColumnType, Metric, MetricKind
+from carnac.errors import Invalid
+
+Json = dict[str, Any]
+
+_GROUP_FIELDS = frozenset(
+    {"id", "dataSource", "kind", "interval", "segments", "target", "rows", "sizeBytes", "revision"}
+)
+_TARGET_FIELDS = frozenset(
+    {
+        "targetRows",
+        "targetBytes",
+        "partitioning",
+        "sortBy",
+        "segmentGranularity",
+        "queryGranularity",
+        "dimensions",
+        "metrics",
+        "allowLossy",
+    }
+)
+
+
+def group_to_json(group: CompactionGroup) -> Json:
+    """Return the group as JSON."""
+    record: Json = {
+        "id": group.group_id,
+        "dataSource": group.datasource,
+        "kind": group.kind.value,
+        "interval": [group.interval.start_ms, group.interval.end_ms],
+        "segments": list(group.segment_ids),
+        "target": target_to_json(group.target),
+        "rows": group.rows,
+        "sizeBytes": group.size_bytes,
+        "revision": group.revision,
+    }
+    return {name: value for name, value in record.items() if value not in (None, [], {}, 0)}
+
+
+def group_from_json(record: Mapping[str, Any]) -> CompactionGroup:
+    """Return the group that `group_to_json` wrote.
+
+    Raises:
+        Invalid: It is none; names the field.
+    """
+    _check_fields("compaction group", record, _GROUP_FIELDS)
+    try:
+        start_ms, end_ms = record["interval"]
+        return CompactionGroup(
+            group_id=str(record["id"]),
+            datasource=str(record["dataSource"]),
+            kind=GroupKind(record["kind"]),
+            interval=Interval(int(start_ms), int(end_ms)),
+            segment_ids=tuple(record.get("segments", ())),
+            target=target_from_json(record.get("target", {})),
+            rows=int(record.get("rows", 0)),
+            size_bytes=int(record.get("sizeBytes", 0)),
+            revision=record.get("revision"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Invalid(f"a compaction group is not written as it should be: {error!r}") from None
+
+
+def target_to_json(target: CompactionTarget) -> Json:
+    """Return the target as JSON; defaults are left out."""
+    partitioning: Json = {
+        "type": target.partitioning.kind,
+        "dimensions": list(target.partitioning.dimensions),
+        "buckets": target.partitioning.buckets,
+    }
+    record: Json = {
+        "targetRows": target.target_rows if target.target_rows != DEFAULT_TARGET_ROWS else None,
+        "targetBytes": target.target_bytes,
+        "partitioning": (
+            None
+            if target.partitioning == Partitioning()
+            else {name: value for name, value in partitioning.items() if value not in (None, [])}
+        ),
+        "sortBy": None if target.sort_by is None else list(target.sort_by),
+        "segmentGranularity": target.segment_granularity,
+        "queryGranularity": target.query_granularity,
+        "dimensions": None if target.dimensions is None else list(target.dimensions),
+        "metrics": None
+        if target.metrics is None
+        else [_dump_metric(one) for one in target.metrics],
+        "allowLossy": target.allow_lossy or None,
+    }
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def target_from_json(record: Mapping[str, Any]) -> CompactionTarget:
+    """Return the target that `target_to_json` wrote.
+
+    Raises:
+        Invalid: It is none; names the field.
+    """
+    _check_fields("compaction target", record, _TARGET_FIELDS)
+    block = record.get("partitioning", {})
+    try:
+        return CompactionTarget(
+            target_rows=int(record.get("targetRows", DEFAULT_TARGET_ROWS)),
+            target_bytes=record.get("targetBytes"),
+            partitioning=Partitioning(
+                kind=block.get("type", "dynamic"),
+                dimensions=tuple(block.get("dimensions", ())),
+                buckets=block.get("buckets"),
+            ),
+            sort_by=_texts(record.get("sortBy")),
+            segment_granularity=record.get("segmentGranularity"),
+            query_granularity=record.get("queryGranularity"),
+            dimensions=_texts(record.get("dimensions")),
+            metrics=_metrics(record.get("metrics")),
+            allow_lossy=bool(record.get("allowLossy", False)),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Invalid(f"a compaction target is not written as it should be: {error!r}") from None
+
+
+def _texts(values: Any) -> tuple[str, ...] | None:
+    return None if values is None else tuple(str(value) for value in values)
+
+
+def _dump_metric(metric: Metric) -> Json:
+    record: Json = {
+        "name": metric.name,
+        "kind": metric.kind.value,
+        "input": metric.input,
+        "type": metric.type.value,
+        "params": dict(metric.params),
+        "isState": metric.is_state or None,
+    }
+    return {name: value for name, value in record.items() if value not in (None, {})}
+
+
+def _metrics(values: Any) -> tuple[Metric, ...] | None:
+    if values is None:
+        return None
+    return tuple(
+        Metric(
+            name=str(value["name"]),
+            kind=MetricKind(value["kind"]),
+            input=value.get("input"),
+            type=ColumnType(value["type"]),
+            params=tuple(sorted(value.get("params", {}).items())),
+            is_state=bool(value.get("isState", False)),
+        )
+        for value in values
+    )
+
+
+def _check_fields(what: str, record: Mapping[str, Any], known: frozenset[str]) -> None:
+    if not isinstance(record, Mapping):
+        raise Invalid(f"a {what} is a JSON object")
+    unknown = sorted(set(record) - known)
+    if unknown:
+        raise Invalid(f"a {what} has no field {', '.join(unknown)}")

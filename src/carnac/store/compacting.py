@@ -1,0 +1,248 @@
+"""Compaction: groups are looked up, rewritten on Spark, proved, and published one by one.
+
+A group conflicts only if one of its own inputs is no longer what it read; what was appended meanwhile is carried
+forward by the publish. While groups run, new commits are watched: a group whose input has vanished is cancelled at
+once, and only that one. What it wrote is removed and reported as wasted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeAlias
+
+from carnac.core.commits import Publication
+from carnac.core.compaction.groups import (
+    CompactionGroup,
+    CompactionTarget,
+    GroupKind,
+    whole_intervals,
+)
+from carnac.core.entries import VisibleSegment
+from carnac.core.granularity import parse_granularity
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import Segment
+from carnac.errors import CarnacError, Conflict, Invalid, NotFound
+from carnac.ports import (
+    Clock,
+    DataPipeline,
+    DeepStorage,
+    JobProgress,
+    Lease,
+    MetadataStore,
+    WriteGuard,
+)
+from carnac.store.compaction_reports import CompactionReport, GroupReport
+from carnac.store.compaction_run import CompactionRun
+from carnac.store.leases import LeaseKeeper
+
+MAX_CHUNKS_PER_GROUP = 10_000
+
+ProgressListener: TypeAlias = Callable[[JobProgress], None]
+
+
+class Compactor:
+    """Runs compaction groups and publishes what they became."""
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        deep_storage: DeepStorage,
+        pipeline: Callable[[], DataPipeline],
+        leases: LeaseKeeper,
+        *,
+        clock: Clock,
+        segment_granularity: Callable[[str], str],
+    ) -> None:
+        self._metadata = metadata
+        self._deep_storage = deep_storage
+        self._pipeline = pipeline
+        self._leases = leases
+        self._clock = clock
+        self._segment_granularity = segment_granularity
+
+    def run(
+        self,
+        groups: Sequence[CompactionGroup],
+        *,
+        guard: WriteGuard | None = None,
+        batch: tuple[str, str] | None = None,
+        message: str = "",
+        on_group: Callable[[GroupReport], None] | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> CompactionReport:
+        """Run the groups; each commits alone, as soon as it is done.
+
+        Args:
+            guard: The locks of the task that runs them.
+            batch: Writer and batch of the whole; a group that was published under them before is not run again.
+            on_group: Called for each group when it has ended, from any thread.
+
+        Raises:
+            Invalid: Two groups share an id.
+            Revoked: The right to publish is gone: stop.
+            Unavailable: Spark or the metadata store does not answer.
+        """
+        if len({group.group_id for group in groups}) != len(groups):
+            raise Invalid("two compaction groups share an id; give each its own")
+        started_ms = self._clock.now_ms()
+        with self._leases.reading(None) as reading, self._leases.writing() as lease:
+            run = CompactionRun(
+                self,
+                base=reading.head.revision,
+                lease=lease,
+                guard=guard,
+                batch=batch,
+                message=message,
+                on_group=on_group,
+            )
+            jobs = [job for group in groups if (job := run.prepare(group)) is not None]
+            if jobs:
+                self._pipeline().run_rewrites(
+                    jobs, on_end=run.end, find_doom=run.find_doom, on_progress=on_progress
+                )
+        reports = run.reports
+        return CompactionReport(
+            groups=tuple(reports[group.group_id] for group in groups),
+            seconds=(self._clock.now_ms() - started_ms) / 1000,
+        )
+
+    def plan_interval(
+        self,
+        datasource: str,
+        interval: Interval | None,
+        segments: Sequence[str] | None,
+        target: CompactionTarget,
+    ) -> tuple[CompactionGroup, ...]:
+        """Return one group for each time chunk: major, or minor if segments are named.
+
+        Raises:
+            NotFound: There is no such datasource, or a segment is not visible.
+        """
+        if not self._metadata.count_visible(datasource):
+            names = ", ".join(info.name for info in self._metadata.datasources())
+            raise NotFound(
+                f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
+                datasource=datasource,
+            )
+        where = None if interval is None else IntervalSet((interval,))
+        found = self._metadata.visible(datasource, intervals=where)
+        if segments is None:
+            chunks = sorted({item.entry.chunk for item in found})
+            whole = whole_intervals(chunks, target.segment_granularity)
+            return tuple(
+                CompactionGroup(
+                    group_id=f"{datasource}/{piece}",
+                    datasource=datasource,
+                    kind=GroupKind.MAJOR,
+                    interval=piece,
+                    target=target,
+                )
+                for piece in whole
+            )
+        wanted = set(segments)
+        missing = sorted(wanted - {item.segment.segment_id for item in found})
+        if missing:
+            raise NotFound(f"segment {', '.join(missing)} of {datasource} is not visible there")
+        by_chunk: dict[Interval, list[str]] = defaultdict(list)
+        for item in found:
+            if item.segment.segment_id in wanted:
+                by_chunk[item.entry.chunk].append(item.segment.segment_id)
+        return tuple(
+            CompactionGroup(
+                group_id=f"{datasource}/{chunk}",
+                datasource=datasource,
+                kind=GroupKind.MINOR,
+                interval=chunk,
+                segment_ids=tuple(chosen),
+                target=target,
+            )
+            for chunk, chosen in sorted(by_chunk.items())
+        )
+
+    # what a run needs
+
+    def inputs(self, group: CompactionGroup, base: int) -> tuple[VisibleSegment, ...]:
+        """Return the entries of the group's inputs.
+
+        Raises:
+            Conflict: One of the named segments is not visible in the interval any more.
+        """
+        found = self._metadata.visible(
+            group.datasource, revision=base, intervals=IntervalSet((group.interval,))
+        )
+        if not group.segment_ids:
+            return tuple(found)
+        wanted = set(group.segment_ids)
+        chosen = tuple(item for item in found if item.segment.segment_id in wanted)
+        missing = sorted(wanted - {item.segment.segment_id for item in chosen})
+        if missing:
+            raise Conflict(
+                f"segment {', '.join(missing)} of {group.datasource} is no longer visible in {group.interval}; "
+                f"plan again",
+                datasource=group.datasource,
+                segment_id=missing[0],
+            )
+        return chosen
+
+    def chunks(self, group: CompactionGroup) -> tuple[Interval, ...]:
+        """Return the time chunks that the group's outputs are written for.
+
+        Raises:
+            Invalid: The interval is no whole number of buckets of the target's granularity.
+        """
+        text = group.target.segment_granularity
+        if group.kind is GroupKind.MINOR:
+            return (group.interval,)
+        if text is None:
+            live = self._metadata.chunks(group.datasource, interval=group.interval)
+            inside = (chunk.interval.intersect(group.interval) for chunk in live)
+            return tuple(piece for piece in inside if piece is not None)
+        granularity = parse_granularity(text)
+        if not granularity.is_aligned(group.interval):
+            raise Invalid(
+                f"interval {group.interval} of group {group.group_id} is no whole number of buckets of {text};"
+                f" align it",
+                group_id=group.group_id,
+            )
+        return tuple(granularity.buckets(group.interval, limit=MAX_CHUNKS_PER_GROUP))
+
+    def publish(self, publication: Publication, job_lease: Lease) -> int:
+        """Publish one group.
+
+        The files are protected by the lease of the whole run, which outlives the publish: the publication's own lease
+        is taken before that one is confirmed, so neither can be gone if the publish goes through.
+        """
+        with self._leases.writing() as own:
+            self._leases.confirm(job_lease)
+            published = self._metadata.publish(_with_lease(publication, own))
+            self._leases.forget_writer(own)
+        return published.revision
+
+    def find_batch(self, writer: str, batch: str) -> int | None:
+        """Return the revision under which a batch was published."""
+        return self._metadata.find_batch(writer, batch)
+
+    def head(self) -> int:
+        """Return the newest revision."""
+        return self._metadata.head().revision
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self._clock.now_ms()
+
+    def granularity_of(self, datasource: str) -> str:
+        """Return the granularity for rows that fall where no chunk is."""
+        return self._segment_granularity(datasource)
+
+    def remove_files(self, segments: Sequence[Segment]) -> None:
+        """Remove files that will not be published; what is left is for garbage collection."""
+        for segment in segments:
+            with suppress(CarnacError):
+                self._deep_storage.delete(segment.path)
+
+
+def _with_lease(publication: Publication, lease: Lease) -> Publication:
+    return replace(publication, lease_id=lease.lease_id)

@@ -1,0 +1,76 @@
+"""What a compaction did, group by group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from carnac.core.compaction.groups import CompactionGroup
+from carnac.errors import CarnacError
+
+
+class GroupOutcome(StrEnum):
+    """How a group ended.
+
+    `COMMITTED`: its rewrite is published. `UNCHANGED`: there was nothing to rewrite, or it was published before.
+    `CONFLICT`: an input was replaced or deleted meanwhile; plan again. `FAILED`: see its error.
+    """
+
+    COMMITTED = "committed"
+    UNCHANGED = "unchanged"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReport:
+    """What became of a group.
+
+    Attributes:
+        revision: Of its commit; None if there is none.
+        rows_in: Rows that the inputs showed, as far as they were read; 0 if they were not.
+        bytes_in: Of the inputs' files, hidden parts included.
+        bytes_wasted: Of files that were written and then removed because the group did not commit.
+        error: Why it did not commit; None if it did, or if there was nothing to do.
+    """
+
+    group: CompactionGroup
+    outcome: GroupOutcome
+    revision: int | None = None
+    segments_in: int = 0
+    segments_out: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bytes_wasted: int = 0
+    error: CarnacError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionReport:
+    """What a compaction did, group by group, in the order in which the groups were given."""
+
+    groups: tuple[GroupReport, ...]
+    seconds: float
+
+    def count(self, outcome: GroupOutcome) -> int:
+        """Return how many groups ended so."""
+        return sum(group.outcome is outcome for group in self.groups)
+
+    @property
+    def bytes_wasted(self) -> int:
+        """Bytes written for nothing."""
+        return sum(group.bytes_wasted for group in self.groups)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of the segments published."""
+        return sum(group.bytes_out for group in self.groups)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the segments that the committed groups replaced."""
+        return sum(
+            group.bytes_in for group in self.groups if group.outcome is GroupOutcome.COMMITTED
+        )

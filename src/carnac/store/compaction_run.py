@@ -1,0 +1,281 @@
+"""One run of compaction groups: looked up, watched, published, reported."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from carnac.core import invariants
+from carnac.core.commits import Change, CommitKind, Drop, LockHeld, Publication
+from carnac.core.compaction.groups import CompactionGroup, GroupKind
+from carnac.core.entries import VisibleSegment
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.segments import Segment
+from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Revoked
+from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
+from carnac.store.compaction_reports import GroupOutcome, GroupReport
+
+if TYPE_CHECKING:
+    from carnac.store.compacting import Compactor
+
+WATCH_PERIOD_MS = 1_000
+"""Inputs of running groups are looked up again at most so often."""
+
+
+class CompactionRun:
+    """One run of groups: looks up, watches, publishes, reports. Safe for threads."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        *,
+        base: int,
+        lease: Lease,
+        guard: WriteGuard | None,
+        batch: tuple[str, str] | None,
+        message: str,
+        on_group: Callable[[GroupReport], None] | None,
+    ) -> None:
+        self._compactor = compactor
+        self._base = base
+        self._lease = lease
+        self._guard = guard
+        self._batch = batch
+        self._message = message
+        self._on_group = on_group
+        self._groups: dict[str, CompactionGroup] = {}
+        self._mutex = threading.Lock()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self.reports: dict[str, GroupReport] = {}
+
+    def prepare(self, group: CompactionGroup) -> RewriteJob | None:
+        """Look up what the group reads and get its locks; None if it has ended already."""
+        self._groups[group.group_id] = group
+        revision = self._find_replay(group)
+        if revision is not None:
+            self._report(group, GroupOutcome.UNCHANGED, revision=revision)
+            return None
+        try:
+            entries = self._compactor.inputs(group, self._base)
+            chunks = self._compactor.chunks(group)
+            if not entries:
+                self._report(group, GroupOutcome.UNCHANGED)
+                return None
+            self._lock(group, entries)
+        except Revoked:
+            raise
+        except CarnacError as error:
+            self._fail(group, error)
+            return None
+        is_whole = group.kind is GroupKind.MAJOR and not self._leaves_out(group, entries)
+        return RewriteJob(
+            key=group.group_id,
+            datasource=group.datasource,
+            chunks=chunks,
+            inputs=_as_inputs(entries, group.interval),
+            target=group.target,
+            is_whole=is_whole,
+        )
+
+    def find_doom(self, job: RewriteJob) -> CarnacError | None:
+        """Return a conflict if an input of the job is no longer what it reads."""
+        group = self._groups[job.key]
+        with self._mutex:
+            seen_revision, seen_ms = self._seen.get(job.key, (self._base, 0))
+            now_ms = self._compactor.now_ms()
+            if now_ms - seen_ms < WATCH_PERIOD_MS:
+                return None
+            self._seen[job.key] = seen_revision, now_ms
+        try:
+            head = self._compactor.head()
+            if head == seen_revision:
+                return None
+            inputs = _as_inputs(self._compactor.inputs(group, head), group.interval)
+        except Conflict as error:
+            return error
+        except CarnacError:
+            return None  # the publish will say what is wrong
+        self._seen[job.key] = head, now_ms
+        shown = {source.segment.segment_id: source.visible for source in inputs}
+        for source in job.inputs:
+            if shown.get(source.segment.segment_id) != source.visible:
+                segment_id = source.segment.segment_id
+                return Conflict(
+                    f"segment {segment_id} of {group.datasource} was changed while group {group.group_id} rewrote it; "
+                    f"the group was cancelled: plan again",
+                    datasource=group.datasource,
+                    segment_id=segment_id,
+                )
+        return None
+
+    def end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
+        """Publish what the job wrote, or take note of why it wrote nothing.
+
+        Raises:
+            Revoked: The right to publish is gone.
+        """
+        group = self._groups[job.key]
+        if isinstance(end, CarnacError):
+            self._fail(group, end, job)
+            return
+        if not invariants.conserves(end.proof):
+            proof = end.proof
+            error = Corrupt(
+                f"group {group.group_id} would not keep its rows ({proof.rows_in} in, {proof.rows_out} out, hashes "
+                f"{proof.row_hash_in} and {proof.row_hash_out}); it was not published: report this as a bug",
+                group_id=group.group_id,
+            )
+            self._give_up(group, job, end, error)
+            return
+        try:
+            with self._publishing(group) as fences:
+                revision = self._compactor.publish(
+                    self._publication(group, job, end, fences), self._lease
+                )
+        except Revoked:
+            self._compactor.remove_files(end.segments)
+            raise
+        except (Conflict, Invalid, NotFound, Corrupt) as error:
+            self._give_up(group, job, end, error)
+            return
+        self._report(
+            group,
+            GroupOutcome.COMMITTED,
+            job,
+            revision=revision,
+            segments_out=len(end.segments),
+            rows_in=end.proof.rows_in,
+            rows_out=sum(segment.rows for segment in end.segments),
+            bytes_out=sum(segment.size_bytes for segment in end.segments),
+        )
+
+    def _publication(
+        self,
+        group: CompactionGroup,
+        job: RewriteJob,
+        result: RewriteResult,
+        fences: tuple[LockHeld, ...],
+    ) -> Publication:
+        where = IntervalSet((group.interval,))
+        change = Change(
+            datasource=group.datasource,
+            adds=result.segments,
+            drops=tuple(
+                Drop(segment_id=source.segment.segment_id, expected=source.visible, within=where)
+                for source in job.inputs
+            ),
+            takes_over=group.kind is GroupKind.MAJOR and bool(result.segments),
+            segment_granularity=self._compactor.granularity_of(group.datasource),
+        )
+        writer, batch = self._batch_of(group)
+        return Publication(
+            kind=CommitKind.REWRITE,
+            changes=(change,),
+            requirements=fences,
+            writer=writer,
+            batch=batch,
+            base_revision=self._base,
+            message=self._message or f"{group.kind} compaction of {group.interval}",
+            proof=result.proof,
+        )
+
+    def _batch_of(self, group: CompactionGroup) -> tuple[str | None, str | None]:
+        if self._batch is None:
+            return None, None
+        writer, batch = self._batch
+        return writer, f"{batch}:{group.group_id}"
+
+    def _find_replay(self, group: CompactionGroup) -> int | None:
+        writer, batch = self._batch_of(group)
+        if writer is None or batch is None:
+            return None
+        return self._compactor.find_batch(writer, batch)
+
+    def _lock(self, group: CompactionGroup, entries: Sequence[VisibleSegment]) -> None:
+        if self._guard is None:
+            return
+        ids: dict[Interval, list[int]] = defaultdict(list)
+        for item in entries:
+            ids[item.entry.chunk].append(item.entry.partition_id)
+        changes = group.kind is GroupKind.MAJOR and group.target.segment_granularity is not None
+        self._guard.lock_inputs(
+            group.datasource,
+            IntervalSet((group.interval,)),
+            partitions={
+                IntervalSet((chunk,)): tuple(sorted(some)) for chunk, some in sorted(ids.items())
+            },
+            changes_granularity=changes,
+        )
+
+    def _publishing(self, group: CompactionGroup) -> AbstractContextManager[tuple[LockHeld, ...]]:
+        if self._guard is None:
+            return nullcontext(())
+        return self._guard.publishing(
+            group.datasource, IntervalSet((group.interval,)), is_append=False
+        )
+
+    def _leaves_out(self, group: CompactionGroup, entries: Sequence[VisibleSegment]) -> bool:
+        if not group.segment_ids:
+            return False
+        all_ids = self._compactor.inputs(_without_ids(group), self._base)
+        return len(all_ids) > len(entries)
+
+    def _give_up(
+        self, group: CompactionGroup, job: RewriteJob, end: RewriteResult, error: CarnacError
+    ) -> None:
+        self._compactor.remove_files(end.segments)
+        self._fail(group, error, job, wasted=sum(segment.size_bytes for segment in end.segments))
+
+    def _fail(
+        self,
+        group: CompactionGroup,
+        error: CarnacError,
+        job: RewriteJob | None = None,
+        *,
+        wasted: int = 0,
+    ) -> None:
+        is_conflict = isinstance(error, Conflict)
+        outcome = GroupOutcome.CONFLICT if is_conflict else GroupOutcome.FAILED
+        self._report(group, outcome, job, error=error, bytes_wasted=wasted)
+
+    def _report(
+        self,
+        group: CompactionGroup,
+        outcome: GroupOutcome,
+        job: RewriteJob | None = None,
+        **figures: object,
+    ) -> None:
+        report = GroupReport(
+            group=group,
+            outcome=outcome,
+            segments_in=len(job.inputs) if job is not None else 0,
+            bytes_in=job.size_bytes if job is not None else 0,
+            **figures,  # type: ignore[arg-type]  # fields of the report, named above
+        )
+        with self._mutex:
+            self.reports[group.group_id] = report
+        if self._on_group is not None:
+            self._on_group(report)
+
+
+def _as_inputs(entries: Sequence[VisibleSegment], interval: Interval) -> tuple[SegmentInput, ...]:
+    """Return the segments with all that their entries show inside of the interval."""
+    shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
+    segments: dict[str, Segment] = {}
+    where = IntervalSet((interval,))
+    for item in entries:
+        segment_id = item.segment.segment_id
+        segments[segment_id] = item.segment
+        shown[segment_id] = shown[segment_id].union(item.entry.visible.intersect(where))
+    return tuple(
+        SegmentInput(segment=segment, visible=shown[segment_id])
+        for segment_id, segment in segments.items()
+    )
+
+
+def _without_ids(group: CompactionGroup) -> CompactionGroup:
+    return replace(group, segment_ids=())
