@@ -88,10 +88,17 @@ def test_a_picture_of_any_table(run: Run, tmp_path: Path) -> None:
         (["simulate", "t.csv", "--preset", "small"], 2, "give one of them"),
         (["simulate", "t.csv"], 2, "scenario"),
         (["simulate", "--days", "0"], 2, "days: must be greater"),
-        (["simulate", "--servers", "0"], 2, "servers"),
+        (
+            ["simulate", "--servers", "0"],
+            2,
+            "tiers[0].servers: must be greater than or equal to 1, not 0",
+        ),
+        (["simulate", "half.json"], 2, "the scenario is not valid JSON: line 1"),
         (["simulate", "--moves-per-hour", "-1"], 2, "movesPerHour"),
         (["simulate", "--out", "t.csv"], 4, "cannot be written to t.csv"),
         (["picture", "none.csv", "-o", "a.svg"], 5, "none.csv"),
+        (["picture", "gap.csv", "-o", "a.svg"], 2, "is empty in 1 of 2 rows"),
+        (["picture", "t.csv", "-o", "a"], 2, ".html, not a name without suffix"),
         (["picture", "t.csv", "-o", "a.pdf"], 2, ".pdf"),
         (["picture", "t.csv", "-o", "no/folder/a.svg"], 4, "no/folder"),
         (["picture", "t.csv", "-o", "a.svg", "--start", "begin"], 2, "no column 'begin'"),
@@ -102,8 +109,11 @@ def test_mistakes_are_one_sentence(
     run: Run, tmp_path: Path, *, args: list[str], code: int, says: str
 ) -> None:
     (tmp_path / "t.csv").write_text(TABLE)
+    (tmp_path / "gap.csv").write_text(TABLE.replace("2016-05-15T12:00:00Z", ""))
+    (tmp_path / "half.json").write_text("{")
     done = run("balance", *args, code=code)
     assert says in one_sentence(done)
+    assert "must not be empty" not in done.err
     assert done.out == ""
     as_json = run("balance", *args, "--json", code=code)
     assert says in as_json.json["error"]["message"]

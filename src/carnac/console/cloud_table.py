@@ -51,7 +51,7 @@ def load_cloud(
             )
         if table[name].null_count:
             raise Invalid(
-                f"column '{name}' of table {path} has {table[name].null_count:,} empty values",
+                f"column '{name}' of table {path} is empty in {table[name].null_count:,} of {table.num_rows:,} rows",
                 path=str(path),
             )
     if not table.num_rows:

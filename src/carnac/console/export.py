@@ -22,9 +22,8 @@ def render_chart(chart: dict[str, object], suffix: str) -> bytes:
         Unavailable: What draws is not installed.
     """
     if suffix not in FORMATS:
-        raise Invalid(
-            f"a picture is one of {', '.join(FORMATS)}, not '{suffix or 'a name without suffix'}'"
-        )
+        given = f"'{suffix}'" if suffix else "a name without suffix"
+        raise Invalid(f"a picture is one of {', '.join(FORMATS)}, not {given}")
     converter = load_converter()
     if suffix == ".svg":
         svg: str = converter.vegalite_to_svg(chart)

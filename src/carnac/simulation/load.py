@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from carnac.errors import Invalid
 from carnac.simulation.presets import PRESETS
@@ -20,17 +21,32 @@ def load_scenario(source: str | Mapping[str, Any]) -> Scenario:
     Raises:
         Invalid: It is neither, or the scenario is wrong; one sentence that names every problem with its place.
     """
-    value = parse_text(source) if isinstance(source, str) else source
+    value = parse_text(source, what="scenario") if isinstance(source, str) else source
     if not isinstance(value, Mapping):
         raise Invalid("a scenario is an object with fields such as tiers and datasources")
     try:
         return Scenario.model_validate(dict(value))
     except ValidationError as error:
-        found = list(dict.fromkeys(explain(details, Scenario) for details in error.errors()))
+        found = list(dict.fromkeys(explain(details, Scenario) for details in _causes(error)))
     raise Invalid(
         f"wrong scenario: {'; '.join(str(item) for item in found)}",
         problems=[{"path": item.path, "message": item.message} for item in found],
     )
+
+
+def _causes(error: ValidationError) -> list[ErrorDetails]:
+    """Return its details without those that only follow: a list whose one element is wrong is not empty."""
+    every = error.errors()
+    places = [details["loc"] for details in every]
+
+    def follows(loc: tuple[int | str, ...]) -> bool:
+        return any(at[: len(loc)] == loc and at != loc for at in places)
+
+    return [
+        details
+        for details in every
+        if details["type"] != "too_short" or not follows(details["loc"])
+    ]
 
 
 def load_preset(name: str) -> Scenario:

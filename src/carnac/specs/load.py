@@ -45,8 +45,8 @@ def load_spec(source: str | Mapping[str, Any] | IngestSpec) -> IngestSpec:
     return spec
 
 
-def parse_text(text: str) -> object:
-    """Return what a JSON or YAML text says, as Python objects.
+def parse_text(text: str, *, what: str = "spec") -> object:
+    """Return what a JSON or YAML text says, as Python objects; `what` is its name in messages.
 
     Raises:
         Invalid: It is neither; the message has the line.
@@ -56,7 +56,7 @@ def parse_text(text: str) -> object:
             return json.loads(text)
         except json.JSONDecodeError as error:
             raise Invalid(
-                f"the spec is not valid JSON: line {error.lineno}, column {error.colno}: "
+                f"the {what} is not valid JSON: line {error.lineno}, column {error.colno}: "
                 f"{error.msg[0].lower()}{error.msg[1:]}"
             ) from None
     try:
@@ -64,10 +64,10 @@ def parse_text(text: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise Invalid(f"the spec is not valid YAML: {where}{error.problem}") from None
+        raise Invalid(f"the {what} is not valid YAML: {where}{error.problem}") from None
     except yaml.YAMLError:
         raise Invalid(
-            "the spec is not valid YAML: it holds a character that YAML forbids"
+            f"the {what} is not valid YAML: it holds a character that YAML forbids"
         ) from None
 
 
