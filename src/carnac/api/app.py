@@ -1,0 +1,69 @@
+"""The HTTP application of an overlord."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import HTMLResponse
+
+import carnac
+from carnac.api import locks, own, status, tasks
+from carnac.api.desk import Desk
+from carnac.api.page import render_page
+from carnac.api.problems import add_handlers
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_DESCRIPTION = """\
+The overlord of a store. What is below `/druid` has the paths, the names and the status codes of Apache Druid's
+API, so that its clients work; what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence.
+"""
+
+
+def make_app(desk: Desk, routers: Iterable[APIRouter] = ()) -> FastAPI:
+    """Return the application.
+
+    Args:
+        routers: Further ones, such as that of allocation.
+    """
+    app = FastAPI(
+        title="Carnac overlord",
+        version=carnac.__version__,
+        description=_DESCRIPTION,
+        docs_url=None,  # its pages load scripts from elsewhere; ours is below
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    add_handlers(app)
+    app.add_middleware(TrailingSlashes)
+    for router in (
+        tasks.make_router(desk),
+        locks.make_router(desk.locks),
+        status.make_router(desk),
+        own.make_router(desk.tasks),
+        *routers,
+    ):
+        app.include_router(router)
+
+    @app.get("/", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    def page() -> HTMLResponse:
+        return HTMLResponse(render_page(app.openapi()))
+
+    return app
+
+
+class TrailingSlashes:
+    """Takes `/tasks/` for `/tasks`: some clients write it so, and do not repeat a POST that is redirected."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on."""
+        if scope["type"] == "http" and scope["path"].endswith("/") and scope["path"] != "/":
+            scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        await self._app(scope, receive, send)

@@ -1,0 +1,121 @@
+"""Failures as answers: one sentence, in the object that Druid's clients read; never a page of HTML."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
+
+_log = logging.getLogger(__name__)
+
+_KINDS: tuple[tuple[type[CarnacError], HTTPStatus], ...] = (
+    (Invalid, HTTPStatus.BAD_REQUEST),
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (Conflict, HTTPStatus.CONFLICT),
+    (Revoked, HTTPStatus.CONFLICT),
+    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+_CATEGORIES = {
+    HTTPStatus.BAD_REQUEST: "INVALID_INPUT",
+    HTTPStatus.NOT_FOUND: "NOT_FOUND",
+    HTTPStatus.CONFLICT: "CONFLICT",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "CAPACITY_EXCEEDED",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "INVALID_INPUT",
+    HTTPStatus.METHOD_NOT_ALLOWED: "UNSUPPORTED",
+    HTTPStatus.SERVICE_UNAVAILABLE: "SERVICE_UNAVAILABLE",
+}
+
+
+class Refused(Exception):
+    """A request that HTTP has a status for and our errors have no kind."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def status_of(error: CarnacError) -> HTTPStatus:
+    """Return the HTTP status of an error."""
+    found = (status for kind, status in _KINDS if isinstance(error, kind))
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def problem(
+    status: int, message: str, *, kind: str, ids: dict[str, object] | None = None
+) -> JSONResponse:
+    """Return the answer that says what is wrong."""
+    is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
+    category = _CATEGORIES.get(HTTPStatus(status), "INVALID_INPUT" if is_theirs else "DEFENSIVE")
+    body = {
+        "error": message,
+        "errorMessage": message,
+        "errorCode": kind,
+        "errorClass": kind,
+        "persona": "USER" if is_theirs else "OPERATOR",
+        "category": category,
+        "host": None,
+        "context": {key: str(value) for key, value in (ids or {}).items()},
+    }
+    return JSONResponse(body, status_code=status)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let every failure of the app be a `problem`."""
+    app.add_exception_handler(CarnacError, _ours)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _of_framework)
+    app.add_exception_handler(Exception, _bug)
+
+
+def _ours(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, CarnacError)  # noqa: S101 - as registered
+    status = status_of(error)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("%s %s: %s", request.method, request.url.path, error.message)
+    return problem(status, error.message, kind=error.kind, ids=error.ids)
+
+
+def _refused(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refused)  # noqa: S101 - as registered
+    return problem(error.status, error.message, kind="refused")
+
+
+def _not_valid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as registered
+    first = error.errors()[0]
+    where = " ".join(str(part) for part in first["loc"])
+    return problem(
+        HTTPStatus.BAD_REQUEST, f"{where} is wrong: {first['msg'].lower()}", kind=Invalid.kind
+    )
+
+
+def _of_framework(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - as registered
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        message = f"there is no path {request.url.path} here"
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        message = f"{request.url.path} takes no {request.method}"
+    else:
+        message = str(error.detail)
+    answer = problem(error.status_code, message, kind="refused")
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _bug(request: Request, error: Exception) -> JSONResponse:
+    _log.error("%s %s", request.method, request.url.path, exc_info=error)
+    text = (
+        f"internal error: {type(error).__name__}; the overlord's log says where, please report it"
+    )
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, text, kind="internal")

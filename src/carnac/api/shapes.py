@@ -1,0 +1,181 @@
+"""The shapes of Druid's task API: the names and the values that its clients read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from carnac.core.intervals import format_ms
+from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.runners.identity import parse_handle
+
+NOT_OVER_MS = -1
+NO_PORT = -1
+
+StatusCode = Literal["RUNNING", "SUCCESS", "FAILED"]
+RunnerCode = Literal["WAITING", "PENDING", "RUNNING", "NONE"]
+_RUNNER_CODES: Mapping[TaskState, RunnerCode] = {
+    TaskState.WAITING: "WAITING",
+    TaskState.PENDING: "PENDING",
+    TaskState.RUNNING: "RUNNING",
+}
+STATES: Mapping[str, tuple[TaskState, ...]] = {
+    "pending": (TaskState.PENDING,),
+    "waiting": (TaskState.WAITING,),
+    "running": (TaskState.RUNNING,),
+    "complete": (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED),
+}
+"""What `state=` may be, and which of our states it means."""
+
+
+class Shape(BaseModel):
+    """An object whose fields are written in camel case."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class Location(Shape):
+    """Where a task runs: the host of its process, which listens on no port."""
+
+    host: str | None = None
+    port: int = NO_PORT
+    tls_port: int = NO_PORT
+
+
+class TaskStatus(Shape):
+    """How a task stands, in short."""
+
+    id: str
+    status: StatusCode
+    duration: int = Field(description="Milliseconds; -1 while it is not over.")
+    error_msg: str | None
+    location: Location
+
+
+class TaskStatusPlus(TaskStatus):
+    """How a task stands."""
+
+    group_id: str
+    type: str
+    created_time: str
+    queue_insertion_time: str
+    status_code: StatusCode
+    runner_status_code: RunnerCode
+    data_source: str
+
+
+class TaskStatusResponse(Shape):
+    """The answer to a question for one task."""
+
+    task: str
+    status: TaskStatusPlus
+
+
+class TaskPayloadResponse(Shape):
+    """A task as it was submitted."""
+
+    task: str
+    payload: dict[str, object]
+
+
+class TaskNamed(Shape):
+    """The id of a task."""
+
+    task: str
+
+
+class DataSourceNamed(Shape):
+    """The name of a datasource."""
+
+    data_source: str
+
+
+class Leading(Shape):
+    """Whether this overlord leads."""
+
+    leader: bool
+
+
+def status_of(task: Task) -> StatusCode:
+    """Return the state of a task in Druid's three words."""
+    if not task.state.is_over:
+        return "RUNNING"
+    return "SUCCESS" if task.state is TaskState.SUCCEEDED else "FAILED"
+
+
+def short_status(task: Task, attempt: Attempt | None) -> TaskStatus:
+    """Return how a task stands, in short.
+
+    Args:
+        attempt: Its last one, if that is known.
+    """
+    return TaskStatus(
+        id=task.task_id,
+        status=status_of(task),
+        duration=_duration_ms(task),
+        error_msg=_error(task),
+        location=location_of(attempt),
+    )
+
+
+def full_status(task: Task, attempt: Attempt | None) -> TaskStatusPlus:
+    """Return how a task stands; arguments as for `short_status`."""
+    created = format_ms(task.created_at_ms)
+    return TaskStatusPlus(
+        **short_status(task, attempt).model_dump(),
+        group_id=task.group_id,
+        type=task.type,
+        created_time=created,
+        queue_insertion_time=created,
+        status_code=status_of(task),
+        runner_status_code=_RUNNER_CODES.get(task.state, "NONE"),
+        data_source=task.datasource,
+    )
+
+
+def location_of(attempt: Attempt | None) -> Location:
+    """Return the host of an attempt's process, if its handle says it."""
+    handle = None if attempt is None or attempt.handle is None else parse_handle(attempt.handle)
+    return Location() if handle is None else Location(host=handle.host)
+
+
+def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, object]:
+    """Return a report under the name by which Druid's clients find it; what Carnac itself says is below `carnac`."""
+    rejected = report.get("rejected")
+    unparseable = rejected.get("count", 0) if isinstance(rejected, Mapping) else 0
+    rows = {
+        "processed": report.get("rows_written", 0),
+        "processedBytes": report.get("size_bytes", 0),
+        "processedWithError": 0,
+        "thrownAway": report.get("rows_filtered", 0),
+        "unparseable": unparseable,
+    }
+    return {
+        "ingestionStatsAndErrors": {
+            "type": "ingestionStatsAndErrors",
+            "taskId": task.task_id,
+            "payload": {
+                "ingestionState": "COMPLETED" if task.state is TaskState.SUCCEEDED else "FAILED",
+                "unparseableEvents": {},
+                "rowStats": {"determinePartitions": dict.fromkeys(rows, 0), "buildSegments": rows},
+                "errorMsg": _error(task),
+                "segmentAvailabilityConfirmed": False,
+                "segmentAvailabilityWaitTimeMs": 0,
+            },
+        },
+        "carnac": dict(report),
+    }
+
+
+def _error(task: Task) -> str | None:
+    return task.error if task.state.is_over else None
+
+
+def _duration_ms(task: Task) -> int:
+    if task.finished_at_ms is None:
+        return NOT_OVER_MS
+    started = task.started_at_ms
+    return 0 if started is None else max(0, task.finished_at_ms - started)

@@ -1,0 +1,250 @@
+"""`/druid/indexer/v1/task…`: submit tasks, look at them, end them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+
+from carnac.api.bodies import JsonList, JsonObject, body_shown
+from carnac.api.desk import Desk, TaskDesk
+from carnac.api.shapes import (
+    STATES,
+    DataSourceNamed,
+    TaskNamed,
+    TaskPayloadResponse,
+    TaskStatus,
+    TaskStatusPlus,
+    TaskStatusResponse,
+    full_status,
+    ingestion_report,
+    short_status,
+)
+from carnac.core.intervals import Interval, parse_interval
+from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.errors import Invalid, NotFound
+from carnac.ports.task_records import TaskFilter
+
+PREFIX = "/druid/indexer/v1"
+COMPLETE_DEFAULT = 1_000
+"""Of tasks that are over, so many of the newest, unless `max` says otherwise."""
+LISTED_MAX = 10_000
+"""Most tasks of a state in one answer."""
+
+TaskId = Annotated[str, Path(description="The task's id, as its submission was answered.")]
+DatasourceFilter = Annotated[
+    str | None, Query(alias="datasource", description="Only tasks of this datasource.")
+]
+CreatedFilter = Annotated[
+    str | None,
+    Query(
+        alias="createdTimeInterval",
+        description="Only tasks submitted within: `2024-01-01_2024-02-01`, or `2024-01-01_P1M`.",
+    ),
+]
+MaxComplete = Annotated[
+    int | None,
+    Query(alias="max", ge=0, le=LISTED_MAX, description="Most tasks that are over; newest first."),
+]
+TypeFilter = Annotated[str | None, Query(alias="type", description="Only tasks of this type.")]
+
+
+def make_router(desk: Desk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(prefix=PREFIX, tags=["tasks"])
+    _add_lists(router, desk.tasks)
+    _add_task(router, desk.tasks)
+    _add_texts(router, desk)
+    _add_orders(router, desk.tasks)
+    return router
+
+
+def _add_lists(router: APIRouter, tasks: TaskDesk) -> None:
+    @router.get("/tasks", summary="List tasks, newest first")
+    def list_tasks(
+        state: Annotated[
+            str | None, Query(description="`waiting`, `pending`, `running` or `complete`.")
+        ] = None,
+        datasource: DatasourceFilter = None,
+        created: CreatedFilter = None,
+        max_complete: MaxComplete = None,
+        type_: TypeFilter = None,
+    ) -> list[TaskStatusPlus]:
+        if state is not None and state.lower() not in STATES:
+            raise Invalid(f"there is no state '{state}'; there are {', '.join(STATES)}")
+        states = STATES if state is None else {state.lower(): STATES[state.lower()]}
+        base = TaskFilter(datasource=datasource, type=type_, created=_interval(created))
+        return _listed(tasks, base, states, max_complete)
+
+    def add(name: str) -> None:
+        @router.get(f"/{name}Tasks", summary=f"List tasks that are {name}, newest first")
+        def list_some(
+            datasource: DatasourceFilter = None,
+            created: CreatedFilter = None,
+            max_complete: MaxComplete = None,
+            most: Annotated[
+                int | None, Query(alias="n", ge=0, le=LISTED_MAX, description="The same as `max`.")
+            ] = None,
+            type_: TypeFilter = None,
+        ) -> list[TaskStatusPlus]:
+            base = TaskFilter(datasource=datasource, type=type_, created=_interval(created))
+            limit = most if max_complete is None else max_complete
+            return _listed(tasks, base, {name: STATES[name]}, limit)
+
+    for name in STATES:
+        add(name)
+
+
+def _listed(
+    tasks: TaskDesk,
+    base: TaskFilter,
+    states: Mapping[str, tuple[TaskState, ...]],
+    max_complete: int | None,
+) -> list[TaskStatusPlus]:
+    found: list[Task] = []
+    for name, wanted in states.items():
+        limit = LISTED_MAX
+        if name == "complete":
+            limit = COMPLETE_DEFAULT if max_complete is None else max_complete
+        if limit:
+            found += tasks.list(_within(base, wanted), limit=limit)
+    found.sort(key=lambda task: -task.number)
+    is_running = any(not task.state.is_over for task in found)
+    live = _by_task(tasks.live_attempts()) if is_running else {}
+    return [full_status(task, live.get(task.task_id)) for task in found]
+
+
+def _within(base: TaskFilter, states: tuple[TaskState, ...]) -> TaskFilter:
+    return TaskFilter(
+        states=states, datasource=base.datasource, type=base.type, created=base.created
+    )
+
+
+def _add_task(router: APIRouter, tasks: TaskDesk) -> None:
+    @router.get("/task/{task_id}", summary="Return a task as it was submitted")
+    def payload(task_id: TaskId) -> TaskPayloadResponse:
+        return TaskPayloadResponse(task=task_id, payload=dict(tasks.payload(task_id)))
+
+    @router.get("/task/{task_id}/status", summary="Say how a task stands")
+    def status(task_id: TaskId) -> TaskStatusResponse:
+        task = tasks.get(task_id)
+        return TaskStatusResponse(task=task_id, status=full_status(task, _last(tasks, task)))
+
+    @router.post(
+        "/taskStatus",
+        summary="Say how several tasks stand; unknown ids are left out",
+        openapi_extra=body_shown("array", ["task-1", "task-2"]),
+    )
+    def statuses(body: JsonList) -> dict[str, TaskStatus]:
+        found: dict[str, TaskStatus] = {}
+        for task_id in body:
+            try:
+                task = tasks.get(str(task_id))
+            except NotFound:
+                continue
+            found[task.task_id] = short_status(task, _last(tasks, task))
+        return found
+
+
+def _add_texts(router: APIRouter, desk: Desk) -> None:
+    tasks = desk.tasks
+
+    @router.get("/task/{task_id}/reports", summary="Return what a task has done")
+    def reports(task_id: TaskId) -> dict[str, object]:
+        task = tasks.get(task_id)
+        report = tasks.report(task_id)
+        if report is None:
+            raise NotFound(f"task {task_id} has no report yet; it is {task.state}", task_id=task_id)
+        return ingestion_report(task, report)
+
+    @router.get(
+        "/task/{task_id}/log",
+        summary="Return what the last attempt of a task wrote",
+        response_class=PlainTextResponse,
+        responses={HTTPStatus.TEMPORARY_REDIRECT: {"description": "The leader has it."}},
+    )
+    def log(
+        task_id: TaskId,
+        offset: Annotated[
+            int, Query(description="Leave out so many bytes; negative: only so many at the end.")
+        ] = 0,
+        number: Annotated[
+            int | None, Query(alias="attempt", ge=1, description="Of this attempt.")
+        ] = None,
+    ) -> Response:
+        task = tasks.get(task_id)
+        text = tasks.log(task_id, number, tail_bytes=-offset if offset < 0 else None)
+        if text is not None:
+            data = text.encode()
+            return PlainTextResponse(data[offset:] if offset > 0 else data)
+        return _log_elsewhere(desk, task, number)
+
+
+def _log_elsewhere(desk: Desk, task: Task, number: int | None) -> Response:
+    """Send the client to the leader, if that is another one; else say that there is no log."""
+    leader = desk.tasks.leader()
+    if leader is not None and leader.url and leader.leader_id != desk.loop.leader_id:
+        query = "" if number is None else f"?attempt={number}"
+        return RedirectResponse(
+            f"{leader.url.rstrip('/')}{PREFIX}/task/{task.task_id}/log{query}",
+            status_code=HTTPStatus.TEMPORARY_REDIRECT,
+        )
+    last = _last(desk.tasks, task)
+    if last is None:
+        raise NotFound(f"task {task.task_id} has not run yet; it is {task.state}")
+    where = last.holder or last.handle or "a process that has not said where it is"
+    raise NotFound(
+        f"the log of task {task.task_id} is not on this machine; it was run by {where}",
+        task_id=task.task_id,
+    )
+
+
+def _add_orders(router: APIRouter, tasks: TaskDesk) -> None:
+    @router.post(
+        "/task",
+        summary="Submit a task",
+        openapi_extra=body_shown("object", {"type": "kill", "dataSource": "wikipedia"}),
+    )
+    def submit(body: JsonObject) -> TaskNamed:
+        return TaskNamed(task=tasks.submit(body).task_id)
+
+    @router.post("/task/{task_id}/shutdown", summary="Cancel a task; nothing happens if it is over")
+    def shut_down(task_id: TaskId) -> TaskNamed:
+        return TaskNamed(task=tasks.cancel(task_id).task_id)
+
+    @router.post(
+        "/task/{task_id}/retry",
+        summary="Try a task again that failed or was cancelled (Carnac's own)",
+    )
+    def retry(task_id: TaskId) -> TaskNamed:
+        return TaskNamed(task=tasks.retry(task_id).task_id)
+
+    @router.post(
+        "/datasources/{datasource}/shutdownAllTasks", summary="Cancel all tasks of a datasource"
+    )
+    def shut_down_all(
+        datasource: Annotated[str, Path(description="The datasource's name.")],
+    ) -> DataSourceNamed:
+        active = (TaskState.WAITING, TaskState.PENDING, TaskState.RUNNING)
+        found = tasks.list(TaskFilter(states=active, datasource=datasource), limit=LISTED_MAX)
+        if not found:
+            raise NotFound(f"datasource {datasource} has no task that is not over")
+        for task in found:
+            tasks.cancel(task.task_id)
+        return DataSourceNamed(data_source=datasource)
+
+
+def _interval(text: str | None) -> Interval | None:
+    return None if text is None else parse_interval(text.replace("_", "/"))
+
+
+def _last(tasks: TaskDesk, task: Task) -> Attempt | None:
+    attempts = tasks.attempts(task.task_id) if task.attempts else ()
+    return attempts[-1] if attempts else None
+
+
+def _by_task(attempts: Sequence[Attempt]) -> dict[str, Attempt]:
+    return {attempt.task_id: attempt for attempt in attempts}
