@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
 def _write(reading: int, log: str, half: int) -> None:
     """Copy what comes in to the log until there is no more."""
     output, size = _open(log)
-    while chunk := os.read(reading, CHUNK_BYTES):
+    while chunk := os.read(reading, min(CHUNK_BYTES, half)):
         if size and size + len(chunk) > half:
             with contextlib.suppress(OSError):
                 os.replace(log, log + ".1")  # noqa: PTH105 - this interpreter loads nothing that it need not
