@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from carnac.pipeline.session import SparkHolder, SparkSettings
 from carnac.testing.postgresql import PostgreSQLServer, run_postgresql
-from tests.scheduling import SPARK_TESTS, OneSpark
+from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,15 +49,15 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long; what uses the shared Spark must be where the scheduler finds it."""
     for item in items:
-        if uses_spark(item) and not item.nodeid.startswith(SPARK_TESTS):
-            message = f"{item.nodeid} uses the shared Spark session: move it to {SPARK_TESTS}"
+        if uses_spark(item) and not is_in_spark_folder(item.nodeid):
+            message = f"{item.nodeid} uses the shared Spark session: move it to a folder '{SPARK}'"
             raise pytest.UsageError(message)
     items.sort(key=weight, reverse=True)
 
 
 def weight(item: pytest.Item) -> int:
     """Return a rank that puts what takes long before what is soon done, so that all processes end together."""
-    if item.nodeid.startswith(SPARK_TESTS):
+    if is_in_spark_folder(item.nodeid):
         return 3
     if item.get_closest_marker("e2e"):
         return 2

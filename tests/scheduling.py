@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
 
-SPARK_TESTS = "tests/integration/spark/"
+SPARK = "spark"
+"""Name of the folders with those tests."""
+
+
+def is_in_spark_folder(nodeid: str) -> bool:
+    """Whether a test lives where tests of the shared session do."""
+    return f"/{SPARK}/" in nodeid.split("::", 1)[0]
 
 
 class OneSpark(LoadScopeScheduling):
@@ -14,4 +20,4 @@ class OneSpark(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK_TESTS if nodeid.startswith(SPARK_TESTS) else nodeid
+        return SPARK if is_in_spark_folder(nodeid) else nodeid
