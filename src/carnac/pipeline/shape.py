@@ -23,7 +23,6 @@ from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
-    from carnac.specs.schema import MetricSpec
 
 MultiValue = Literal["sorted_array", "sorted_set", "array"]
 
@@ -221,7 +220,7 @@ def row_shape(
             for name, column_type in shown.items()
             if name not in listed
         ]
-    metrics = tuple(_metric(metric) for metric in spec.metrics)
+    metrics = tuple(metric.to_metric() for metric in spec.metrics)
     names = [dimension.name for dimension in dimensions]
     sort = spec.tuning.sort_by or (TIME_COLUMN, *names)
     shape = RowShape(
@@ -267,26 +266,3 @@ def _dimension_type(declared: str, shown: ColumnType | None) -> ColumnType:
     if declared == "string" and shown is ColumnType.STRING_ARRAY:
         return ColumnType.STRING_ARRAY
     return ColumnType(declared)
-
-
-def _metric(spec: MetricSpec) -> Metric:
-    params: dict[str, int] = {}
-    match spec.kind:
-        case "hll":
-            params = {"lg_k": spec.lg_k}
-        case "theta":
-            params = {"lg_k": spec.size.bit_length() - 1}
-        case "quantiles":
-            params = {"k": spec.k}
-        case "first" | "last" if spec.value_type == "string":
-            params = {"max_bytes": spec.max_string_bytes}
-        case _:
-            pass
-    return Metric(
-        name=spec.name,
-        kind=MetricKind(spec.kind),
-        input=spec.input,
-        type=ColumnType(spec.value_type),
-        params=tuple(sorted(params.items())),
-        is_state=spec.input_is_state,
-    )

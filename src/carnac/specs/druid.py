@@ -105,7 +105,7 @@ def _convert_schema(schema: Block) -> dict[str, Any]:
     timestamp = schema.take_map("timestampSpec")
     native["timestampSpec"] = {k: v for k, v in timestamp.items() if v is not None}
     native["dimensionsSpec"], sort_by = _convert_dimensions(schema)
-    native["metricsSpec"] = _convert_metrics(schema)
+    native["metricsSpec"] = convert_metrics(schema)
     native["granularitySpec"] = _convert_granularity(schema.block("granularitySpec"))
     native["transformSpec"] = _convert_transforms(schema)
     schema.ignore({"projections": "Carnac keeps no precomputed projections"})
@@ -148,7 +148,8 @@ def _convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
     return native, (order if _TIME in order else [*order, _TIME]) if custom else []
 
 
-def _convert_metrics(schema: Block) -> list[Any]:
+def convert_metrics(schema: Block) -> list[Any]:
+    """Return the native metrics; what is wrong with Druid's is noted."""
     native: list[Any] = []
     for index, item in enumerate(schema.take_list("metricsSpec")):
         if not isinstance(item, Mapping):
@@ -249,7 +250,7 @@ def _convert_tuning(tuning: Block, native: dict[str, Any]) -> dict[str, Any]:
     if tuning.take("reportParseExceptions"):
         block["maxParseExceptions"] = 0
     perfect = bool(block.get("forceGuaranteedRollup"))
-    partitions = _convert_partitions(tuning, perfect=perfect)
+    partitions = convert_partitions(tuning, perfect=perfect)
     dynamic = partitions.get("type") == "dynamic"
     if perfect and dynamic:
         tuning.problem("partitionsSpec", "forceGuaranteedRollup needs hashed or range, not dynamic")
@@ -265,7 +266,7 @@ _OLD_PARTITION_FIELDS = {
 }
 
 
-def _convert_partitions(tuning: Block, *, perfect: bool) -> dict[str, Any]:
+def convert_partitions(tuning: Block, *, perfect: bool) -> dict[str, Any]:
     """Return the partitions, from `partitionsSpec` or from the old fields beside it."""
     old = {
         name: value

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from carnac.core import segments
 from carnac.core.zones import canonical_zone
 from carnac.errors import Invalid
 from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, problem
@@ -384,4 +385,27 @@ class MetricSpec(SpecModel):
         """Whether the input field holds sketches already, which are merged and not built."""
         return self.type.endswith("SketchMerge") or (
             self.type == "thetaSketch" and self.is_input_theta_sketch
+        )
+
+    def to_metric(self) -> segments.Metric:
+        """Return the metric as segments record it."""
+        params: dict[str, int] = {}
+        match self.kind:
+            case "hll":
+                params = {"lg_k": self.lg_k}
+            case "theta":
+                params = {"lg_k": self.size.bit_length() - 1}
+            case "quantiles":
+                params = {"k": self.k}
+            case "first" | "last" if self.value_type == "string":
+                params = {"max_bytes": self.max_string_bytes}
+            case _:
+                pass
+        return segments.Metric(
+            name=self.name,
+            kind=segments.MetricKind(self.kind),
+            input=self.input,
+            type=segments.ColumnType(self.value_type),
+            params=tuple(sorted(params.items())),
+            is_state=self.input_is_state,
         )
