@@ -1,0 +1,58 @@
+"""What a task's context says of the task itself. What it says of locks is `core.locks.choice`.
+
+`priority` is Druid's; `slots`, `retries`, `retryDelayMs` and `longestRetryDelayMs` are ours: Druid tries once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from carnac.core.locks.choice import default_priority, parse_lock_context
+from carnac.core.tasks.model import DEFAULT_RETRY, RetryPolicy
+from carnac.errors import Invalid
+
+SLOTS_MAX = 1_000
+RETRIES_MAX = 100
+DELAY_MAX_MS = 7 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskContext:
+    """How a task is dispatched, and tried again."""
+
+    priority: int
+    slots: int
+    retry: RetryPolicy
+
+
+def parse_task_context(task_type: str, context: Mapping[str, object]) -> TaskContext:
+    """Return what a context says of the task; other keys do not matter.
+
+    Raises:
+        Invalid: A value is of the wrong kind, also one that is about locks.
+    """
+    locks = parse_lock_context(context)
+    return TaskContext(
+        priority=default_priority(task_type) if locks.priority is None else locks.priority,
+        slots=_whole(context, "slots", 1, SLOTS_MAX, 1),
+        retry=RetryPolicy(
+            limit=_whole(context, "retries", 0, RETRIES_MAX, DEFAULT_RETRY.limit),
+            delay_ms=_whole(context, "retryDelayMs", 0, DELAY_MAX_MS, DEFAULT_RETRY.delay_ms),
+            longest_delay_ms=_whole(
+                context, "longestRetryDelayMs", 0, DELAY_MAX_MS, DEFAULT_RETRY.longest_delay_ms
+            ),
+        ),
+    )
+
+
+def _whole(context: Mapping[str, object], name: str, low: int, high: int, default: int) -> int:
+    value = context.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Invalid(
+            f"'{name}' of a task's context is {value!r}; it must be a whole number from {low} to {high}",
+            setting=name,
+        )
+    return value

@@ -1,0 +1,140 @@
+"""The locks of one attempt, as the writes that it makes ask for them (port `WriteGuard`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from carnac.core.commits import LockHeld
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.locks.choice import LockChoice, LockContext
+from carnac.core.locks.events import RequestLock
+from carnac.core.locks.model import Lock, LockGranularity
+from carnac.core.tasks.model import Attempt, Task
+from carnac.core.versions import IdRanges, id_ranges
+from carnac.errors import Revoked
+from carnac.overlord.lockbox import Lockbox
+
+LOCKS_MAX = 256
+"""Where a write touches more stretches of time than this, one lock covers them all."""
+
+
+class TaskGuard:
+    """Gets locks under the attempt's own name, in the group of its task. Safe for threads.
+
+    Args:
+        is_current: Whether the attempt has its right to the task still, as the store says now.
+        on_wait: Told what the attempt waits for, and None when it goes on.
+    """
+
+    def __init__(
+        self,
+        lockbox: Lockbox,
+        task: Task,
+        attempt: Attempt,
+        context: LockContext,
+        *,
+        is_current: Callable[[], bool],
+        on_wait: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
+        self._lockbox = lockbox
+        self._task = task
+        self._attempt = attempt
+        self._context = context
+        self._is_current = is_current
+        self._on_wait = on_wait
+        self._mutex = threading.Lock()
+        self._held: list[Lock] = []
+
+    def lock_inputs(
+        self,
+        datasource: str,
+        where: IntervalSet,
+        *,
+        partitions: Mapping[IntervalSet, tuple[int, ...]] | None = None,
+        changes_granularity: bool = False,
+    ) -> None:
+        """Get the locks of a replacement before its inputs are read.
+
+        What of `where` holds no segments to lock is locked as a time chunk: two that fill it would double the rows.
+        """
+        choice = self._choose(is_append=False, changes_granularity=changes_granularity)
+        requests: list[RequestLock] = []
+        rest = where
+        if choice.granularity is LockGranularity.SEGMENT and partitions is not None:
+            for place, ids in partitions.items():
+                span = place.span()
+                if span is not None and ids:
+                    requests.append(self._request(choice, datasource, span, id_ranges(ids)))
+                    rest = rest.minus(place)
+        requests += [self._request(choice, datasource, one, None) for one in _few(rest)]
+        self._acquire(requests)
+
+    @contextmanager
+    def publishing(
+        self, datasource: str, where: IntervalSet, *, is_append: bool
+    ) -> Iterator[tuple[LockHeld, ...]]:
+        """Be in the publishing section; yields what the publication must require."""
+        if is_append:
+            choice = self._choose(is_append=True)
+            self._acquire([self._request(choice, datasource, one, None) for one in _few(where)])
+        locks = self._of(datasource, where)
+        # Locks first, this question second: whoever ends the attempt takes its locks in the same step.
+        if not locks or not self._is_current():
+            raise Revoked(
+                f"attempt {self._attempt.number} of task {self._task.task_id} has no right to publish any more; stop",
+                task_id=self._task.task_id,
+            )
+        with self._lockbox.publishing(locks) as requirements:
+            yield requirements
+
+    def _choose(self, *, is_append: bool, changes_granularity: bool = False) -> LockChoice:
+        return self._lockbox.choose(
+            self._task.type,
+            self._context,
+            is_append=is_append,
+            changes_granularity=changes_granularity,
+        )
+
+    def _request(
+        self, choice: LockChoice, datasource: str, interval: Interval, ids: IdRanges | None
+    ) -> RequestLock:
+        return RequestLock(
+            task_id=self._attempt.lock_owner,
+            group_id=self._task.group_id,
+            datasource=datasource,
+            interval=interval,
+            partitions=ids,
+            type=choice.type,
+            priority=self._task.priority,
+            timeout_ms=choice.timeout_ms,
+            lease_ms=self._lockbox.lease_ms,
+        )
+
+    def _acquire(self, requests: list[RequestLock]) -> None:
+        if not requests:
+            return
+        places = ", ".join(f"{one.datasource} {one.interval}" for one in requests[:3])
+        self._on_wait(places)
+        try:
+            locks = self._lockbox.acquire_all(requests)
+        finally:
+            self._on_wait(None)
+        with self._mutex:
+            known = {lock.lock_id for lock in self._held}
+            self._held += [lock for lock in locks if lock.lock_id not in known]
+
+    def _of(self, datasource: str, where: IntervalSet) -> list[Lock]:
+        with self._mutex:
+            return [
+                lock
+                for lock in self._held
+                if lock.datasource == datasource and where.intersect(IntervalSet((lock.interval,)))
+            ]
+
+
+def _few(where: IntervalSet) -> IntervalSet:
+    """Return the pieces to lock: all of them, or one around them if they are too many."""
+    span = where.span()
+    return where if span is None or len(tuple(where)) <= LOCKS_MAX else IntervalSet((span,))

@@ -1,0 +1,239 @@
+"""What the leading overlord does again and again: give up what is dead, stop what is cancelled, start what is next.
+
+It keeps nothing that is not in the metadata store, so it can be killed at any point; another one, or the same one
+started again, goes on where it was. Two of them do no harm: only the one that leads gives orders, each order carries
+the fence of its leadership, and an attempt is claimed once, whoever started it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from carnac.core.leadership import Candidacy, Leadership
+from carnac.core.tasks.events import (
+    Changed,
+    Deposed,
+    Dispatched,
+    DispatchTasks,
+    ExpireAttempts,
+    FinishAttempt,
+    LoseAttempt,
+    RecordHandle,
+    SettleAttempt,
+    Stale,
+)
+from carnac.core.tasks.machine import OVERLORD
+from carnac.core.tasks.model import Attempt, Task
+from carnac.errors import CarnacError
+from carnac.ports import Clock, MetadataStore, TaskRunner
+
+Wait = Callable[[float], bool]
+"""Waits for so many seconds; True: the loop is to end."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    """How an overlord works.
+
+    Attributes:
+        runner: Which runner starts attempts.
+        capacity: Slots in all.
+        lease_ms: How long leadership, and an attempt, outlive their last sign of life.
+        period_ms: Pause between rounds.
+        upkeep_period_ms: Pause between rounds of upkeep.
+        url: Where this overlord's HTTP interface is; empty if it has none.
+    """
+
+    runner: str
+    capacity: int
+    lease_ms: int
+    period_ms: int
+    upkeep_period_ms: int
+    url: str = ""
+
+
+class OverlordLoop:
+    """One overlord.
+
+    Args:
+        leader_id: Random, new with each start.
+        holder: This process, for people.
+        runners: By name; attempts of those that are not here are judged by their leases alone.
+        upkeep: What else the leader does now and then, such as trimming and garbage collection.
+        wait: In place of waiting on the machine's clock, for tests; None: real time.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        clock: Clock,
+        *,
+        leader_id: str,
+        holder: str,
+        runners: Mapping[str, TaskRunner],
+        settings: LoopSettings,
+        upkeep: Callable[[], None] = lambda: None,
+        wait: Wait | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._holder = holder
+        self._runners = runners
+        self._settings = settings
+        self._upkeep = upkeep
+        self._stop = threading.Event()
+        self._wait = wait or self._stop.wait
+        self._leads_until_ms = 0
+        self._upkeep_at_ms = 0
+        self._led: Leadership | None = None
+        self._thread: threading.Thread | None = None
+        self.leader_id = leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads now, as far as it knows."""
+        return self._clock.now_ms() < self._leads_until_ms
+
+    def run(self) -> None:
+        """Go round until `stop`, then resign. What fails because the database does not answer is tried again."""
+        try:
+            while True:
+                try:
+                    self.run_round()
+                except CarnacError as error:
+                    _log.warning("this round of the overlord came to nothing: %s", error.message)
+                if self._wait(self._settings.period_ms / 1000):
+                    return
+        finally:
+            self._resign()
+
+    def start(self) -> None:
+        """Run in a thread of its own, until `stop`."""
+        self._thread = threading.Thread(target=self.run, name="carnac-overlord", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let `run` end after its round. From any thread. Attempts that can outlive this process go on."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def run_round(self) -> tuple[str, ...]:
+        """Do what there is to do now; return the ids of the tasks started.
+
+        Raises:
+            CarnacError: The database does not answer; the next round goes on where this one was.
+        """
+        asked_at_ms = self._clock.now_ms()
+        leader = self._metadata.lead(
+            Candidacy(
+                role=OVERLORD,
+                leader_id=self.leader_id,
+                holder=self._holder,
+                url=self._settings.url,
+                lease_ms=self._settings.lease_ms,
+            )
+        )
+        if leader.leader_id != self.leader_id:
+            self._leads_until_ms, self._led = 0, None
+            return ()
+        if self._led is None or self._led.fence != leader.fence:
+            _log.info("%s leads now, fence %s", self._holder, leader.fence)
+        self._leads_until_ms = asked_at_ms + self._settings.lease_ms
+        self._led = leader
+        self._give_up_the_dead()
+        self._stop_the_unwanted()
+        started = self._start_the_next(leader)
+        if asked_at_ms >= self._upkeep_at_ms:
+            self._upkeep_at_ms = asked_at_ms + self._settings.upkeep_period_ms
+            self._upkeep()
+        return started
+
+    def _give_up_the_dead(self) -> None:
+        """End attempts whose lease is over, or whose process is known to be gone."""
+        lost = cast("Changed", self._metadata.change_tasks(ExpireAttempts()))
+        for task in lost.tasks:
+            _log.warning("task %s is %s: %s", task.task_id, task.state, task.error)
+        for attempt in self._metadata.live_attempts():
+            runner = self._runners.get(attempt.runner)
+            if attempt.state.is_over or attempt.handle is None or runner is None:
+                continue
+            if runner.is_alive(attempt.handle) is False:
+                self._lose(attempt)
+
+    def _lose(self, attempt: Attempt) -> None:
+        reply = self._metadata.change_tasks(
+            LoseAttempt(
+                task_id=attempt.task_id,
+                number=attempt.number,
+                error=f"the process of attempt {attempt.number} ended without a word",
+            )
+        )
+        if not isinstance(reply, Stale):  # else it has said how it ended, just now
+            _log.warning("the process of %s ended without a word", attempt.lock_owner)
+
+    def _stop_the_unwanted(self) -> None:
+        """Stop the processes of attempts that were cancelled or given up, and are not known to be gone."""
+        for attempt in self._metadata.live_attempts():
+            if not attempt.state.is_over:
+                continue
+            runner = self._runners.get(attempt.runner)
+            if attempt.handle is not None and runner is not None:
+                if runner.is_alive(attempt.handle):
+                    runner.stop(attempt.handle)
+                    continue  # it counts as stopped once it is seen to be gone
+                if runner.is_alive(attempt.handle) is None:
+                    runner.stop(attempt.handle)
+            self._metadata.change_tasks(
+                SettleAttempt(task_id=attempt.task_id, number=attempt.number)
+            )
+
+    def _start_the_next(self, leader: Leadership) -> tuple[str, ...]:
+        reply = self._metadata.change_tasks(
+            DispatchTasks(
+                fence=leader.fence,
+                capacity=self._settings.capacity,
+                lease_ms=self._settings.lease_ms,
+                runner=self._settings.runner,
+            )
+        )
+        if isinstance(reply, Deposed):
+            self._leads_until_ms, self._led = 0, None
+            return ()
+        started = cast("Dispatched", reply).started
+        for task, attempt in started:
+            self._start(task, attempt)
+        return tuple(task.task_id for task, _ in started)
+
+    def _start(self, task: Task, attempt: Attempt) -> None:
+        """Start one; if we die before its handle is recorded, it is judged by its lease."""
+        runner = self._runners[attempt.runner]
+        try:
+            handle = runner.start(task, attempt)
+        except CarnacError as error:
+            self._metadata.change_tasks(
+                FinishAttempt(
+                    task_id=task.task_id,
+                    number=attempt.number,
+                    error=error.message,
+                    is_retryable=error.retryable,
+                )
+            )
+            return
+        _log.info("task %s, attempt %s, started as %s", task.task_id, attempt.number, handle)
+        self._metadata.change_tasks(
+            RecordHandle(task_id=task.task_id, number=attempt.number, handle=handle)
+        )
+
+    def _resign(self) -> None:
+        self._leads_until_ms = 0
+        try:
+            self._metadata.resign(OVERLORD, self.leader_id)
+        except CarnacError as error:
+            _log.warning("could not resign, the lease ends by itself: %s", error.message)

@@ -1,0 +1,243 @@
+"""Tasks for people and programs: submit, look, cancel, try again. Every call is one transaction, no state is here."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from carnac.core.intervals import format_ms
+from carnac.core.leadership import Leadership
+from carnac.core.tasks.context import parse_task_context
+from carnac.core.tasks.events import (
+    CancelTask,
+    Changed,
+    ForgetTasks,
+    RetryTask,
+    SubmitTask,
+    Submitted,
+)
+from carnac.core.tasks.machine import OVERLORD
+from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.errors import NotFound
+from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
+from carnac.ports.task_records import EVERY_TASK
+
+OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
+FIRST_PAUSE_MS = 50
+LONGEST_PAUSE_MS = 1_000
+"""Who waits for a task looks again after pauses that double between these."""
+TRIM_PAGE = 500
+
+
+class TaskHead(Protocol):
+    """What every task says, whatever its type (`carnac.specs.tasks`)."""
+
+    type: str
+    task_id: str | None
+    group_id: str | None
+    dependencies: tuple[str, ...]
+    context: dict[str, Any]
+
+    @property
+    def datasource(self) -> str:
+        """The datasource that it is about."""
+        ...
+
+
+class TaskService:
+    """The tasks of a store. Safe for many threads and processes; an overlord need not run.
+
+    Args:
+        load: Reads what was submitted, or says in one error all that is wrong with it.
+        runners: What can tell about attempts, by name: logs.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        clock: Clock,
+        ids: IdSource,
+        *,
+        load: Callable[[Mapping[str, object]], TaskHead],
+        runners: Mapping[str, TaskRunner] | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._ids = ids
+        self._load = load
+        self._runners = runners or {}
+
+    def submit(self, payload: Mapping[str, object]) -> Task:
+        """Keep a task; return it as it is kept. With the same id and content again, it is the first one.
+
+        Raises:
+            Invalid: It is wrong; one sentence that names every problem.
+            NotFound: It depends on a task that there is not.
+            Conflict: There is another task of that id, or it depends on one that failed.
+        """
+        head = self._load(payload)
+        how = parse_task_context(head.type, head.context)
+        task_id = head.task_id or self._new_id(head.type, head.datasource)
+        text = json.dumps({**payload, "id": task_id}, ensure_ascii=False, sort_keys=True)
+        reply = self._metadata.change_tasks(
+            SubmitTask(
+                task_id=task_id,
+                type=head.type,
+                datasource=head.datasource,
+                group_id=head.group_id or task_id,
+                payload=text,
+                digest=hashlib.sha256(text.encode()).hexdigest(),
+                context=json.dumps(dict(head.context), ensure_ascii=False),
+                priority=how.priority,
+                slots=how.slots,
+                dependencies=head.dependencies,
+                retry=how.retry,
+            )
+        )
+        return cast("Submitted", reply).task
+
+    def get(self, task_id: str) -> Task:
+        """Return a task.
+
+        Raises:
+            NotFound: There is none of that id, or not any more.
+        """
+        task = self._metadata.find_task(task_id)
+        if task is None:
+            raise NotFound(f"there is no task {task_id}, or not any more", task_id=task_id)
+        return task
+
+    def list(self, which: TaskFilter = EVERY_TASK, *, limit: int = 100) -> Sequence[Task]:
+        """Return tasks, newest first."""
+        return self._metadata.tasks(which, limit=limit)
+
+    def attempts(self, task_id: str) -> Sequence[Attempt]:
+        """Return the attempts of a task, the first one first.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        self.get(task_id)
+        return self._metadata.attempts(task_id)
+
+    def live_attempts(self) -> Sequence[Attempt]:
+        """Return the attempts of all tasks that are not over."""
+        return [one for one in self._metadata.live_attempts() if not one.state.is_over]
+
+    def payload(self, task_id: str) -> Mapping[str, object]:
+        """Return a task as it was submitted, with its id.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        self.get(task_id)
+        text = self._metadata.task_payload(task_id) or "{}"
+        return cast("Mapping[str, object]", json.loads(text))
+
+    def report(self, task_id: str, number: int | None = None) -> Mapping[str, object] | None:
+        """Return what an attempt did (None: the last one that said); None if there is nothing.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        self.get(task_id)
+        text = self._metadata.task_report(task_id, number)
+        return None if text is None else cast("Mapping[str, object]", json.loads(text))
+
+    def log(
+        self, task_id: str, number: int | None = None, *, tail_bytes: int | None = None
+    ) -> str | None:
+        """Return what an attempt wrote (None: the last one); None if that cannot be read from here.
+
+        Raises:
+            NotFound: There is no such task or attempt.
+        """
+        attempts = self.attempts(task_id)
+        if number is None and not attempts:
+            return None
+        chosen = [one for one in attempts if number in {None, one.number}]
+        if not chosen:
+            raise NotFound(
+                f"task {task_id} has no attempt {number}; it has {len(attempts)}", task_id=task_id
+            )
+        runner = self._runners.get(chosen[-1].runner)
+        return None if runner is None else runner.read_log(chosen[-1], tail_bytes=tail_bytes)
+
+    def cancel(self, task_id: str, *, reason: str = "cancelled by request") -> Task:
+        """End a task that is not over: what it has not published by now it will not. Idempotent.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        self._metadata.change_tasks(CancelTask(task_id=task_id, error=reason))
+        return self.get(task_id)
+
+    def retry(self, task_id: str) -> Task:
+        """Try a task again that failed or was cancelled; or now, if it waits for its next attempt.
+
+        Raises:
+            NotFound: There is no such task.
+            Conflict: It runs, or has succeeded, or depends on a task that has not.
+        """
+        self._metadata.change_tasks(RetryTask(task_id=task_id))
+        return self.get(task_id)
+
+    def wait(
+        self,
+        task_id: str,
+        *,
+        timeout_ms: int | None = None,
+        on_look: Callable[[Task], None] | None = None,
+    ) -> Task:
+        """Return the task once it is over, or when the time is.
+
+        Args:
+            on_look: Told how it stands, each time that is looked at.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        end_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            task = self.get(task_id)
+            if on_look is not None:
+                on_look(task)
+            left_ms = pause_ms if end_ms is None else end_ms - self._clock.now_ms()
+            if task.state.is_over or left_ms <= 0:
+                return task
+            self._clock.sleep_ms(min(pause_ms, left_ms))
+            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+
+    def leader(self) -> Leadership | None:
+        """Return the overlord that leads; None if none does now."""
+        leader = self._metadata.leader(OVERLORD)
+        if leader is None or leader.expires_at_ms <= self._clock.now_ms():
+            return None
+        return leader
+
+    def trim(self, *, retention_ms: int, dry_run: bool = False) -> builtins.list[Task]:
+        """Forget tasks that were over for so long, with their logs and reports; return them."""
+        which = TaskFilter(states=OVER, finished_until_ms=self._clock.now_ms() - retention_ms)
+        trimmed: list[Task] = []
+        while page := self._metadata.tasks(which, limit=TRIM_PAGE):
+            if dry_run:
+                return [*page]
+            for task in page:
+                for attempt in self._metadata.attempts(task.task_id):
+                    runner = self._runners.get(attempt.runner)
+                    if runner is not None:
+                        runner.forget(attempt)
+            ids = tuple(task.task_id for task in page)
+            reply = cast("Changed", self._metadata.change_tasks(ForgetTasks(task_ids=ids)))
+            trimmed += reply.tasks
+        return trimmed
+
+    def _new_id(self, task_type: str, datasource: str) -> str:
+        """Return an id as Druid makes them: type, datasource, eight letters, time."""
+        digest = hashlib.sha256(self._ids.new_id().encode()).digest()
+        letters = "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
+        return f"{task_type}_{datasource}_{letters}_{format_ms(self._clock.now_ms())}"
