@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval
 from carnac.core.segments import TIME_COLUMN, ColumnType, RangePartition, Scalar, Segment
 from carnac.pipeline.compact_read import ReadPlan, micros, read_tables, within
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 RANGES_PER_SEGMENT = 8
 MAX_RANGES = 512
+MAX_STRETCH = 1.5
+"""By how much a segment may be larger than its target before it is cut."""
 SAMPLE_INPUTS, SAMPLE_ROWS = 8, 20_000
 """How much is looked at to choose the cuts of a column whose values records say too little of."""
 _CUTTABLE = {ColumnType.STRING, ColumnType.LONG}
@@ -188,11 +191,23 @@ class ScatterJob:
         for chunk in self._task.chunks:
             mine = [part for part in parts if part.chunk == chunk]
             for chosen in even_runs(mine, self._task.target.target_rows):
-                paths = tuple(sorted(part.path for part in chosen))
+                rows = sum(part.rows for part in chosen)
                 tasks.append(
-                    GatherTask(task=self._task, chunk=chunk, index=len(tasks), paths=paths)
+                    GatherTask(
+                        task=replace(self._task, target=self._stretched(rows)),
+                        chunk=chunk,
+                        index=len(tasks),
+                        paths=tuple(sorted(part.path for part in chosen)),
+                    )
                 )
         return tasks
+
+    def _stretched(self, rows: int) -> CompactionTarget:
+        """Return the target for a run of ranges: a segment a little too large is better than two halves."""
+        target = self._task.target
+        if rows > MAX_STRETCH * target.target_rows:
+            return target
+        return replace(target, target_rows=max(rows, 1))
 
     def _with_ranges(self, gathered: Sequence[Gathered]) -> tuple[Segment, ...]:
         """Return all segments in order; ranges of partitions that were written apart meet one another."""

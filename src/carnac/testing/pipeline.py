@@ -34,6 +34,7 @@ from carnac.ports import (
 from carnac.testing.segments import write_segment
 
 if TYPE_CHECKING:
+    from carnac.pipeline.segment_writer import SegmentWriter
     from carnac.specs.ingest import IngestSpec
 
 DAY_MS = 86_400_000
@@ -47,9 +48,20 @@ class LocalPipeline:
 
     Rows are dictionaries, an Arrow table, or a pandas or Polars frame; their time is epoch milliseconds, ISO 8601
     text or a datetime. Dimensions are those of the spec, else all other fields of the rows.
+
+    Args:
+        make_writer: Makes the writers of rewrites, in place of `SegmentWriter`: one that makes mistakes, for example.
     """
 
-    def __init__(self, storage: DeepStorage, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        storage: DeepStorage,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        make_writer: Callable[..., SegmentWriter] | None = None,
+    ) -> None:
+        self._make_writer = make_writer
         self._storage = storage
         self._clock = clock
         self._ids = ids
@@ -156,6 +168,7 @@ class LocalPipeline:
         from carnac.pipeline.compact_job import result_of
         from carnac.pipeline.compact_shape import plan_families
         from carnac.pipeline.compact_task import FamilyTask, rewrite_family
+        from carnac.pipeline.segment_writer import SegmentWriter
 
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -174,7 +187,8 @@ class LocalPipeline:
                                 temp_dir=f"{folder}/rewrite",
                                 memory_bytes=1 << 30,
                                 is_whole=job.is_whole,
-                            )
+                            ),
+                            make_writer=self._make_writer or SegmentWriter,
                         )
                         for family in plan_families(job.inputs, job.target)
                     ]

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from carnac.clock import RandomIds, SystemClock
+from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.invariants import conserves
+from carnac.core.segments import RangePartition
+from carnac.deep_storage import open_deep_storage
+from carnac.errors import CarnacError, Conflict, NotFound
+from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.session import SparkHolder
+from carnac.ports import RewriteJob, RewriteResult, SegmentInput
+from carnac.testing.segments import write_segment
+from tests.integration.spark.rows import files_below, rows_of
+
+DAY_MS = 86_400_000
+WORDS = [None, "", "ä", "a", "b", "zz"]
+TINY = 1 << 16
+"""Memory of a task that holds none of the groups below."""
+Ends = dict[str, RewriteResult | CarnacError]
+Rewrite = Callable[..., Ends]
+
+
+def make_job(
+    folder: Path, key: str, *, day: int = 0, segments: int = 4, rows: int = 500
+) -> RewriteJob:
+    """Write small segments of a day, and return the job that puts them together."""
+    rng = random.Random(f"{key}-{day}")
+    storage = open_deep_storage(str(folder))
+    chunk = Interval(day * DAY_MS, (day + 1) * DAY_MS)
+    written = [
+        write_segment(
+            storage,
+            [
+                {
+                    "__time": chunk.start_ms + rng.randrange(DAY_MS // 1000) * 1000,
+                    "d": rng.choice(WORDS),
+                    "n": rng.choice([None, 1, 2, -3]),
+                    "x": rng.random(),
+                }
+                for _ in range(rows)
+            ],
+            segment_id=f"{key}-{number}",
+            chunk=chunk,
+        )
+        for number in range(segments)
+    ]
+    return RewriteJob(
+        key=key,
+        datasource="events",
+        chunks=(chunk,),
+        inputs=tuple(
+            SegmentInput(segment=segment, visible=IntervalSet((segment.span,)))
+            for segment in written
+        ),
+        target=CompactionTarget(),
+        is_whole=True,
+    )
+
+
+def with_target(job: RewriteJob, **target: object) -> RewriteJob:
+    return replace(job, target=CompactionTarget(**target))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def rewrite(spark_holder: SparkHolder, deep_storage: Path) -> Rewrite:
+    """Run jobs on Spark, and return how each ended."""
+
+    def run(*jobs: RewriteJob, memory_bytes: int | None = None, **more: object) -> Ends:
+        pipeline = SparkPipeline(
+            output_url=deep_storage.as_uri(),
+            clock=SystemClock(),
+            ids=RandomIds(),
+            spark=spark_holder,
+            task_memory_bytes=memory_bytes,
+        )
+        ends: Ends = {}
+        pipeline.run_rewrites(
+            jobs,
+            on_end=lambda job, end: ends.setdefault(job.key, end),
+            **more,  # type: ignore[arg-type]
+        )
+        return ends
+
+    return run
+
+
+def result(ends: Ends, key: str) -> RewriteResult:
+    end = ends[key]
+    assert isinstance(end, RewriteResult), end
+    assert conserves(end.proof)
+    return end
+
+
+def test_many_groups_and_one_that_fails(rewrite: Rewrite, deep_storage: Path) -> None:
+    jobs = [make_job(deep_storage, f"day-{day}", day=day) for day in range(5)]
+    lost = jobs[2].inputs[1].segment
+    (deep_storage / lost.path).unlink()
+    ends = rewrite(*jobs)
+    assert len(ends) == 5
+    for job in jobs[:2] + jobs[3:]:
+        written = result(ends, job.key).segments
+        assert [segment.rows for segment in written] == [2000]
+        before = rows_of(deep_storage, [source.segment for source in job.inputs])
+        assert rows_of(deep_storage, written) == before
+    assert isinstance(ends["day-2"], NotFound)
+    assert lost.segment_id in str(ends["day-2"])
+    kept = {
+        segment.path for key in ends if key != "day-2" for segment in result(ends, key).segments
+    }
+    inputs = {source.segment.path for job in jobs for source in job.inputs} - {lost.path}
+    assert set(files_below(deep_storage)) == kept | inputs
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"target_rows": 300},
+        {"target_rows": 300, "partitioning": Partitioning(kind="range", dimensions=("d", "n"))},
+        {"target_rows": 300, "partitioning": Partitioning(kind="hashed", dimensions=("d",))},
+        {"sort_by": ("n", "d", "__time"), "target_rows": 300},
+        {"sort_by": ("x",)},
+    ],
+    ids=["by time", "range", "hashed", "sorted", "by a double"],
+)
+def test_a_group_larger_than_memory_becomes_the_same(
+    rewrite: Rewrite, deep_storage: Path, target: dict[str, object]
+) -> None:
+    job = with_target(make_job(deep_storage, "small", rows=600), **target)
+    small = result(rewrite(job), "small").segments
+    large = result(rewrite(job, memory_bytes=TINY), "small").segments
+    assert rows_of(deep_storage, large) == rows_of(deep_storage, small)
+    assert sum(segment.row_hash for segment in large) % 2**64 == (
+        sum(segment.row_hash for segment in small) % 2**64
+    )
+    assert len(large) <= len(small) + 2
+    for segment in (*small, *large):
+        assert segment.sort_columns == small[0].sort_columns
+    ranges = [
+        segment.partition for segment in large if isinstance(segment.partition, RangePartition)
+    ]
+    for left, right in pairwise(ranges):
+        assert left.end == right.start
+    if ranges:
+        assert (ranges[0].start, ranges[-1].end) == (None, None)
+    assert not list((deep_storage / "staging").glob("*"))
+
+
+def test_a_doomed_group_is_cancelled_while_the_others_go_on(
+    rewrite: Rewrite, deep_storage: Path
+) -> None:
+    doomed = make_job(deep_storage, "doomed", rows=400)
+    others = [make_job(deep_storage, f"day-{day}", day=day) for day in (1, 2)]
+    asked = threading.Event()
+
+    def find_doom(job: RewriteJob) -> CarnacError | None:
+        if job.key != "doomed":
+            return None
+        asked.set()
+        return Conflict("segment doomed-0 was replaced meanwhile; plan again")
+
+    ends = rewrite(doomed, *others, find_doom=find_doom)
+    assert asked.is_set()
+    assert isinstance(ends["doomed"], Conflict)
+    for job in others:
+        result(ends, job.key)

@@ -1,0 +1,366 @@
+"""Rewrites in one task: what they keep, what they merge, and that no mistake of the writer gets past the proof."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carnac import sketches
+from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.invariants import conserves
+from carnac.core.segments import ColumnType, Metric, MetricKind, Segment
+from carnac.deep_storage import open_deep_storage
+from carnac.errors import Corrupt, Invalid
+from carnac.pipeline.compact_shape import plan_families
+from carnac.pipeline.compact_task import FamilyTask, Rewritten, rewrite_family
+from carnac.pipeline.conservation import prove
+from carnac.pipeline.segment_writer import SegmentWriter
+from carnac.pipeline.shape import RowShape
+from carnac.ports import SegmentInput
+from carnac.testing.segments import write_segment
+from tests.unit.pipeline.faulty_writer import alter, double, lose, swap, writer_with
+from tests.unit.pipeline.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
+from tests.unit.store.events import fast_folder
+
+HOUR_MS = 3_600_000
+TYPES = {
+    "d": ColumnType.STRING,
+    "n": ColumnType.LONG,
+    "x": ColumnType.DOUBLE,
+    "tags": ColumnType.STRING_ARRAY,
+}
+TINY = 1 << 10
+"""Memory of a task in which nothing is sorted at once."""
+ROLLUP = RowShape(
+    dimensions=dimensions(d="string"),
+    metrics=(
+        metric("count", "count", "long"),
+        metric("sum", "sum", "long"),
+        metric("dsum", "sum", "double"),
+        metric("low", "min", "double"),
+        metric("last", "last", "long"),
+        metric("users", "hll", "hll", params=(("lg_k", 8),)),
+    ),
+    query_granularity="HOUR",
+    is_rollup=True,
+    sort_columns=("__time", "d"),
+)
+
+
+def make_rows(count: int, seed: int) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    return [
+        {
+            "__time": rng.randrange(24) * HOUR_MS + rng.choice([0, 1, 250]),
+            "d": rng.choice([None, "", "a", "b", "ä"]),
+            "n": rng.choice([None, 0, 5, -7]),
+            "x": rng.choice([None, rng.random(), 2.0]),
+            "tags": rng.choice([None, [], ["a"], ["b", None]]),
+        }
+        for _ in range(count)
+    ]
+
+
+def raw_inputs(folder: Path, *groups: Sequence[dict[str, Any]]) -> list[Segment]:
+    storage = open_deep_storage(str(folder / "store"))
+    return [
+        write_segment(storage, rows, types=TYPES, segment_id=f"in-{index}", chunk=CHUNK)
+        for index, rows in enumerate(groups)
+    ]
+
+
+def rolled_inputs(folder: Path, groups: int = 3, rows: int = 60) -> tuple[list[Segment], list[Any]]:
+    rng = random.Random(groups)
+    made = [
+        [
+            {
+                "__time": rng.randrange(6) * HOUR_MS + rng.randrange(HOUR_MS),
+                "d": rng.choice([None, "a", "b"]),
+                "__in_sum": rng.choice([None, 1, 5]),
+                "__in_dsum": rng.random(),
+                "__in_low": rng.random(),
+                "__in_last": rng.randrange(9),
+                "__in_users": rng.choice("abcdefgh"),
+            }
+            for _ in range(rows)
+        ]
+        for _ in range(groups)
+    ]
+    segments = []
+    for index, group in enumerate(made):
+        segments += ingest(folder, ROLLUP, [group], id_prefix=f"in{index}")
+    return segments, [row for group in made for row in group]
+
+
+def visible(segment: Segment, *pieces: Interval) -> SegmentInput:
+    return SegmentInput(segment=segment, visible=IntervalSet(pieces or (segment.span,)))
+
+
+def rewrite(
+    folder: Path,
+    inputs: Sequence[SegmentInput],
+    make_writer: Any = SegmentWriter,
+    memory_bytes: int = 1 << 30,
+    **target: Any,
+) -> list[Rewritten]:
+    wanted = CompactionTarget(**target)
+    return [
+        rewrite_family(
+            FamilyTask(
+                datasource="events",
+                family=family,
+                target=wanted,
+                chunks=(CHUNK,),
+                output_url=(folder / "store").as_uri(),
+                path_prefix="out",
+                id_prefix=f"out{index}",
+                created_at_ms=9,
+                temp_dir=str(folder / "temp"),
+                memory_bytes=memory_bytes,
+                is_whole=True,
+            ),
+            make_writer=make_writer,
+        )
+        for index, family in enumerate(plan_families(inputs, wanted))
+    ]
+
+
+def is_refused(folder: Path, inputs: Sequence[SegmentInput], make_writer: Any, **more: Any) -> bool:
+    """Whether the task fails, or its proof does not hold."""
+    try:
+        return not holds(rewrite(folder, inputs, make_writer, **more))
+    except Corrupt:
+        return True
+
+
+def holds(written: Sequence[Rewritten]) -> bool:
+    return conserves(prove([one.went_in for one in written], [one.came_out for one in written]))
+
+
+def counted(rows: Sequence[Any]) -> Counter[str]:
+    return Counter(repr(sorted(row.items())) for row in rows)
+
+
+# ------------------------------------------------------------------------------------ raw rows
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 30, TINY], ids=["in memory", "staged"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        {},
+        {"target_rows": 70},
+        {"target_rows": 70, "sort_by": ("d", "x")},
+        {"target_rows": 70, "partitioning": Partitioning(kind="range", dimensions=("d", "n"))},
+        {"target_rows": 70, "partitioning": Partitioning(kind="hashed")},
+    ],
+    ids=["plain", "cut", "sorted", "range", "hashed"],
+)
+def test_rows_are_kept_and_sorted(
+    tmp_path: Path, target: dict[str, Any], memory_bytes: int
+) -> None:
+    groups = [make_rows(100, 1), make_rows(150, 2), make_rows(1, 3)]
+    inputs = [visible(segment) for segment in raw_inputs(tmp_path, *groups)]
+    written = rewrite(tmp_path, inputs, memory_bytes=memory_bytes, **target)
+    assert holds(written)
+    (one,) = written
+    found = read(tmp_path, one.segments)
+    assert counted(found) == counted([row for group in groups for row in group])
+    for segment in one.segments:
+        rows = read(tmp_path, [segment])
+        keys = [
+            [(row[c] is not None, row[c]) for c in segment.sort_columns if c != "tags"]
+            for row in rows
+        ]
+        assert keys == sorted(keys)
+    assert not (tmp_path / "temp").exists()
+
+
+def test_only_what_clips_show_is_kept(tmp_path: Path) -> None:
+    rows = make_rows(200, 4)
+    (segment,) = raw_inputs(tmp_path, rows)
+    pieces = Interval(HOUR_MS, 3 * HOUR_MS), Interval(5 * HOUR_MS + 1, 9 * HOUR_MS)
+    written = rewrite(tmp_path, [visible(segment, *pieces)])
+    assert holds(written)
+    expected = [row for row in rows if any(piece.holds(row["__time"]) for piece in pieces)]
+    assert counted(read(tmp_path, written[0].segments)) == counted(expected)
+
+
+def test_a_clip_that_shows_nothing_leaves_nothing(tmp_path: Path) -> None:
+    (segment,) = raw_inputs(tmp_path, [{"__time": 5, "d": "a"}, {"__time": 50, "d": "b"}])
+    written = rewrite(tmp_path, [visible(segment, Interval(10, 20))])
+    assert holds(written)
+    assert written[0].segments == ()
+
+
+def test_schemas_are_united_and_types_widened(tmp_path: Path) -> None:
+    storage = open_deep_storage(str(tmp_path / "store"))
+    old = write_segment(storage, [{"__time": 1, "n": 5, "gone": "g"}], chunk=CHUNK)
+    new = write_segment(storage, [{"__time": 2, "n": 0.5, "new": 7}], chunk=CHUNK)
+    text = write_segment(storage, [{"__time": 3, "n": "x"}], chunk=CHUNK)
+    written = rewrite(tmp_path, [visible(old), visible(new)])
+    assert holds(written)
+    rows = read(tmp_path, written[0].segments)
+    assert [(row["n"], row["gone"], row["new"]) for row in rows] == [
+        (5.0, "g", None),
+        (0.5, None, 7),
+    ]
+    written = rewrite(tmp_path, [visible(old), visible(new), visible(text)])
+    assert holds(written)
+    assert [row["n"] for row in read(tmp_path, written[0].segments)] == ["5", "0.5", "x"]
+
+
+def test_a_file_that_is_not_what_its_record_says_is_named(tmp_path: Path) -> None:
+    good, bad = raw_inputs(tmp_path, make_rows(20, 1), make_rows(20, 2))
+    wrong = replace(bad, row_hash=bad.row_hash + 1)
+    with pytest.raises(Corrupt, match="in-1 does not hold the rows"):
+        rewrite(tmp_path, [visible(good), visible(wrong)])
+    assert not list((tmp_path / "store" / "out").glob("*"))
+
+
+# ------------------------------------------------------------------------------ rolled-up rows
+
+
+@pytest.mark.parametrize("granularity", [None, "DAY"])
+def test_states_are_merged(tmp_path: Path, granularity: str | None) -> None:
+    segments, rows = rolled_inputs(tmp_path)
+    written = rewrite(
+        tmp_path,
+        [visible(segment) for segment in segments],
+        query_granularity=granularity,
+        allow_lossy=True,
+    )
+    assert holds(written)
+    (segment,) = written[0].segments
+    shape = replace(ROLLUP, query_granularity=granularity or "HOUR")
+    expected = naive_rollup(shape, rows)
+    found = {(row["__time"], row["d"]): row for row in read(tmp_path, [segment])}
+    assert found.keys() == expected.keys()
+    for key, metrics in expected.items():
+        for name, value in metrics.items():
+            assert found[key][name] == pytest.approx(value), (key, name)
+        users = {row["__in_users"] for row in rows if _key(shape, row) == key}
+        assert sketches.estimate_hll(found[key]["users"]) == pytest.approx(len(users), rel=0.05)
+    assert segment.rollup is not None
+    assert segment.rollup.is_perfect
+    assert segment.rollup.metrics == segments[0].rollup.metrics  # type: ignore[union-attr]
+    assert segment.input_rows == len(rows)
+
+
+def _key(shape: RowShape, row: dict[str, Any]) -> tuple[int, Any]:
+    length = DAY_MS if shape.query_granularity == "DAY" else HOUR_MS
+    return row["__time"] // length * length, row["d"]
+
+
+def test_raw_and_rolled_up_rows_stay_apart(tmp_path: Path) -> None:
+    segments, _ = rolled_inputs(tmp_path)
+    raw = raw_inputs(tmp_path, make_rows(10, 1), make_rows(10, 2))
+    written = rewrite(tmp_path, [visible(segment) for segment in (*raw, *segments)])
+    assert holds(written)
+    kinds = sorted(one.segments[0].rollup is None for one in written)
+    assert kinds == [False, True]
+
+
+def test_raw_rows_are_rolled_up_if_that_is_allowed(tmp_path: Path) -> None:
+    rows = make_rows(300, 8)
+    inputs = [visible(segment) for segment in raw_inputs(tmp_path, rows[:100], rows[100:])]
+    target: dict[str, Any] = {
+        "query_granularity": "HOUR",
+        "dimensions": ("d",),
+        "metrics": (
+            Metric(name="count", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG),
+            Metric(name="n", kind=MetricKind.SUM, input="n", type=ColumnType.LONG),
+            Metric(name="first", kind=MetricKind.FIRST, input="x", type=ColumnType.DOUBLE),
+        ),
+    }
+    with pytest.raises(Invalid, match="leaves out column tags and rolls raw rows up"):
+        rewrite(tmp_path, inputs, **target)
+    written = rewrite(tmp_path, inputs, **target, allow_lossy=True)
+    assert holds(written)
+    shape = RowShape(
+        dimensions=dimensions(d="string"), metrics=target["metrics"], query_granularity="HOUR"
+    )
+    fed = [{**row, "__in_n": row["n"], "__in_first": row["x"]} for row in rows]
+    expected = naive_rollup(shape, fed)
+    found = {(row["__time"], row["d"]): row for row in read(tmp_path, written[0].segments)}
+    assert found.keys() == expected.keys()
+    for key, metrics in expected.items():
+        assert {name: found[key][name] for name in metrics} == metrics
+
+
+def test_a_sum_of_doubles_that_cancels_out_raises_no_alarm(tmp_path: Path) -> None:
+    shape = replace(ROLLUP, metrics=(metric("dsum", "sum", "double"),))
+    rng = random.Random(5)
+    segments: list[Segment] = []
+    for index in range(4):
+        values = [rng.uniform(-1e18, 1e18) for _ in range(50)]
+        rows = [
+            {"__time": 0, "d": rng.choice("ab"), "__in_dsum": value}
+            for value in (*values, *(-value for value in values))
+        ]
+        segments += ingest(tmp_path, shape, [rows], id_prefix=f"in{index}")
+    assert holds(rewrite(tmp_path, [visible(segment) for segment in segments]))
+
+
+# -------------------------------------------------------------------------------- the mistakes
+
+PLACES = st.integers(0, 39)
+COLUMNS = st.sampled_from(["__time", "d", "n", "x", "tags"])
+
+
+@pytest.fixture(scope="module")
+def forty_rows() -> Iterator[tuple[Path, list[SegmentInput]]]:
+    with fast_folder() as name:
+        rows = make_rows(40, 6)
+        segments = raw_inputs(Path(name), rows[:25], rows[25:])
+        yield Path(name), [visible(segment) for segment in segments]
+
+
+@settings(max_examples=60)  # an example takes some 20 ms
+@given(PLACES, PLACES, COLUMNS, st.sampled_from(["lose", "double", "alter", "swap"]), st.booleans())
+def test_no_mistake_with_raw_rows_is_published(
+    forty_rows: tuple[Path, list[SegmentInput]],
+    place: int,
+    other: int,
+    column: str,
+    kind: str,
+    staged: bool,
+) -> None:
+    folder, inputs = forty_rows
+    mistakes = {
+        "lose": lose(place),
+        "double": double(place),
+        "alter": alter(place, column, TYPES.get(column, ColumnType.LONG)),
+        "swap": swap(place, other, column),
+    }
+    wrong: list[bool] = []
+
+    def mistake(before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        after = mistakes[kind](before)
+        wrong.append(counted(after) != counted(before))
+        return after
+
+    memory_bytes = TINY if staged else 1 << 30
+    refused = is_refused(folder, inputs, writer_with(mistake), memory_bytes=memory_bytes)
+    assert refused == wrong[0]
+
+
+@pytest.mark.parametrize(
+    "column", ["__time", "d", "count", "sum", "dsum", "low", "last", "__at_last", "users"]
+)
+def test_no_mistake_with_rolled_up_rows_is_published(tmp_path: Path, column: str) -> None:
+    segments, _ = rolled_inputs(tmp_path)
+    inputs = [visible(segment) for segment in segments]
+    kind = dict(ROLLUP.segment_columns).get(column, ColumnType.LONG)
+    for mistake in (alter(3, column, kind), swap(0, 7, column), lose(2), double(4)):
+        assert is_refused(tmp_path, inputs, writer_with(mistake))
+    assert not list((tmp_path / "store" / "out").glob(".*"))
