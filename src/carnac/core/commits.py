@@ -51,11 +51,35 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """A new segment has a pending segment's place (`core/allocation.py`), unless that has lapsed."""
+
+    segment_id: str
+    pending_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered:
+    """A writer that is alone in a chunk has numbered its segment itself, as time-chunk locks allow.
+
+    The number is taken unless it is used already; then, and if the chunk is another now, publish gives one.
+    """
+
+    segment_id: str
+    chunk: Interval
+    partition_id: int
+
+
+Place: TypeAlias = Reserved | Numbered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What a publication does to one datasource.
 
     Attributes:
         adds: New segments; each says the chunk it was written for.
+        places: Where some of them go; publish finds a place for the others.
         drops: At most one for a segment.
         restores: Used by reverts only.
         takes_over: The added segments' chunks get a new major version, and existing chunks give way to them (they are
@@ -67,6 +91,7 @@ class Change:
 
     datasource: str
     adds: tuple[Segment, ...] = ()
+    places: tuple[Place, ...] = ()
     drops: tuple[Drop, ...] = ()
     restores: tuple[Restore, ...] = ()
     takes_over: bool = False

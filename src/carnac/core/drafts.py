@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from carnac.core.commits import Change
+from carnac.core.commits import Change, Numbered
 from carnac.core.entries import ENTRY_BITS, MAX_ADDS_PER_COMMIT, Entry
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet, interval_set
@@ -22,6 +22,7 @@ from carnac.core.versions import IdRanges, SegmentVersion, id_ranges
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
+    from carnac.core.allocation import PendingChunk, PendingSegment
     from carnac.core.publishing import PublishView
 
 
@@ -87,6 +88,36 @@ class ChunkDrafts:
                     yield cell, part
             homeless = homeless.minus(IntervalSet((bucket,)))
 
+    def takes_reserved(self, pending: PendingSegment, span: Interval) -> bool:
+        """Whether a reservation stands for a segment of this span; makes its chunk if it founds it.
+
+        It lapses when the chunk got another major version, or another chunk came to lie there.
+        """
+        chunk = pending.chunk
+        if pending.datasource != self._change.datasource or not chunk.contains(span):
+            return False
+        if self._overlapping(chunk):
+            draft = self._drafts.get(chunk)
+            return draft is not None and draft.major_ms == pending.major_ms
+        founding = next((one for one in self._reserved(chunk) if one.interval == chunk), None)
+        highest_ms = self._view.highest_major_ms(self._change.datasource, chunk)
+        if founding is None or founding.major_ms != pending.major_ms:
+            return False
+        if highest_ms is not None and highest_ms >= pending.major_ms:
+            return False
+        self._add(ChunkDraft(chunk, pending.major_ms, founding.next_partition_id))
+        return True
+
+    def takes_number(self, place: Numbered, span: Interval) -> bool:
+        """Whether a writer's own number stands for a segment of this span; makes its chunk if there is none."""
+        if not place.chunk.contains(span):
+            return False
+        if self._overlapping(place.chunk):
+            draft = self._drafts.get(place.chunk)
+            return draft is not None and place.partition_id >= draft.next_partition_id
+        self._add(ChunkDraft(place.chunk, self._new_major(place.chunk), 0))
+        return True
+
     def _overlapping(self, interval: Interval) -> Sequence[Interval]:
         unread = IntervalSet((interval,))
         for piece in unread.minus(self._read) if self._read else unread:
@@ -112,9 +143,18 @@ class ChunkDrafts:
         insort(self._starts, draft.interval)
 
     def _new_major(self, interval: Interval) -> int:
-        """A major version above all that were ever there, so that no old copy of a segment can win."""
-        floor = self._view.highest_major_ms(self._change.datasource, interval)
-        return self._at_ms if floor is None else max(self._at_ms, floor + 1)
+        """A major version above all that were ever there, so that no old copy of a segment can win.
+
+        Above the reserved ones too: those who hold them number their segments by themselves.
+        """
+        majors = [one.major_ms for one in self._reserved(interval)]
+        highest_ms = self._view.highest_major_ms(self._change.datasource, interval)
+        if highest_ms is not None:
+            majors.append(highest_ms)
+        return max([self._at_ms, *(major_ms + 1 for major_ms in majors)])
+
+    def _reserved(self, interval: Interval) -> Sequence[PendingChunk]:
+        return self._view.pending_chunks(self._change.datasource, interval)
 
 
 @dataclass(slots=True)
@@ -123,6 +163,7 @@ class _Placement:
     span: Interval
     chunk: Interval
     visible: IntervalSet
+    partition_id: int | None
 
 
 class Draft:
@@ -154,9 +195,18 @@ class Draft:
         """Let a dropped entry come back in a part of its chunk, with its version and partition id."""
         self._kept.append((entry, chunk, visible))
 
-    def place(self, segment: Segment | Entry, chunk: Interval, visible: IntervalSet) -> None:
-        """Enter a segment into a chunk, as the next partition there."""
-        self._placed.append(_Placement(segment.segment_id, segment.span, chunk, visible))
+    def place(
+        self,
+        segment: Segment | Entry,
+        chunk: Interval,
+        visible: IntervalSet,
+        *,
+        partition_id: int | None = None,
+    ) -> None:
+        """Enter a segment into a chunk, as the partition that is kept for it, or as the next one there."""
+        self._placed.append(
+            _Placement(segment.segment_id, segment.span, chunk, visible, partition_id)
+        )
 
     def finish(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
         """Return the entries added and dropped, each by entry id.
@@ -194,11 +244,7 @@ class Draft:
         for entry in self._dropped.values():
             if not self._remaining[entry.entry_id]:
                 overshadowed[entry.chunk].append(entry)
-        ids: dict[Interval, list[int]] = defaultdict(list)
-        for placement in self._placed:
-            chunk = self.chunks[placement.chunk]
-            ids[placement.chunk].append(chunk.next_partition_id)
-            chunk.next_partition_id += 1
+        ids = self._number()
         groups = {chunk: id_ranges(members) for chunk, members in ids.items()}
         versions, hidden = self._versions(overshadowed)
         numbers = {chunk: iter(members) for chunk, members in ids.items()}
@@ -216,6 +262,22 @@ class Draft:
             )
             for ordinal, placement in enumerate(self._placed)
         ]
+
+    def _number(self) -> dict[Interval, list[int]]:
+        """Return the partition ids of what is placed, by chunk, in the order of placing."""
+        for placement in self._placed:
+            if placement.partition_id is not None:
+                chunk = self.chunks[placement.chunk]
+                chunk.next_partition_id = max(chunk.next_partition_id, placement.partition_id + 1)
+        ids: dict[Interval, list[int]] = defaultdict(list)
+        for placement in self._placed:
+            number = placement.partition_id
+            if number is None:
+                chunk = self.chunks[placement.chunk]
+                number = chunk.next_partition_id
+                chunk.next_partition_id += 1
+            ids[placement.chunk].append(number)
+        return ids
 
     def _versions(
         self, overshadowed: dict[Interval, list[Entry]]

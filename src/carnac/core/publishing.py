@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from carnac.core import invariants
+from carnac.core.allocation import PendingChunk, PendingSegment
 from carnac.core.commits import (
     Change,
     ChunksUnchanged,
@@ -33,7 +34,9 @@ from carnac.core.commits import (
     LockHeld,
     LookupSetBy,
     NotCovered,
+    Numbered,
     Publication,
+    Reserved,
     Restore,
     SegmentsVisible,
 )
@@ -85,6 +88,14 @@ class PublishView(Protocol):
 
     def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
         """Return those of the locks that there are."""
+        ...
+
+    def pending(self, pending_ids: Sequence[str]) -> Sequence[PendingSegment]:
+        """Return those of the reservations that there are."""
+        ...
+
+    def pending_chunks(self, datasource: str, interval: Interval) -> Sequence[PendingChunk]:
+        """Return the reserved chunks that overlap `interval`, in any order."""
         ...
 
 
@@ -164,8 +175,14 @@ def _take_over(view: PublishView, change: Change, draft: Draft) -> None:
     targets = sorted({segment.chunk for segment in change.adds})
     for chunk in targets:
         draft.chunks.take_over(chunk)
+    numbers = {
+        place.segment_id: place.partition_id
+        for place in change.places
+        if isinstance(place, Numbered)
+    }
     for segment in change.adds:
-        draft.place(segment, segment.chunk, IntervalSet((segment.span,)))
+        number = numbers.get(segment.segment_id)
+        draft.place(segment, segment.chunk, IntervalSet((segment.span,)), partition_id=number)
     carved: dict[int, Entry] = {}
     for chunk in targets:
         for entry in view.entries(change.datasource, chunk):
@@ -185,7 +202,12 @@ def _take_over(view: PublishView, change: Change, draft: Draft) -> None:
 
 
 def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
+    kept = _kept_places(view, change, draft) if change.places else {}
     for segment in change.adds:
+        if segment.segment_id in kept:
+            chunk, number = kept[segment.segment_id]
+            draft.place(segment, chunk, IntervalSet((segment.span,)), partition_id=number)
+            continue
         for chunk, visible in draft.chunks.place(segment.chunk, IntervalSet((segment.span,))):
             draft.place(segment, chunk, visible)
     held: dict[str, dict[Interval, Entry]] = defaultdict(dict)
@@ -203,6 +225,26 @@ def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
                 draft.drop(partner, draft.remaining(partner).union(visible))
             else:
                 draft.place(segment, chunk, visible)
+
+
+def _kept_places(
+    view: PublishView, change: Change, draft: Draft
+) -> dict[str, tuple[Interval, int]]:
+    """Return chunk and partition id of the segments whose places still stand, by segment id."""
+    ids = [place.pending_id for place in change.places if isinstance(place, Reserved)]
+    pending = {one.pending_id: one for one in view.pending(ids)} if ids else {}
+    spans = {segment.segment_id: segment.span for segment in change.adds}
+    kept: dict[str, tuple[Interval, int]] = {}
+    for place in change.places:
+        span = spans[place.segment_id]
+        if isinstance(place, Numbered):
+            if draft.chunks.takes_number(place, span):
+                kept[place.segment_id] = (place.chunk, place.partition_id)
+            continue
+        found = pending.get(place.pending_id)
+        if found is not None and draft.chunks.takes_reserved(found, span):
+            kept[place.segment_id] = (found.chunk, found.partition_id)
+    return kept
 
 
 def _require_visible(
@@ -337,6 +379,8 @@ def _validate_change(change: Change) -> None:
         )
     if change.takes_over and change.restores:
         raise Invalid("a change that takes chunks over cannot restore segments")
+    if change.places:
+        _validate_places(change)
     dropped = [drop.segment_id for drop in change.drops]
     if len(set(dropped)) != len(dropped):
         raise Invalid(f"a publication drops a segment of {change.datasource} twice")
@@ -349,3 +393,19 @@ def _validate_change(change: Change) -> None:
             )
     if change.takes_over:
         invariants.check_chunks(change.datasource, {segment.chunk for segment in change.adds})
+
+
+def _validate_places(change: Change) -> None:
+    """Each place is for one new segment, and no two are the same."""
+    adds = {segment.segment_id for segment in change.adds}
+    named = [place.segment_id for place in change.places]
+    if len(set(named)) != len(named) or not adds.issuperset(named):
+        raise Invalid(
+            f"a publication names places for segments that it does not add to {change.datasource}, or two"
+        )
+    places = [
+        place.pending_id if isinstance(place, Reserved) else (place.chunk, place.partition_id)
+        for place in change.places
+    ]
+    if len(set(places)) != len(places):
+        raise Invalid(f"a publication puts two segments of {change.datasource} into one place")

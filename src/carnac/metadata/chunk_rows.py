@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from carnac.core.allocation import PendingChunk
 from carnac.core.commits import DatasourceCommit
 from carnac.core.entries import Chunk, Entry
 from carnac.core.intervals import Interval
@@ -127,6 +128,16 @@ def next_row(
         revision=revision,
         changes=row.changes + len(adds) + len(change.drops),
     )
+
+
+def keep_reserved(row: ChunkRow, founded: PendingChunk) -> ChunkRow | None:
+    """Return the row of a chunk that was reserved before it was made; None if it is not that chunk.
+
+    The ids that others have reserved in it are used up.
+    """
+    if row.live is None or row.live.version.major_ms != founded.major_ms:
+        return None
+    return replace(row, next_partition_id=max(row.next_partition_id, founded.next_partition_id))
 
 
 def _merge(summary: LiveSummary | None, entry: Entry) -> LiveSummary:

@@ -23,6 +23,7 @@ from carnac.core.segments import ColumnType, Segment
 from carnac.errors import NotFound, Revoked
 from carnac.metadata import memory_tables as tables
 from carnac.metadata import retention as keeping
+from carnac.metadata.allocation import MemoryAllocationRecords
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.metadata.names import (
     BATCH_RETENTION_MS,
@@ -47,7 +48,7 @@ from carnac.ports import (
 )
 
 
-class MemoryMetadataStore(MemoryTaskRecords):
+class MemoryMetadataStore(MemoryAllocationRecords, MemoryTaskRecords):
     """A store in memory: see `MetadataStore` for what its methods promise."""
 
     def __init__(
@@ -112,19 +113,31 @@ class MemoryMetadataStore(MemoryTaskRecords):
                 publication.requirements, next(iter(self._tables.commits), None)
             )
             commit = plan_commit(
-                MemoryView(self._tables, self._locks),
+                self._view(),
                 publication,
                 revision=head.revision + 1,
                 at_ms=max(now_ms, head.at_ms),
             )
             self._tables.require_writable(commit)
             self._tables.apply(commit)
+            for change in publication.changes:
+                if change.places:
+                    self._tables.settle_places(change)
             if publication.batch is not None:
                 self._batches[key] = Head(revision=commit.revision, at_ms=commit.at_ms)
             self._leases.pop(publication.lease_id or "", None)
             return Published(
                 revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit
             )
+
+    def _view(self) -> MemoryView:
+        return MemoryView(self._tables, self._locks)
+
+    def _forget_pending_of_leases(self) -> None:
+        """What belongs to leases that are no more ends with them."""
+        self._tables.forget_pending(
+            lambda one: one.lease_id is not None and one.lease_id not in self._leases
+        )
 
     def _require_writer_lease(self, lease_id: str, now_ms: int) -> None:
         lease = self._leases.get(lease_id)
@@ -279,6 +292,8 @@ class MemoryMetadataStore(MemoryTaskRecords):
                 expires_at_ms=now_ms + ttl_ms,
             )
             self._leases = {live.lease_id: live for live in (*self.leases(), lease)}
+            if kind is LeaseKind.WRITER:
+                self._forget_pending_of_leases()
             return lease
 
     def renew_lease(self, lease_id: str, *, ttl_ms: int, revision: int | None = None) -> Lease:
@@ -300,6 +315,7 @@ class MemoryMetadataStore(MemoryTaskRecords):
         """End a lease. Idempotent."""
         with self._lock:
             self._leases.pop(lease_id, None)
+            self._forget_pending_of_leases()
 
     def leases(self) -> tuple[Lease, ...]:
         """Return the leases that have not expired, oldest first."""
@@ -350,6 +366,7 @@ class MemoryMetadataStore(MemoryTaskRecords):
                 now_ms = self._clock.now_ms()
                 self._tables.trim(kept, keeping.plan_until(retained, kept), trashed, now_ms)
                 self._leases = {lease.lease_id: lease for lease in self.leases()}
+                self._forget_pending_of_leases()
                 limit_ms = now_ms - self._batch_retention_ms
                 self._batches = {
                     key: done for key, done in self._batches.items() if done.at_ms >= limit_ms

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from carnac.core import invariants
-from carnac.core.commits import Commit, DatasourceCommit
+from carnac.core.allocation import AllocationDecision, Key, PendingChunk, PendingSegment
+from carnac.core.commits import Change, Commit, DatasourceCommit, Reserved
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
@@ -17,7 +18,13 @@ from carnac.core.records import dump_schema
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
 from carnac.metadata import retention as keeping
-from carnac.metadata.chunk_rows import ChunkRow, changes_by_chunk, next_row, summarise
+from carnac.metadata.chunk_rows import (
+    ChunkRow,
+    changes_by_chunk,
+    keep_reserved,
+    next_row,
+    summarise,
+)
 from carnac.metadata.retention import Kept
 from carnac.ports import DatasourceInfo, Tag
 
@@ -60,6 +67,8 @@ class MemoryTables:
         self.schemas: dict[str, dict[str, None]] = defaultdict(dict)
         self.covers: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
         self.lookups: list[LookupRecord] = []
+        self.pending: dict[Key, PendingSegment] = {}
+        self.pending_chunks: dict[tuple[str, Interval], PendingChunk] = {}
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -149,6 +158,41 @@ class MemoryTables:
                     record.dropped = commit.revision
             if lookup.mapping is not None:
                 self.lookups.append(LookupRecord(lookup.name, lookup.mapping, commit.revision))
+
+    def apply_allocation(self, decision: AllocationDecision) -> None:
+        """Write an allocation."""
+        self.pending |= {one.key: one for one in decision.puts}
+        self.pending_chunks |= {(one.datasource, one.interval): one for one in decision.founded}
+        for chunk in decision.live:
+            rows = self.chunk_rows[chunk.datasource]
+            rows[chunk.interval] = replace(
+                rows[chunk.interval], next_partition_id=chunk.next_partition_id
+            )
+
+    def settle_places(self, change: Change) -> None:
+        """Forget the reservations that a publication used, and the reserved chunks that it made."""
+        used = {place.pending_id for place in change.places if isinstance(place, Reserved)}
+        chunks = {one.chunk for one in self.pending.values() if one.pending_id in used}
+        rows = self.chunk_rows[change.datasource]
+        for chunk in chunks:
+            founded = self.pending_chunks.get((change.datasource, chunk))
+            if founded is not None and (row := rows.get(chunk)) is not None:
+                settled = keep_reserved(row, founded)
+                if settled is not None:
+                    rows[chunk] = settled
+                    del self.pending_chunks[change.datasource, chunk]
+        self.pending = {key: one for key, one in self.pending.items() if one.pending_id not in used}
+
+    def forget_pending(self, is_over: Callable[[PendingSegment], bool]) -> int:
+        """Remove reservations, and the chunks in which none is left; return how many there were."""
+        left = {key: one for key, one in self.pending.items() if not is_over(one)}
+        count = len(self.pending) - len(left)
+        self.pending = left
+        places = {(one.datasource, one.chunk) for one in left.values()}
+        self.pending_chunks = {
+            place: chunk for place, chunk in self.pending_chunks.items() if place in places
+        }
+        return count
 
     def _apply_chunks(self, change: DatasourceCommit, revision: int) -> None:
         rows = self.chunk_rows[change.datasource]
@@ -255,6 +299,8 @@ class MemoryTables:
             "covers": sum(len(covers) for covers in self.covers.values()),
             "schemas": sum(len(schemas) for schemas in self.schemas.values()),
             "lookups": len(self.lookups),
+            "pending_segments": len(self.pending),
+            "pending_chunks": len(self.pending_chunks),
         }
 
     def find_problems(self) -> Iterator[str]:
@@ -282,6 +328,24 @@ class MemoryView:
     def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
         """Return those of the locks that there are."""
         return list(self._locks.find(lock_ids))
+
+    def pending(self, pending_ids: Sequence[str]) -> Sequence[PendingSegment]:
+        """Return those of the reservations that there are."""
+        wanted = set(pending_ids)
+        return [one for one in self._tables.pending.values() if one.pending_id in wanted]
+
+    def pending_chunks(self, datasource: str, interval: Interval) -> Sequence[PendingChunk]:
+        """Return the reserved chunks that overlap `interval`."""
+        return [
+            one
+            for one in self._tables.pending_chunks.values()
+            if one.datasource == datasource and one.interval.overlaps(interval)
+        ]
+
+    def find_pending(self, keys: Sequence[Key]) -> Sequence[PendingSegment]:
+        """Return the reservations that were made for these requests."""
+        found = (self._tables.pending.get(key) for key in keys)
+        return [one for one in found if one is not None]
 
     def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
         """Return the live chunks that overlap `interval`, in order of time."""

@@ -421,3 +421,37 @@ leaders = Table(
     _int("lease_ms"),
 )
 """One row for each role: who leads, or did last."""
+
+pending_segments = Table(
+    "pending_segments",
+    METADATA,
+    Column("request", Text, primary_key=True),  # digest of datasource, sequence, previous id
+    _text("pending_id"),
+    _text("datasource"),
+    _int("start_ms"),
+    _int("end_ms"),
+    _int("major_ms"),
+    _int("partition_id"),
+    _text("sequence"),
+    _text("previous_id"),
+    _text("owner"),
+    _maybe_text("lease_id"),
+    _int("created_at_ms"),
+    UniqueConstraint("pending_id", name="pending_segments_by_id"),
+    Index("pending_segments_by_owner", "owner"),
+    sqlite_with_rowid=False,
+)
+"""Bound: what live tasks and writers have reserved and not published yet."""
+
+pending_chunks = Table(
+    "pending_chunks",
+    METADATA,
+    _text("datasource"),
+    _int("start_ms"),
+    _int("end_ms"),
+    _int("major_ms"),
+    _int("next_partition_id"),
+    PrimaryKeyConstraint("datasource", "start_ms", "end_ms", name="pending_chunks_key"),
+    sqlite_with_rowid=False,
+)
+"""Chunks that do not exist yet and in which segments are pending. Bound: the pending segments."""

@@ -14,6 +14,7 @@ from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, Task
 from carnac.core.tasks.table import TaskTable
 from carnac.metadata import tasks as sql
+from carnac.metadata.allocation import release_pending
 from carnac.metadata.locks import change_locks
 from carnac.metadata.session import Session
 from carnac.ports import Clock, TaskFilter
@@ -41,6 +42,7 @@ class SqlTaskRecords(ABC):
             decision = sql.decide_tasks(session, event, at_ms)
             for owner in decision.freed:
                 change_locks(session, ReleaseLocks(task_id=owner), at_ms)
+                release_pending(session, owner)
             return decision.reply
 
         return self._write(work)
@@ -105,6 +107,10 @@ class MemoryTaskRecords(ABC):
     def change_locks(self, event: LockEvent) -> LockReply:
         """Let an event happen to the lockbox; return what it answers."""
 
+    @abstractmethod
+    def release_pending(self, owner: str) -> int:
+        """Give up all reservations of an owner; return how many there were."""
+
     def change_tasks(self, event: TaskEvent) -> TaskReply:
         """Let an event happen to the tasks; return what is answered."""
         with self._task_lock:
@@ -112,6 +118,7 @@ class MemoryTaskRecords(ABC):
             self._tasks.apply(decision)
             for owner in decision.freed:
                 self.change_locks(ReleaseLocks(task_id=owner))
+                self.release_pending(owner)
             return decision.reply
 
     def find_task(self, task_id: str) -> Task | None:

@@ -18,6 +18,7 @@ from carnac.core.entries import ENTRY_BITS
 from carnac.core.intervals import Interval
 from carnac.core.records import load_segment
 from carnac.core.segments import Segment
+from carnac.metadata import pending_rows
 from carnac.metadata import queries as q
 from carnac.metadata import retention as keeping
 from carnac.metadata import statements as s
@@ -193,6 +194,7 @@ def trim(
     _forget_lookups(session, kept)
     _forget_frames(session, kept)
     session.run(s.SWEEP_LEASES, now_ms=now_ms)
+    pending_rows.forget(session, pending_rows.SWEEP)
     session.run(DELETE_BATCHES, before_ms=now_ms - batch_retention_ms)
     session.run(DELETE_DEAD_CHUNKS, oldest=report.oldest_revision)
     return report

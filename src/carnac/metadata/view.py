@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from carnac.core.allocation import Key, PendingChunk, PendingSegment
 from carnac.core.entries import Chunk, Entry
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
+from carnac.metadata import pending_rows
 from carnac.metadata import statements as s
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.locks import SqlLockView
@@ -131,6 +133,18 @@ class SqlPublishView:
     def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
         """Return those of the locks that there are."""
         return SqlLockView(self._session).find(lock_ids)
+
+    def pending(self, pending_ids: Sequence[str]) -> Sequence[PendingSegment]:
+        """Return those of the reservations that there are."""
+        return pending_rows.load_by_id(self._session, pending_ids)
+
+    def pending_chunks(self, datasource: str, interval: Interval) -> Sequence[PendingChunk]:
+        """Return the reserved chunks that overlap `interval`."""
+        return pending_rows.load_chunks(self._session, datasource, interval)
+
+    def find_pending(self, keys: Sequence[Key]) -> Sequence[PendingSegment]:
+        """Return the reservations that were made for these requests."""
+        return pending_rows.load_by_request(self._session, keys)
 
     def _newest(
         self, stated: Statement, datasource: str, interval: Interval, after: int

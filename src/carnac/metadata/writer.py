@@ -6,16 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from carnac.core.commits import Commit, DatasourceCommit, LockHeld, LookupChange, Publication
+from carnac.core.commits import (
+    Change,
+    Commit,
+    DatasourceCommit,
+    LockHeld,
+    LookupChange,
+    Publication,
+    Reserved,
+)
 from carnac.core.entries import ENTRY_BITS
 from carnac.core.intervals import Interval
 from carnac.core.publishing import plan_commit
 from carnac.core.records import dump_ids, dump_texts
 from carnac.core.versions import SegmentVersion
+from carnac.metadata import pending_rows
 from carnac.metadata import queries as q
 from carnac.metadata import rows as r
 from carnac.metadata import statements as s
-from carnac.metadata.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
+from carnac.metadata.chunk_rows import (
+    ChunkRow,
+    LiveSummary,
+    changes_by_chunk,
+    keep_reserved,
+    next_row,
+)
 from carnac.metadata.retention import (
     cannot_come_back,
     no_writer_lease,
@@ -67,16 +82,29 @@ def write_publication(
     commit = plan_commit(
         view, publication, revision=head.revision + 1, at_ms=max(now_ms, head.at_ms)
     )
+    reserved = {change.datasource for change in publication.changes if change.places}
     writers = [
-        _DatasourceWriter(session, view, change, commit, encoded) for change in commit.changes
+        _DatasourceWriter(
+            session, view, change, commit, encoded, may_found=change.datasource in reserved
+        )
+        for change in commit.changes
     ]
     for writer in writers:
         writer.prepare()
     _write_commit(session, commit, publication.lease_id)
     for writer in writers:
         writer.write()
+    for change in publication.changes:
+        _use_up(session, change)
     session.memo["head"] = Head(revision=commit.revision, at_ms=commit.at_ms)
     return Published(revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit)
+
+
+def _use_up(session: Session, change: Change) -> None:
+    """Forget the reservations that a publication used."""
+    ids = [place.pending_id for place in change.places if isinstance(place, Reserved)]
+    if ids:
+        session.run(pending_rows.REMOVE, pending_ids=session.array(ids))
 
 
 def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
@@ -117,7 +145,11 @@ def _write_lookups(session: Session, changes: Sequence[LookupChange], revision: 
 
 
 class _DatasourceWriter:
-    """Writes what a commit does to one datasource."""
+    """Writes what a commit does to one datasource.
+
+    Args:
+        may_found: Whether one of its chunks may have been reserved before it was made.
+    """
 
     def __init__(
         self,
@@ -126,8 +158,11 @@ class _DatasourceWriter:
         change: DatasourceCommit,
         commit: Commit,
         encoded: Mapping[str, r.EncodedSegment],
+        *,
+        may_found: bool,
     ) -> None:
         self._encoded = encoded
+        self._may_found = may_found
         self._session = session
         self._view = view
         self._change = change
@@ -256,6 +291,8 @@ class _DatasourceWriter:
                 self._revision,
                 partial(self._read_live, interval),
             )
+            if self._may_found:
+                row = self._settle_reserved(row)
             if row.needs_key_frame():
                 self._write_key_frame(interval)
                 row = replace(row, changes=0)
@@ -266,6 +303,21 @@ class _DatasourceWriter:
         self._session.run_many(
             s.PUT_CHUNK, [r.chunk_row(row, self._datasource_id) for row in written]
         )
+
+    def _settle_reserved(self, row: ChunkRow) -> ChunkRow:
+        """Return the row with the ids that others have reserved in its chunk used up."""
+        datasource = self._change.datasource
+        for founded in self._view.pending_chunks(datasource, row.interval):
+            kept = keep_reserved(row, founded) if founded.interval == row.interval else None
+            if kept is not None:
+                self._session.run(
+                    pending_rows.REMOVE_CHUNK,
+                    datasource=datasource,
+                    start_ms=row.interval.start_ms,
+                    end_ms=row.interval.end_ms,
+                )
+                return kept
+        return row
 
     def _read_live(self, interval: Interval) -> LiveSummary | None:
         row = self._session.row(s.LIVE_SUMMARY, **self._chunk_params(interval))

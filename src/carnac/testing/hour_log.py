@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from carnac.core.allocation import PendingChunk, PendingSegment
 from carnac.core.commits import Commit
 from carnac.core.entries import Chunk, Entry
 from carnac.core.intervals import Interval
@@ -80,6 +81,16 @@ class Hour:
         """There are no lookups here."""
         del name
         return None
+
+    def pending(self, pending_ids: Sequence[str]) -> Sequence[PendingSegment]:
+        """Nobody reserves anything here."""
+        del pending_ids
+        return ()
+
+    def pending_chunks(self, datasource: str, interval: Interval) -> Sequence[PendingChunk]:
+        """Nobody reserves anything here."""
+        del datasource, interval
+        return ()
 
     def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
         """Return those of the locks that there are."""
