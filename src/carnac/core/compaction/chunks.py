@@ -33,14 +33,11 @@ class TimeChunk:
     interval: Interval
     target: CompactionTarget
     segments: Sequence[PlanSegment]
+    size_bytes: int
+    rows: int
     overlaps_prior: bool = False
     overlaps_later: bool = False
     is_cut: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of its segments."""
-        return sum([segment.size_bytes for segment in self.segments])
 
     @property
     def revision(self) -> int:
@@ -113,6 +110,8 @@ class _Place:
             interval=self.interval,
             target=self.stretch.target,
             segments=self.segments,
+            size_bytes=sum([segment.size_bytes for segment in self.segments]),
+            rows=sum([segment.rows for segment in self.segments]),
             overlaps_prior=self.prior,
             overlaps_later=self.later,
             is_cut=self.is_cut,

@@ -152,7 +152,8 @@ def judge_chunks(
 
 
 def end_of(segments: Iterable[PlanSegment]) -> int | None:
-    """Return where the newest time chunk ends, or the newest segment that is in none; None if there are none."""
-    return max(
-        (one.end_ms if one.chunk is None else one.chunk.end_ms for one in segments), default=None
-    )
+    """Return where the newest data end; None if there are none.
+
+    Rows count, not time chunks: to make days of hours must not make the data newer.
+    """
+    return max([one.end_ms for one in segments], default=None)

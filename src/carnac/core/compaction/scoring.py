@@ -260,8 +260,8 @@ DEFAULT_RULES: tuple[Rule, ...] = (
 
 
 def _count_and_ideal(chunk: TimeChunk, situation: Situation) -> tuple[int, int]:
-    rows = sum([one.rows for one in chunk.segments])
-    return len(chunk.segments), situation.view(chunk.target).ideal(chunk.size_bytes, rows)
+    view = situation.view(chunk.target)
+    return len(chunk.segments), view.ideal(chunk.size_bytes, chunk.rows)
 
 
 def _choose_all(chunk: TimeChunk, situation: Situation, *, forced: int = 0) -> Choice:

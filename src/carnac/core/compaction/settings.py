@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.periods import Period
+from carnac.errors import Invalid
 
 MIB = 1 << 20
 DEFAULT_TARGET_BYTES = 500 * MIB
@@ -43,6 +44,9 @@ class AgeRule:
 class CompactionSettings:
     """How a datasource is to be compacted.
 
+    Raises:
+        Invalid: Some targets have a segment granularity and others have none.
+
     Attributes:
         target: Of chunks that no age rule is about.
         age_rules: Youngest first: each is about what is older than it says, up to the next one.
@@ -70,3 +74,10 @@ class CompactionSettings:
     write_amplification_max: float = 20.0
     priority: int = 0
     cost: CostModel = field(default_factory=CostModel)
+
+    def __post_init__(self) -> None:
+        targets = (self.target, *(rule.target for rule in self.age_rules))
+        if len({target.segment_granularity is None for target in targets}) > 1:
+            raise Invalid(
+                "age rules meet at the borders of time chunks: give all targets a segmentGranularity, or none"
+            )

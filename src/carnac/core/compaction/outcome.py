@@ -1,0 +1,129 @@
+"""What segments become when planned groups are done, as far as a planner can foresee it.
+
+Simulations and laws use it: outputs are of equal size and layout, and hold exactly what the inputs showed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
+from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.intervals import Interval, IntervalSet
+
+
+def apply_tasks(
+    segments: Sequence[PlanSegment], tasks: Iterable[CompactionTask], *, revision: int
+) -> list[PlanSegment]:
+    """Return the segments after the tasks, done in the order given.
+
+    Args:
+        revision: Of the first group's commit; each group after it makes the next one.
+    """
+    state = list(segments)
+    for task in tasks:
+        for group in task.groups:
+            chunks = [chunk for chunk in task.chunks if group.interval.contains(chunk)]
+            state = apply_group(state, group, chunks, revision=revision)
+            revision += 1
+    return state
+
+
+def apply_group(
+    segments: Sequence[PlanSegment],
+    group: CompactionGroup,
+    chunks: Sequence[Interval],
+    *,
+    revision: int,
+) -> list[PlanSegment]:
+    """Return the segments after a group that writes the chunks."""
+    chosen = set(group.segment_ids)
+    kept: list[PlanSegment] = []
+    read: list[PlanSegment] = []
+    for segment in segments:
+        inside, outside = _cut(segment, chunks)
+        if not inside:
+            kept.append(segment)
+        elif segment.segment_id in chosen:
+            read.extend(inside)
+            kept.extend(outside)
+        elif group.kind is GroupKind.MAJOR:
+            kept.extend(replace(part, revision=revision) for part in inside)
+            kept.extend(replace(part, revision=revision) for part in outside)
+        else:
+            kept.append(segment)
+    for chunk in chunks:
+        parts = [part for part in read if chunk.holds(part.start_ms)]
+        if parts:
+            kept.extend(_written(parts, chunk, group, revision))
+    return kept
+
+
+def _written(
+    parts: Sequence[PlanSegment], chunk: Interval, group: CompactionGroup, revision: int
+) -> list[PlanSegment]:
+    size_bytes = sum(part.size_bytes for part in parts)
+    rows = sum(part.rows for part in parts)
+    count = min(TargetView(group.target).ideal(size_bytes, rows), rows, size_bytes)
+    return [
+        PlanSegment(
+            segment_id=f"{group.datasource}-{revision}-{chunk.start_ms}-{number}",
+            start_ms=min(part.start_ms for part in parts),
+            end_ms=max(part.end_ms for part in parts),
+            size_bytes=size_bytes * (number + 1) // count - size_bytes * number // count,
+            rows=rows * (number + 1) // count - rows * number // count,
+            chunk=chunk,
+            revision=revision,
+            layout=layout_of(group.target),
+        )
+        for number in range(count)
+    ]
+
+
+def layout_of(target: CompactionTarget) -> SegmentLayout:
+    """Return the layout of segments that are as the target asks for."""
+    by = target.partitioning
+    order = (*(by.dimensions if by.kind == "range" else ()), *(target.sort_by or ()))
+    return SegmentLayout(
+        query_granularity=target.query_granularity or "none",
+        is_rolled_up=target.metrics is not None,
+        partition_kind=by.kind,
+        partition_dimensions=by.dimensions,
+        sort_columns=tuple(dict.fromkeys(order)),
+        dimensions=target.dimensions or (),
+    )
+
+
+def _cut(
+    segment: PlanSegment, chunks: Sequence[Interval]
+) -> tuple[list[PlanSegment], list[PlanSegment]]:
+    """Return what of a segment is inside of the chunks, by chunk, and what is outside."""
+    whole = Interval(segment.start_ms, segment.end_ms)
+    inside = [
+        _part(segment, piece, chunk)
+        for chunk in chunks
+        if (piece := whole.intersect(chunk)) is not None
+    ]
+    outside: list[PlanSegment] = []
+    for piece in IntervalSet((whole,)).minus(IntervalSet(tuple(chunks))):
+        rest = None
+        if segment.chunk is not None:
+            left = IntervalSet((segment.chunk,)).minus(IntervalSet(tuple(chunks)))
+            rest = next(one for one in left if one.contains(piece))
+        outside.append(_part(segment, piece, rest))
+    return inside, outside
+
+
+def _part(segment: PlanSegment, piece: Interval, chunk: Interval | None) -> PlanSegment:
+    length_ms = segment.end_ms - segment.start_ms
+    return replace(
+        segment,
+        start_ms=piece.start_ms,
+        end_ms=piece.end_ms,
+        size_bytes=-(-segment.size_bytes * piece.duration_ms // length_ms),
+        rows=-(-segment.rows * piece.duration_ms // length_ms),
+        chunk=chunk,
+    )

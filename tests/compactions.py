@@ -1,0 +1,106 @@
+"""What tests of compaction share: segments by a word, random timelines."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.settings import AgeRule, CompactionSettings, CostModel
+from carnac.core.intervals import Interval
+from carnac.core.periods import parse_period
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+NOW_MS = 40 * DAY_MS
+GRANULARITIES = ("HOUR", "SIX_HOUR", "DAY", "WEEK")
+
+CHEAP = CostModel(group_bytes=4, segment_bytes=1)
+
+
+@st.composite
+def settings(draw: st.DrawFn) -> CompactionSettings:
+    """Settings with targets of a hundred bytes, so that small numbers meet every rule."""
+    cuts = st.none() if draw(st.booleans()) else st.sampled_from(GRANULARITIES)
+    rules = tuple(
+        AgeRule(older_than=parse_period(period), target=draw(targets(cuts)))
+        for period in ("P10D", "P20D")[: draw(st.integers(0, 2))]
+    )
+    task_cost_max = draw(st.sampled_from((50, 200, 10_000)))
+    return CompactionSettings(
+        target=draw(targets(cuts)),
+        age_rules=rules,
+        skip_offset=draw(st.sampled_from((None, parse_period("P1D")))),
+        slack=draw(st.integers(0, 2)),
+        input_bytes_max=draw(st.sampled_from((500, 100_000))),
+        task_cost_max=task_cost_max,
+        task_cost_small=draw(st.sampled_from((0, 30, 100))),
+        task_groups_max=draw(st.integers(1, 4)),
+        cost=CHEAP,
+    )
+
+
+@st.composite
+def targets(draw: st.DrawFn, granularities: st.SearchStrategy[str | None]) -> CompactionTarget:
+    """Targets of a hundred bytes or rows."""
+    return CompactionTarget(
+        target_bytes=draw(st.sampled_from((None, 100))),
+        target_rows=draw(st.sampled_from((100, 10_000))),
+        segment_granularity=draw(granularities),
+        query_granularity=draw(st.sampled_from((None, "HOUR"))),
+    )
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> list[PlanSegment]:
+    """Segments of disjoint time chunks of all lengths, as a store has them, within 40 days."""
+    found: list[PlanSegment] = []
+    start_ms = draw(st.integers(0, 30)) * DAY_MS
+    for _ in range(draw(st.integers(0, 6))):
+        start_ms += draw(st.sampled_from((0, 0, HOUR_MS, 3 * DAY_MS)))
+        length_ms = draw(st.sampled_from((HOUR_MS, 6 * HOUR_MS, DAY_MS, 2 * DAY_MS)))
+        chunk = Interval(start_ms, start_ms + length_ms)
+        for _ in range(draw(st.integers(1, 6))):
+            found.append(draw(segments_in(chunk, len(found))))
+        start_ms = chunk.end_ms
+    return found
+
+
+@st.composite
+def segments_in(draw: st.DrawFn, chunk: Interval, number: int) -> PlanSegment:
+    """A segment with rows somewhere in the chunk."""
+    start_ms = draw(st.integers(chunk.start_ms, chunk.end_ms - 1))
+    end_ms = draw(st.integers(start_ms + 1, chunk.end_ms))
+    if draw(st.booleans()):
+        start_ms, end_ms = chunk.start_ms, chunk.end_ms
+    size_bytes = draw(st.sampled_from((1, 2, 10, 60, 99, 140, 151, 400)))
+    return PlanSegment(
+        segment_id=f"s{number}",
+        start_ms=start_ms,
+        end_ms=end_ms,
+        size_bytes=size_bytes,
+        rows=draw(st.sampled_from((size_bytes, 10 * size_bytes))),
+        chunk=chunk,
+        revision=number + 1,
+    )
+
+
+@st.composite
+def segment_lists(draw: st.DrawFn) -> list[PlanSegment]:
+    """Segments that overlap as they like: the other form of a timeline, which knows no time chunks."""
+    found: list[PlanSegment] = []
+    for number in range(draw(st.integers(0, 12))):
+        start_ms = draw(st.integers(0, 20 * 24)) * HOUR_MS
+        hours = draw(st.sampled_from((1, 2, 6, 24, 30)))
+        size_bytes = draw(st.sampled_from((1, 2, 10, 60, 99, 140, 151, 400)))
+        found.append(
+            PlanSegment(
+                segment_id=f"s{number}",
+                start_ms=start_ms,
+                end_ms=start_ms + hours * HOUR_MS,
+                size_bytes=size_bytes,
+                rows=size_bytes,
+                revision=number + 1,
+            )
+        )
+    return found
