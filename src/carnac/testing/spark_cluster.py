@@ -26,6 +26,8 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 POLL_S = 0.05
+SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For JVMs that live for seconds: optimizing costs them more than it saves."""
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master (\S+)")
 _LOG_SETTINGS = """\
@@ -113,7 +115,8 @@ class _Daemons:
         prepare_java(self._environ)
         self._environ |= {
             "SPARK_DAEMON_MEMORY": "192m",
-            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={settings}",
+            "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={settings} {SHORT_LIVED}",
+            "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
             "SPARK_LOCAL_DIRS": str(folder / "local"),
         }
 
