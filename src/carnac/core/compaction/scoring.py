@@ -18,8 +18,8 @@ from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.wording import bytes_text, count_text
-from carnac.core.intervals import MAX_MS, Interval, IntervalSet, format_ms
+from carnac.core.compaction.wording import bytes_text, count_text, interval_text, time_text
+from carnac.core.intervals import MAX_MS, Interval, IntervalSet
 
 
 class Action(StrEnum):
@@ -111,7 +111,7 @@ def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
         return leave_alone("it is not wholly inside the interval that was asked for")
     if interval.end_ms > situation.skip_from_ms:
         offset = situation.settings.skip_offset
-        newest = format_ms(situation.skip_from_ms)
+        newest = time_text(situation.skip_from_ms)
         return leave_alone(
             f"too new: skipOffsetFromLatest {offset} leaves alone what ends after {newest}"
         )
@@ -150,7 +150,7 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
         situation,
         choice,
         f"segment granularity {chunk.target.segment_granularity} is asked for; "
-        f"there is the time chunk {example}{rest}",
+        f"there is the time chunk {interval_text(example)}{rest}",
     )
 
 
@@ -243,7 +243,8 @@ def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     count, ideal = _count_and_ideal(chunk, situation)
     words = f"{count_text(count, 'segment')}, {bytes_text(chunk.size_bytes)}"
     if count > ideal:
-        words += f"; {ideal:,} would do, {situation.settings.slack:,} more are let be"
+        surplus = count - ideal
+        words += f"; {ideal:,} would do, {surplus:,} more {'is' if surplus == 1 else 'are'} let be"
     return Score(action=Action.STABLE, reason=words)
 
 
@@ -281,7 +282,8 @@ def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str
     kept = len(chunk.segments) - len(choice.segments)
     amount = f"{count_text(len(choice.segments), 'segment')} of {bytes_text(choice.size_bytes)}"
     if choice.kind is GroupKind.MINOR:
-        reason += f"; {amount} become about {choice.segments_out:,}, {kept:,} stay as they are"
+        rest = "1 stays as it is" if kept == 1 else f"{kept:,} stay as they are"
+        reason += f"; {amount} become about {choice.segments_out:,}, {rest}"
     else:
         reason += f"; all of it ({amount}) becomes about {choice.segments_out:,}"
     gain = choice.benefit * situation.view(chunk.target).unit_bytes

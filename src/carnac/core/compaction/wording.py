@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from carnac.core.intervals import Interval, format_ms
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -17,3 +19,14 @@ def bytes_text(size_bytes: int) -> str:
 def count_text(count: int, word: str) -> str:
     """Return a count with its word: `1 segment`, `2 segments`."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def interval_text(interval: Interval) -> str:
+    """Return an interval without the zeros of its times: `2026-01-05/2026-01-06`, `2026-01-05T07:00Z/…`."""
+    return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
+
+
+def time_text(at_ms: int) -> str:
+    """Return a time without its zeros: `2026-01-05`, `2026-01-05T07:30Z`."""
+    text = format_ms(at_ms)
+    return text.removesuffix("T00:00:00.000Z").replace(":00.000Z", "Z").replace(".000Z", "Z")
