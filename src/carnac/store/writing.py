@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.commits import Change, CommitKind, Drop, Publication
 from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms, interval_set
+from carnac.core.granularity import Granularity, parse_granularity
+from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
 from carnac.ports import (
@@ -20,12 +20,15 @@ from carnac.ports import (
     DeepStorage,
     JobProgress,
     JobReport,
+    JobResult,
     Lease,
     MetadataStore,
     Published,
     SegmentInput,
     SegmentRewrite,
+    WriteGuard,
 )
+from carnac.store import deleting, guarding
 from carnac.store.leases import LeaseKeeper
 
 if TYPE_CHECKING:
@@ -81,8 +84,12 @@ class Writer:
         rows: object | None = None,
         message: str = "",
         on_progress: ProgressListener | None = None,
+        guard: WriteGuard | None = None,
     ) -> WriteOutcome:
         """Run the spec and publish its segments in one commit.
+
+        Args:
+            guard: The locks of the task that this is done for.
 
         Raises:
             Conflict: A replacement's inputs were changed meanwhile. The written files are removed.
@@ -91,6 +98,7 @@ class Writer:
         replay = self._find_replay(spec)
         if replay is not None:
             return replay
+        self._lock_for(spec, spec.intervals, guard)
         with self._reading_for(spec) as base, self._leases.writing() as lease:
             if spec.mode == "replace":
                 self._check_aligned(spec.datasource, spec.intervals, base)
@@ -99,32 +107,55 @@ class Writer:
                 spec, layout, rows=rows, newest_before_ms=newest_ms, on_progress=on_progress
             )
             with self._files_until_published(result.segments):
-                covers = self._covers(spec, result.segments)
-                dropped = self._visible(spec.datasource, base, covers) if covers else {}
-                if not result.segments and not dropped and spec.writer is None:
-                    return WriteOutcome(revision=None, report=result.report)
-                change = Change(
-                    datasource=spec.datasource,
-                    adds=result.segments,
-                    drops=_drops(dropped, covers),
-                    takes_over=spec.mode == "replace" and bool(result.segments),
-                    covers=covers,
-                    segment_granularity=str(spec.granularity.segment_granularity),
+                outcome = self._publish_ingest(
+                    spec, result, base=base, lease=lease, message=message, guard=guard
                 )
-                kind = CommitKind.REPLACE if spec.mode == "replace" else CommitKind.APPEND
-                publication = Publication(
-                    kind=kind,
-                    changes=(change,),
-                    writer=spec.writer,
-                    batch=spec.batch,
-                    base_revision=base,
-                    message=message,
-                    lease_id=lease.lease_id,
-                )
-                published = self._publish(publication, lease)
+        if outcome.revision is not None and not outcome.is_replay:
+            self._remember_granularity(spec)
+        return outcome
+
+    def _publish_ingest(
+        self,
+        spec: IngestSpec,
+        result: JobResult,
+        *,
+        base: int,
+        lease: Lease,
+        message: str,
+        guard: WriteGuard | None,
+    ) -> WriteOutcome:
+        is_append = spec.mode == "append"
+        covers = self._covers(spec, result.segments)
+        if spec.replace_scope == "chunks":
+            self._lock_for(spec, covers, guard)
+        dropped = self._visible(spec.datasource, base, covers) if covers else {}
+        if not result.segments and not dropped and spec.writer is None:
+            return WriteOutcome(revision=None, report=result.report)
+        change = Change(
+            datasource=spec.datasource,
+            adds=result.segments,
+            drops=_drops(dropped, covers),
+            takes_over=not is_append and bool(result.segments),
+            covers=covers,
+            segment_granularity=str(spec.granularity.segment_granularity),
+        )
+        where = interval_set(one.chunk for one in result.segments) if is_append else covers
+        with guarding.publishing(
+            guard, spec.datasource, where, is_append=is_append
+        ) as requirements:
+            publication = Publication(
+                kind=CommitKind.APPEND if is_append else CommitKind.REPLACE,
+                changes=(change,),
+                requirements=requirements,
+                writer=spec.writer,
+                batch=spec.batch,
+                base_revision=base,
+                message=message,
+                lease_id=lease.lease_id,
+            )
+            published = self._publish(publication, lease)
         if published.is_replay:
             return WriteOutcome(revision=published.revision, is_replay=True)
-        self._remember_granularity(spec)
         return WriteOutcome(
             revision=published.revision,
             report=result.report,
@@ -133,19 +164,31 @@ class Writer:
         )
 
     def delete_interval(
-        self, datasource: str, interval: Interval, *, message: str = ""
+        self,
+        datasource: str,
+        interval: Interval,
+        *,
+        message: str = "",
+        guard: WriteGuard | None = None,
+        batch: tuple[str, str] | None = None,
     ) -> WriteOutcome:
         """Delete what is visible in the interval: metadata only.
+
+        Args:
+            guard: The locks of the task that this is done for.
+            batch: Writer and batch under which it is published, once.
 
         Raises:
             NotFound: There is no such datasource.
             Invalid: The interval is not aligned to the query granularity of rolled-up segments that it cuts.
         """
         covers = IntervalSet((interval,))
+        writer, number = batch or (None, None)
         for attempt in range(1, DELETE_ATTEMPTS_MAX + 1):
+            self._require_datasource(datasource)
+            self._lock(guard, datasource, covers)
             with self._leases.reading(None) as reading:
                 base = reading.head.revision
-                self._require_datasource(datasource)
                 self._check_aligned(datasource, covers, base)
                 dropped = self._visible(datasource, base, covers)
             if not dropped:
@@ -156,19 +199,27 @@ class Writer:
                 covers=covers,
                 segment_granularity=self.segment_granularity(datasource),
             )
-            publication = Publication(
-                kind=CommitKind.DELETE,
-                changes=(change,),
-                base_revision=base,
-                message=message or f"delete {interval}",
-            )
             try:
-                published = self._metadata.publish(publication)
+                with guarding.publishing(guard, datasource, covers, is_append=False) as required:
+                    publication = Publication(
+                        kind=CommitKind.DELETE,
+                        changes=(change,),
+                        requirements=required,
+                        writer=writer,
+                        batch=number,
+                        base_revision=base,
+                        message=message or f"delete {interval}",
+                    )
+                    published = self._metadata.publish(publication)
             except Conflict:
                 if attempt == DELETE_ATTEMPTS_MAX:
                     raise
                 continue
-            return WriteOutcome(revision=published.revision, segments_dropped=len(dropped))
+            return WriteOutcome(
+                revision=published.revision,
+                is_replay=published.is_replay,
+                segments_dropped=0 if published.is_replay else len(dropped),
+            )
         raise AssertionError("unreachable")
 
     def delete_where(
@@ -179,18 +230,26 @@ class Writer:
         interval: Interval | None = None,
         message: str = "",
         on_progress: ProgressListener | None = None,
+        guard: WriteGuard | None = None,
+        batch: tuple[str, str] | None = None,
     ) -> WriteOutcome:
         """Delete the rows for which the SQL predicate is true: rewrites the segments that hold any, and no others.
+
+        Args:
+            guard: The locks of the task that this is done for.
+            batch: Writer and batch under which it is published, once.
 
         Raises:
             NotFound: There is no such datasource.
             Invalid: The predicate is not SQL over the datasource's columns.
             Conflict: One of the rewritten segments was changed meanwhile. The written files are removed.
         """
-        condition = predicate if interval is None else _within(predicate, interval)
+        condition = predicate if interval is None else deleting.within(predicate, interval)
+        writer, number = batch or (None, None)
+        self._require_datasource(datasource)
+        self._lock(guard, datasource, None if interval is None else IntervalSet((interval,)))
         with self._leases.reading(None) as reading, self._leases.writing() as lease:
             base = reading.head.revision
-            self._require_datasource(datasource)
             visible = self._visible_whole(datasource, base, interval)
             if not visible:
                 return WriteOutcome(revision=None, rows_deleted=0)
@@ -212,14 +271,23 @@ class Writer:
                 drops=_whole_drops(rewrites),
                 segment_granularity=self.segment_granularity(datasource),
             )
-            publication = Publication(
-                kind=CommitKind.DELETE,
-                changes=(change,),
-                base_revision=base,
-                message=message or _deletion(predicate, interval),
-                lease_id=lease.lease_id,
-            )
-            with self._files_until_published(change.adds):
+            where = EMPTY
+            for rewrite in rewrites:
+                where = where.union(rewrite.source.visible)
+            with (
+                self._files_until_published(change.adds),
+                guarding.publishing(guard, datasource, where, is_append=False) as required,
+            ):
+                publication = Publication(
+                    kind=CommitKind.DELETE,
+                    changes=(change,),
+                    requirements=required,
+                    writer=writer,
+                    batch=number,
+                    base_revision=base,
+                    message=message or deleting.describe(predicate, interval),
+                    lease_id=lease.lease_id,
+                )
                 published = self._publish(publication, lease)
         return WriteOutcome(
             revision=published.revision,
@@ -231,6 +299,22 @@ class Writer:
     def segment_granularity(self, datasource: str) -> str:
         """Return the granularity for rows that fall where no chunk is: that of the last ingestion."""
         return self._metadata.settings().get(_granularity_key(datasource), "day")
+
+    def _lock_for(self, spec: IngestSpec, where: IntervalSet, guard: WriteGuard | None) -> None:
+        """Get the locks on what a replacement takes the place of, as far as that is known."""
+        if spec.mode == "replace" and where:
+            self._lock(guard, spec.datasource, where, spec.granularity.segment_granularity)
+
+    def _lock(
+        self,
+        guard: WriteGuard | None,
+        datasource: str,
+        where: IntervalSet | None,
+        granularity: Granularity | None = None,
+    ) -> None:
+        if guard is not None:
+            found = self._metadata.visible(datasource, intervals=where)
+            guarding.lock_inputs(guard, datasource, found, where or EMPTY, granularity=granularity)
 
     def _find_replay(self, spec: IngestSpec) -> WriteOutcome | None:
         if spec.writer is None or spec.batch is None:
@@ -399,21 +483,6 @@ def _whole_drops(rewrites: Sequence[SegmentRewrite]) -> tuple[Drop, ...]:
     return tuple(
         Drop(segment_id=source.segment.segment_id, expected=source.visible) for source in sources
     )
-
-
-def _within(predicate: str, interval: Interval) -> str:
-    """Return the predicate inside of the interval and false outside of it, whatever the predicate says."""
-    bounds = []
-    if interval.start_ms > MIN_MS:
-        bounds.append(f"__time >= TIMESTAMPTZ '{format_ms(interval.start_ms)}'")
-    if interval.end_ms < MAX_MS:
-        bounds.append(f"__time < TIMESTAMPTZ '{format_ms(interval.end_ms)}'")
-    inside = " AND ".join(bounds) or "TRUE"
-    return f"CASE WHEN {inside} THEN (\n{predicate}\n) ELSE FALSE END"
-
-
-def _deletion(predicate: str, interval: Interval | None) -> str:
-    return f"delete where {predicate}" + ("" if interval is None else f" in {interval}")
 
 
 def _granularity_key(datasource: str) -> str:

@@ -1,0 +1,56 @@
+"""Writes under the locks of a task: what is locked before inputs are read, and what a publication requires."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from carnac.core.commits import LockHeld
+from carnac.core.entries import VisibleSegment
+from carnac.core.granularity import Granularity
+from carnac.core.intervals import IntervalSet, interval_set
+from carnac.ports import WriteGuard
+
+
+def lock_inputs(
+    guard: WriteGuard | None,
+    datasource: str,
+    entries: Sequence[VisibleSegment],
+    where: IntervalSet,
+    *,
+    granularity: Granularity | None = None,
+) -> None:
+    """Get the locks on what a write is going to replace; without a guard nobody asks for any.
+
+    Args:
+        entries: What is visible there now.
+        where: What is replaced.
+        granularity: Of the time chunks that take the place; None: they stay as they are.
+    """
+    if guard is None:
+        return
+    chunks = {item.entry.chunk for item in entries}
+    ids: dict[IntervalSet, list[int]] = defaultdict(list)
+    for item in entries:
+        ids[IntervalSet((item.entry.chunk,))].append(item.entry.partition_id)
+    changes = granularity is not None and any(
+        granularity.bucket(chunk.start_ms) != chunk for chunk in chunks
+    )
+    guard.lock_inputs(
+        datasource,
+        where.union(interval_set(chunks)),
+        partitions={
+            place: tuple(sorted(set(some))) for place, some in sorted(ids.items(), key=str)
+        },
+        changes_granularity=changes,
+    )
+
+
+def publishing(
+    guard: WriteGuard | None, datasource: str, where: IntervalSet, *, is_append: bool
+) -> AbstractContextManager[tuple[LockHeld, ...]]:
+    """Be in the publishing section; where nothing is written, and without a guard, there is none."""
+    if guard is None or not where:
+        return nullcontext(())
+    return guard.publishing(datasource, where, is_append=is_append)
