@@ -51,7 +51,7 @@ def make_router(locks: LockDesk) -> APIRouter:
             datasource, heeds = _policy(policy, _ignored_when_locking)
             held = _held(locks, datasource, heeds)
             if held:
-                found[datasource] = [_as_druid(lock) for lock in held]
+                found.setdefault(datasource, []).extend(_as_druid(lock) for lock in held)
         return {"datasourceToLocks": found}
 
     return router
@@ -71,7 +71,10 @@ def _policy(value: object, ignored: Callable[[Mapping[str, object]], bool]) -> t
     """
     if not isinstance(value, dict) or not isinstance(value.get("datasource"), str):
         raise Invalid("each filter must be an object with a 'datasource'")
-    priority, context = value.get("priority") or 0, value.get("context") or {}
+    priority, context = (
+        default if value.get(name) is None else value[name]
+        for name, default in (("priority", 0), ("context", {}))
+    )
     texts = value.get("intervals")
     is_list = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     if not isinstance(priority, int) or not isinstance(context, dict):

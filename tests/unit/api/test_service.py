@@ -1,0 +1,117 @@
+"""Leadership, locks, health, and the page that shows the API."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from carnac.api.page import operations
+from carnac.core.locks.model import LockType
+from tests.locks import hours, wants
+from tests.unit.api.conftest import LEADER_URL, Overlord
+
+API = "/druid/indexer/v1"
+HOUR_0 = "1970-01-01T00:00:00.000Z/1970-01-01T01:00:00.000Z"
+HOUR_3 = "1970-01-01T03:00:00.000Z/1970-01-01T04:00:00.000Z"
+
+
+def test_status_and_health(overlord: Overlord) -> None:
+    assert overlord.http.get("/status/health").json() is True
+    status = overlord.http.get("/status").json()
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", status["version"])
+    assert status["modules"] == []
+    memory = status["memory"]
+    assert set(memory) == {"maxMemory", "totalMemory", "freeMemory", "usedMemory", "directMemory"}
+    assert 0 < memory["usedMemory"] < memory["maxMemory"]
+
+
+def test_who_leads(overlord: Overlord) -> None:
+    assert overlord.http.get(f"{API}/leader").status_code == 404
+    answer = overlord.http.get(f"{API}/isLeader")
+    assert (answer.status_code, answer.json()) == (404, {"leader": False})
+    overlord.loop.run_round()
+    answer = overlord.http.get(f"{API}/isLeader")
+    assert (answer.status_code, answer.json()) == (200, {"leader": True})
+    assert overlord.http.get(f"{API}/leader").text == LEADER_URL
+
+
+@pytest.fixture
+def locked(overlord: Overlord) -> Overlord:
+    """A compaction and an append that hold locks, and one that waits."""
+    overlord.lockbox.acquire(wants("compact-1", hours(3), 0, 1, type=LockType.REPLACE, priority=25))
+    overlord.lockbox.acquire(wants("append-1", hours(0), type=LockType.APPEND, priority=75))
+    overlord.lockbox.request(wants("compact-2", hours(3), 1, type=LockType.REPLACE, priority=25))
+    return overlord
+
+
+def test_locked_intervals(locked: Overlord) -> None:
+    def ask(**policy: object) -> object:
+        body = [{"datasource": "events", **policy}]
+        return locked.http.post(f"{API}/lockedIntervals/v2", json=body).json()
+
+    assert ask() == {"events": [HOUR_0, HOUR_3]}
+    assert ask(priority=50) == {"events": [HOUR_0]}
+    assert ask(intervals=["1970-01-01T03:00/PT1H"]) == {"events": [HOUR_3]}
+    assert ask(context={"taskLockType": "REPLACE"}) == {"events": [HOUR_3]}
+    assert ask(context={"useConcurrentLocks": "true"}) == {"events": [HOUR_3]}
+    assert ask(datasource="other") == {}
+
+
+def test_active_locks(locked: Overlord) -> None:
+    body = [{"datasource": "events", "priority": 0}]
+    answer = locked.http.post(f"{API}/activeLocks", json=body).json()
+    first, second = answer["datasourceToLocks"]["events"]
+    assert first == {
+        "type": "REPLACE",
+        "groupId": "compact-1",
+        "dataSource": "events",
+        "interval": HOUR_3,
+        "version": "2014-01-01T00:00:00.000Z",
+        "priority": 25,
+        "revoked": False,
+        "granularity": "segment",
+    }
+    assert (second["type"], second["granularity"]) == ("APPEND", "timeChunk")
+    body = [{"datasource": "events", "context": {"taskLockType": "append"}}]
+    answer = locked.http.post(f"{API}/activeLocks", json=body).json()
+    assert [lock["groupId"] for lock in answer["datasourceToLocks"]["events"]] == ["compact-1"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {},
+        ["events"],
+        [{"priority": 1}],
+        [{"datasource": "x", "priority": "high"}],
+        [{"datasource": "x", "context": []}],
+        [{"datasource": "x", "intervals": "2014/2015"}],
+        [{"datasource": "x", "intervals": ["nonsense"]}],
+    ],
+)
+@pytest.mark.parametrize("path", ["lockedIntervals/v2", "activeLocks"])
+def test_a_filter_that_is_wrong(overlord: Overlord, path: str, body: object) -> None:
+    answer = overlord.http.post(f"{API}/{path}", json=body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["category"] == "INVALID_INPUT"
+
+
+def test_the_page_shows_every_operation_and_needs_nothing_from_elsewhere(
+    overlord: Overlord,
+) -> None:
+    page = overlord.http.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert overlord.http.get("/").text == page.text
+    description = overlord.http.get("/openapi.json").json()
+    shown = unescape(page.text)
+    found = list(operations(description))
+    assert len(found) >= 20
+    for method, path, operation in found:
+        assert f'class="m {method}">{method}</td><td><code>{path}</code>' in shown
+        assert operation["summary"] in shown
+    assert "http://" not in page.text
+    assert "https://" not in page.text
+    assert "<script" not in page.text

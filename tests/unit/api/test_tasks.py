@@ -1,0 +1,279 @@
+"""The task API: Druid's paths, shapes and status codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.api.conftest import LEADER_URL, Overlord, Submit
+
+API = "/druid/indexer/v1"
+START = "2014-01-01T00:00:00.000Z"
+
+
+def ids(overlord: Overlord, path: str, **params: object) -> list[str]:
+    answer = overlord.http.get(f"{API}/{path}", params=params)
+    assert answer.status_code == 200, answer.text
+    return [task["id"] for task in answer.json()]
+
+
+def test_a_task_is_submitted_and_found_again(overlord: Overlord, submit: Submit) -> None:
+    task_id = submit(interval="2014-01-01/P1D")
+    assert task_id.startswith("kill_events_")
+    assert submit("mine") == submit("mine") == "mine", "the same task again is the same task"
+    found = overlord.http.get(f"{API}/task/{task_id}").json()
+    assert found["task"] == task_id
+    assert found["payload"]["interval"] == "2014-01-01/P1D"
+    assert found["payload"]["id"] == task_id
+
+
+def test_a_pending_task_has_druid_s_shape(overlord: Overlord, submit: Submit) -> None:
+    submit("k")
+    answer = overlord.http.get(f"{API}/task/k/status")
+    assert answer.json() == {
+        "task": "k",
+        "status": {
+            "id": "k",
+            "groupId": "k",
+            "type": "kill",
+            "createdTime": START,
+            "queueInsertionTime": START,
+            "statusCode": "RUNNING",
+            "status": "RUNNING",
+            "runnerStatusCode": "PENDING",
+            "duration": -1,
+            "location": {"host": None, "port": -1, "tlsPort": -1},
+            "dataSource": "events",
+            "errorMsg": None,
+        },
+    }
+
+
+def test_each_state_in_druid_s_words(overlord: Overlord, submit: Submit) -> None:
+    for task_id in ("first", "second", "cancelled"):
+        submit(task_id)
+    submit("waiting", dependencies=["second"])
+    assert overlord.start_next(capacity=1) == ["first"]
+    overlord.http.post(f"{API}/task/cancelled/shutdown")
+    running = overlord.http.get(f"{API}/task/first/status").json()["status"]
+    assert (running["status"], running["runnerStatusCode"]) == ("RUNNING", "RUNNING")
+    assert running["location"] == {"host": "box", "port": -1, "tlsPort": -1}
+    overlord.clock.advance_ms(1_500)
+    overlord.finish("first")
+    states = {
+        task["id"]: (task["status"], task["runnerStatusCode"], task["duration"], task["errorMsg"])
+        for task in overlord.http.get(f"{API}/tasks").json()
+    }
+    assert states == {
+        "first": ("SUCCESS", "NONE", 1_500, None),
+        "second": ("RUNNING", "PENDING", -1, None),
+        "waiting": ("RUNNING", "WAITING", -1, None),
+        "cancelled": ("FAILED", "NONE", 0, "cancelled by request"),
+    }
+
+
+def test_lists_by_state_datasource_type_time_and_number(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    submit("b")
+    overlord.clock.advance_ms(86_400_000)
+    submit("c", dataSource="other")
+    submit("d", type="clean", dependencies=["c"])
+    assert overlord.start_next(capacity=2) == ["a", "b"]
+    overlord.finish("a")
+    assert ids(overlord, "tasks") == ["d", "c", "b", "a"]
+    assert ids(overlord, "tasks", state="running") == ids(overlord, "runningTasks") == ["b"]
+    assert ids(overlord, "tasks", state="PENDING") == ids(overlord, "pendingTasks") == ["c"]
+    assert ids(overlord, "tasks", state="waiting") == ids(overlord, "waitingTasks") == ["d"]
+    assert ids(overlord, "tasks", state="complete") == ids(overlord, "completeTasks") == ["a"]
+    assert ids(overlord, "tasks", datasource="other") == ["c"]
+    assert ids(overlord, "tasks", type="clean") == ["d"]
+    assert ids(overlord, "tasks", createdTimeInterval="2014-01-01_2014-01-02") == ["b", "a"]
+    assert ids(overlord, "tasks", createdTimeInterval="2014-01-02_P1D") == ["d", "c"]
+    assert ids(overlord, "tasks", max=0) == ["d", "c", "b"], "max is about tasks that are over"
+    assert ids(overlord, "completeTasks", n=0) == []
+
+
+def test_a_slash_at_the_end_changes_nothing(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    assert ids(overlord, "tasks/") == ["a"]
+    answer = overlord.http.post(f"{API}/task/", json={"type": "kill", "dataSource": "x", "id": "b"})
+    assert answer.json() == {"task": "b"}
+    assert overlord.http.get("/status/health/").json() is True
+
+
+def test_statuses_of_several_tasks(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    overlord.start_next()
+    overlord.finish("a", error="no such column")
+    answer = overlord.http.post(f"{API}/taskStatus", json=["a", "unknown"])
+    assert answer.json() == {
+        "a": {
+            "id": "a",
+            "status": "FAILED",
+            "duration": 0,
+            "errorMsg": "no such column",
+            "location": {"host": "box", "port": -1, "tlsPort": -1},
+        }
+    }
+
+
+def test_a_report_is_found_by_druid_s_clients_and_by_ours(
+    overlord: Overlord, submit: Submit
+) -> None:
+    submit("a")
+    assert overlord.http.get(f"{API}/task/a/reports").status_code == 404
+    overlord.start_next()
+    report = {"rows_written": 7, "rows_filtered": 2, "size_bytes": 99, "rejected": {"count": 1}}
+    overlord.finish("a", report=json.dumps(report))
+    found = overlord.http.get(f"{API}/task/a/reports").json()
+    assert found["carnac"] == report
+    whole = found["ingestionStatsAndErrors"]
+    assert whole["taskId"] == "a"
+    assert whole["payload"]["ingestionState"] == "COMPLETED"
+    assert whole["payload"]["rowStats"]["buildSegments"] == {
+        "processed": 7,
+        "processedBytes": 99,
+        "processedWithError": 0,
+        "thrownAway": 2,
+        "unparseable": 1,
+    }
+
+
+def test_cancelling_ends_it_and_again_changes_nothing(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    for _ in range(2):
+        answer = overlord.http.post(f"{API}/task/a/shutdown")
+        assert (answer.status_code, answer.json()) == (200, {"task": "a"})
+    assert overlord.http.post(f"{API}/task/a/retry").json() == {"task": "a"}
+    assert ids(overlord, "pendingTasks") == ["a"]
+    answer = overlord.http.post(f"{API}/task/a/retry")
+    assert answer.status_code == 409
+
+
+def test_all_tasks_of_a_datasource(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    submit("b", dataSource="other")
+    path = f"{API}/datasources/events/shutdownAllTasks"
+    assert overlord.http.post(path).json() == {"dataSource": "events"}
+    assert ids(overlord, "pendingTasks") == ["b"]
+    assert overlord.http.post(path).status_code == 404
+
+
+def test_in_our_own_words(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    overlord.start_next()
+    found = overlord.http.get("/carnac/v1/tasks/a").json()
+    assert found["task"]["state"] == "running"
+    assert found["task"]["created_at"] == START
+    assert found["attempts"][0]["holder"] == "process 17 on box"
+    listed = overlord.http.get("/carnac/v1/tasks", params={"state": "running"}).json()["tasks"]
+    assert [task["task_id"] for task in listed] == ["a"]
+
+
+# ----------------------------------------------------------------------------------------------- logs
+
+
+def test_a_log_whole_and_in_parts(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    answer = overlord.http.get(f"{API}/task/a/log")
+    assert (answer.status_code, answer.json()["category"]) == (404, "NOT_FOUND")
+    overlord.start_next()
+    logs = overlord.tasks._runners["fake"]._logs  # type: ignore[attr-defined]
+    logs.prepare("a", 1).write_text("one\ntwo\nthree é\n")
+
+    def read(**params: object) -> str:
+        answer = overlord.http.get(f"{API}/task/a/log", params=params)
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        return answer.text
+
+    assert read() == read(attempt=1) == "one\ntwo\nthree é\n"
+    assert read(offset=4) == "two\nthree é\n"
+    assert read(offset=-9) == "three é\n"
+    assert read(offset=1000) == ""
+    assert overlord.http.get(f"{API}/task/a/log", params={"attempt": 2}).status_code == 404
+
+
+def test_a_log_that_is_elsewhere(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    overlord.start_next()
+    answer = overlord.http.get(f"{API}/task/a/log")
+    assert answer.status_code == 404
+    assert "it was run by process 17 on box" in answer.json()["error"]
+    overlord.metadata.resign("overlord", "one")
+    overlord.lead("two")
+    answer = overlord.http.get(f"{API}/task/a/log", params={"attempt": 1})
+    assert answer.status_code == 307
+    assert answer.headers["location"] == f"{LEADER_URL}{API}/task/a/log?attempt=1"
+
+
+# ------------------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "/task/none", 404, "there is no task none"),
+        ("GET", "/task/none/status", 404, "there is no task none"),
+        ("GET", "/task/none/reports", 404, "there is no task none"),
+        ("GET", "/task/none/log", 404, "there is no task none"),
+        ("POST", "/task/none/shutdown", 404, "there is no task none"),
+        ("POST", "/task/none/retry", 404, "there is no task none"),
+        ("GET", "/tasks?state=dead", 400, "there is no state 'dead'; there are pending, waiting"),
+        ("GET", "/tasks?max=many", 400, "query max is wrong"),
+        ("GET", "/tasks?createdTimeInterval=2014", 400, "'2014' is not an interval"),
+        ("GET", "/nothing", 404, "there is no path /druid/indexer/v1/nothing here"),
+        ("DELETE", "/tasks", 405, "/druid/indexer/v1/tasks takes no DELETE"),
+        ("POST", "/task", 415, "the body must be application/json"),
+        ("POST", "/taskStatus", 415, "the body must be application/json"),
+    ],
+)
+def test_mistakes_are_one_sentence_in_druid_s_shape(
+    overlord: Overlord, method: str, path: str, status: int, words: str
+) -> None:
+    answer = overlord.http.request(method, API + path)
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert words in body["error"]
+    assert body["errorMessage"] == body["error"]
+    assert "\n" not in body["error"]
+    assert {"errorCode", "errorClass", "persona", "category", "host", "context"} <= body.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "the body is not JSON"),
+        ("[" * 100_000, "the body is not JSON"),
+        ("[]", "the body must be a JSON object"),
+        ("{}", "type"),
+        ('{"type": "index_parallel", "spec": {}}', ""),
+        ('{"type": "nonsense", "dataSource": "x"}', "nonsense"),
+        ('{"type": "kill"}', "dataSource"),
+    ],
+)
+def test_a_task_that_is_wrong(overlord: Overlord, text: str, words: str) -> None:
+    answer = overlord.http.post(
+        f"{API}/task", content=text, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 400, answer.text
+    assert words in answer.json()["error"]
+    assert answer.json()["category"] == "INVALID_INPUT"
+    assert ids(overlord, "tasks") == []
+
+
+def test_another_task_of_the_same_id_is_a_conflict(overlord: Overlord, submit: Submit) -> None:
+    submit("a")
+    other = {"type": "kill", "dataSource": "other", "id": "a"}
+    answer = overlord.http.post(f"{API}/task", json=other)
+    assert (answer.status_code, answer.json()["context"]) == (409, {"task_id": "a"})
+
+
+def test_a_bug_is_json_too(overlord: Overlord, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(task_id: str) -> None:
+        raise KeyError(task_id)
+
+    monkeypatch.setattr(overlord.tasks, "get", broken)
+    answer = overlord.http.get(f"{API}/task/a/status")
+    assert answer.status_code == 500
+    assert answer.json()["error"].startswith("internal error: KeyError")
