@@ -84,6 +84,9 @@ class Change:
         restores: Used by reverts only.
         takes_over: The added segments' chunks get a new major version, and existing chunks give way to them (they are
             carved). False: adds without drops join existing chunks; adds with drops take the next minor version.
+        refolds: Chunks that get a new major version as they are: what they show is entered anew, metadata only, so that
+            no entry says any more what it overshadows. Those that are no chunks by then are left alone. Goes with
+            `takes_over`.
         covers: The instants whose earlier data this change means to supersede, for the log and for reverts; empty for
             appends.
         segment_granularity: Canonical text of the granularity for rows that fall where no chunk is.
@@ -95,6 +98,7 @@ class Change:
     drops: tuple[Drop, ...] = ()
     restores: tuple[Restore, ...] = ()
     takes_over: bool = False
+    refolds: tuple[Interval, ...] = ()
     covers: IntervalSet = field(default_factory=IntervalSet)
     segment_granularity: str = "day"
 

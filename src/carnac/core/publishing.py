@@ -172,7 +172,7 @@ def _apply_drops(view: PublishView, change: Change, draft: Draft, base: int) -> 
 
 
 def _take_over(view: PublishView, change: Change, draft: Draft) -> None:
-    targets = sorted({segment.chunk for segment in change.adds})
+    targets = sorted({segment.chunk for segment in change.adds} | _live(view, change))
     for chunk in targets:
         draft.chunks.take_over(chunk)
     numbers = {
@@ -199,6 +199,15 @@ def _take_over(view: PublishView, change: Change, draft: Draft) -> None:
             outside = remaining.intersect(IntervalSet((piece,)))
             if outside:
                 draft.keep(entry, piece, outside)
+
+
+def _live(view: PublishView, change: Change) -> set[Interval]:
+    """Return those of the chunks to refold that are chunks now."""
+    return {
+        interval
+        for interval in change.refolds
+        if [chunk.interval for chunk in view.chunks(change.datasource, interval)] == [interval]
+    }
 
 
 def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
@@ -379,6 +388,8 @@ def _validate_change(change: Change) -> None:
         )
     if change.takes_over and change.restores:
         raise Invalid("a change that takes chunks over cannot restore segments")
+    if change.refolds and (change.adds or change.drops or not change.takes_over):
+        raise Invalid("a change that refolds chunks takes them over and does nothing else")
     if change.places:
         _validate_places(change)
     dropped = [drop.segment_id for drop in change.drops]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.core.intervals import format_ms
+from carnac.core.intervals import Interval, format_ms
 from carnac.core.retention import RetentionRules, plan_retention
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
@@ -115,6 +115,34 @@ class Maintenance:
             revisions_kept=report.revisions_kept,
             revisions_trimmed=report.revisions_trimmed,
             actions=tuple(actions),
+        )
+
+    def kill(self, datasource: str, interval: Interval | None) -> GcReport:
+        """Delete the unused segments of a datasource for good, without waiting for the trash period.
+
+        Unused are those that no retained revision, tag or reader's lease names: history is trimmed by its rules first.
+
+        Args:
+            interval: Only segments whose time chunk lies inside; None: all.
+        """
+        now_ms = self._clock.now_ms()
+        report = self._metadata.trim(keep=lambda heads: self._keep(heads, now_ms), dry_run=False)
+        unused = [
+            found.segment
+            for found in self._metadata.trashed()
+            if found.segment.datasource == datasource
+            and (interval is None or interval.contains(found.segment.chunk))
+        ]
+        for segment in unused:
+            self._deep_storage.delete(segment.path)
+        self._metadata.forget_segments(segment.segment_id for segment in unused)
+        return GcReport(
+            is_dry_run=False,
+            revisions_kept=report.revisions_kept,
+            revisions_trimmed=report.revisions_trimmed,
+            actions=tuple(
+                _action(segment, "delete", "unused, and killed by request") for segment in unused
+            ),
         )
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ from carnac.ports import (
     WriteGuard,
 )
 from carnac.store.catalog import RevisionCatalog
+from carnac.store.cleaning import clean
 from carnac.store.compacting import Compactor
 from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff, History
@@ -134,6 +135,7 @@ class Store:
         *,
         message: str = "",
         on_progress: ProgressListener | None = None,
+        guard: WriteGuard | None = None,
     ) -> WriteOutcome:
         """Run a batch ingestion and publish it in one commit.
 
@@ -142,6 +144,7 @@ class Store:
             rows: A Spark or pandas DataFrame, or an Arrow table, in place of the spec's input.
             message: For people who read the log.
             on_progress: Called from a thread of its own while the job runs.
+            guard: The locks of the task that this is done for.
 
         Raises:
             Invalid: The spec is wrong or does not fit the data; nothing was published.
@@ -151,7 +154,7 @@ class Store:
         from carnac.specs.load import load_spec
 
         return self._writer.run_ingest(
-            load_spec(spec), rows=rows, message=message, on_progress=on_progress
+            load_spec(spec), rows=rows, message=message, on_progress=on_progress, guard=guard
         )
 
     def delete(
@@ -162,8 +165,14 @@ class Store:
         where: str | None = None,
         message: str = "",
         on_progress: ProgressListener | None = None,
+        guard: WriteGuard | None = None,
+        batch: tuple[str, str] | None = None,
     ) -> WriteOutcome:
         """Delete rows: by interval (metadata only, at once), by SQL predicate (rewrites on Spark), or both.
+
+        Args:
+            guard: The locks of the task that this is done for.
+            batch: (writer, batch) under which it is published, once.
 
         Raises:
             Invalid: Neither is given, or they do not fit the datasource.
@@ -172,11 +181,19 @@ class Store:
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         if where is not None:
             return self._writer.delete_where(
-                datasource, where, interval=parsed, message=message, on_progress=on_progress
+                datasource,
+                where,
+                interval=parsed,
+                message=message,
+                on_progress=on_progress,
+                guard=guard,
+                batch=batch,
             )
         if parsed is None:
             raise Invalid("say what to delete: an interval, a predicate, or both")
-        return self._writer.delete_interval(datasource, parsed, message=message)
+        return self._writer.delete_interval(
+            datasource, parsed, message=message, guard=guard, batch=batch
+        )
 
     def compact(
         self,
@@ -209,6 +226,24 @@ class Store:
             on_progress=on_progress,
         )
 
+    def plan_compaction(
+        self,
+        datasource: str,
+        *,
+        interval: Interval | str | None = None,
+        segments: Sequence[str] | None = None,
+        target: CompactionTarget | None = None,
+    ) -> tuple[CompactionGroup, ...]:
+        """Return the groups that `compact_interval` would run: one for each time chunk.
+
+        Raises:
+            NotFound: There is no such datasource, or a named segment is not visible.
+        """
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        return self._compactor.plan_interval(
+            datasource, parsed, segments, target or CompactionTarget()
+        )
+
     def compact_interval(
         self,
         datasource: str,
@@ -224,9 +259,8 @@ class Store:
             NotFound: There is no such datasource, or a named segment is not visible.
             Unavailable: Spark or the metadata store does not answer; what was committed stays.
         """
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
-        groups = self._compactor.plan_interval(
-            datasource, parsed, segments, target or CompactionTarget()
+        groups = self.plan_compaction(
+            datasource, interval=interval, segments=segments, target=target
         )
         return self._compactor.run(groups, on_progress=on_progress)
 
@@ -379,6 +413,33 @@ class Store:
         """Trim history by the retention rules and delete files that nothing names."""
         self._leases.release_idle()
         return self._maintenance.collect_garbage(dry_run=dry_run)
+
+    def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
+        """Delete the files of unused segments for good: those that no retained revision, tag or reader names."""
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        self._leases.release_idle()
+        return self._maintenance.kill(datasource, parsed)
+
+    def clean(
+        self,
+        datasource: str,
+        *,
+        interval: Interval | str | None = None,
+        guard: WriteGuard | None = None,
+    ) -> WriteOutcome:
+        """Fold what segments say of those that they once took the place of: metadata only, no row is rewritten.
+
+        Raises:
+            NotFound: There is no such datasource.
+        """
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        return clean(
+            self._metadata,
+            datasource,
+            parsed,
+            segment_granularity=self._writer.segment_granularity(datasource),
+            guard=guard,
+        )
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong: missing or damaged files, wrong records, orphans."""

@@ -1,0 +1,198 @@
+"""What the types of tasks do to a store (port `TaskJobs`). Each is done once, however often it is tried.
+
+What a task publishes, it publishes as batch `task id` of the writer `task`, unless its spec names its own: if an
+attempt dies after that, the next one finds it done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from carnac.core.tasks.model import Task
+from carnac.errors import CarnacError, Conflict, NotFound
+from carnac.ports import JobProgress, WriteGuard
+from carnac.specs.tasks import (
+    AnyTask,
+    CleanTask,
+    CompactTask,
+    DeleteTask,
+    IngestTask,
+    KillTask,
+    load_task,
+)
+from carnac.store.compaction_reports import CompactionReport, GroupOutcome
+from carnac.store.maintenance import GcReport
+from carnac.store.store import Store
+from carnac.store.writing import WriteOutcome
+
+WRITER = "task"
+GROUPS_SHOWN_MAX = 1_000
+"""Most groups that the report of a compaction names."""
+
+
+class StoreJobs:
+    """Runs tasks on one store.
+
+    Args:
+        find_payload: The task as it was submitted, by id.
+        interrupt: Makes the Spark jobs that run end soon; from any thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        find_payload: Callable[[str], str | None],
+        interrupt: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._find_payload = find_payload
+        self._interrupt = interrupt
+
+    def run(
+        self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
+    ) -> Mapping[str, object]:
+        """Do what the task says; return the report."""
+        payload = self._find_payload(task.task_id)
+        if payload is None:
+            raise NotFound(f"task {task.task_id} is not known any more", task_id=task.task_id)
+        spec = load_task(json.loads(payload))
+        done = self._do(spec, task, guard, on_progress)
+        return {"type": task.type, "dataSource": task.datasource, **_ignored(spec), **done}
+
+    def interrupt(self) -> None:
+        """Make the run that is under way end soon."""
+        self._interrupt()
+
+    def close(self) -> None:
+        """Release what the store holds. Idempotent."""
+        self._store.close()
+
+    def _do(
+        self,
+        spec: AnyTask,
+        task: Task,
+        guard: WriteGuard,
+        on_progress: Callable[[JobProgress], None],
+    ) -> Mapping[str, object]:
+        message, batch = f"task {task.task_id}", (WRITER, task.task_id)
+        match spec:
+            case IngestTask():
+                ingest = spec.spec
+                if ingest.writer is None:
+                    ingest = ingest.model_copy(update={"writer": WRITER, "batch": task.task_id})
+                return _outcome(
+                    self._store.ingest(
+                        ingest, message=message, on_progress=on_progress, guard=guard
+                    )
+                )
+            case DeleteTask():
+                return _outcome(
+                    self._store.delete(
+                        spec.datasource,
+                        interval=spec.interval,
+                        where=spec.where,
+                        message=message,
+                        on_progress=on_progress,
+                        guard=guard,
+                        batch=batch,
+                    )
+                )
+            case CompactTask():
+                groups = spec.compaction_groups() or self._store.plan_compaction(
+                    spec.datasource,
+                    interval=spec.interval,
+                    segments=spec.segments,
+                    target=spec.compaction_target(),
+                )
+                report = self._store.compact(
+                    groups, guard=guard, batch=batch, message=message, on_progress=on_progress
+                )
+                return _compaction(report)
+            case KillTask():
+                return _kill(self._store.kill(spec.datasource, interval=spec.interval))
+            case CleanTask():
+                return _outcome(
+                    self._store.clean(spec.datasource, interval=spec.interval, guard=guard)
+                )
+
+
+def _ignored(spec: AnyTask) -> Mapping[str, object]:
+    ignored = [*spec.ignored, *(spec.spec.ignored if isinstance(spec, IngestTask) else ())]
+    return {"ignored": [one.to_json_dict() for one in ignored]} if ignored else {}
+
+
+def _outcome(outcome: WriteOutcome) -> Mapping[str, object]:
+    shown: dict[str, object] = {
+        "revision": outcome.revision,
+        "isReplay": outcome.is_replay,
+        "segmentsAdded": outcome.segments_added,
+        "segmentsDropped": outcome.segments_dropped,
+    }
+    if outcome.rows_deleted is not None:
+        shown["rowsDeleted"] = outcome.rows_deleted
+    report = outcome.report
+    if report is not None:
+        shown["rowStats"] = {
+            "read": report.rows_read,
+            "filtered": report.rows_filtered,
+            "written": report.rows_written,
+            "late": report.rows_late,
+            "rejected": report.rejected.count,
+        }
+        shown["rejectedByReason"] = dict(report.rejected.by_reason)
+        shown["quarantine"] = report.rejected.path
+        shown["sizeBytes"] = report.size_bytes
+        shown["secondsByPhase"] = dict(report.seconds_by_phase)
+    return shown
+
+
+def _kill(report: GcReport) -> Mapping[str, object]:
+    return {
+        "filesDeleted": len(report.actions),
+        "bytesDeleted": report.deleted_bytes,
+        "revisionsKept": report.revisions_kept,
+        "revisionsTrimmed": report.revisions_trimmed,
+    }
+
+
+def _compaction(report: CompactionReport) -> Mapping[str, object]:
+    """Return the report; a compaction of which nothing could be done did not succeed.
+
+    Raises:
+        Conflict: All groups lost their inputs: plan again.
+        CarnacError: A group failed for a reason of its own, and none was committed.
+    """
+    counts = {str(outcome): report.count(outcome) for outcome in GroupOutcome}
+    if not report.count(GroupOutcome.COMMITTED) and not report.count(GroupOutcome.UNCHANGED):
+        errors: Sequence[CarnacError] = [
+            one.error for one in report.groups if one.error is not None
+        ]
+        failed = [error for error in errors if not isinstance(error, Conflict)]
+        if failed or errors:
+            raise (failed or errors)[0]
+    groups = [
+        {
+            "id": one.group.group_id,
+            "outcome": str(one.outcome),
+            "revision": one.revision,
+            "segmentsIn": one.segments_in,
+            "segmentsOut": one.segments_out,
+            "rowsIn": one.rows_in,
+            "rowsOut": one.rows_out,
+            "bytesIn": one.bytes_in,
+            "bytesOut": one.bytes_out,
+            "bytesWasted": one.bytes_wasted,
+            "error": None if one.error is None else one.error.message,
+        }
+        for one in report.groups[:GROUPS_SHOWN_MAX]
+    ]
+    return {
+        "groupCounts": counts,
+        "bytesIn": report.bytes_in,
+        "bytesOut": report.bytes_out,
+        "bytesWasted": report.bytes_wasted,
+        "seconds": report.seconds,
+        "groups": groups,
+    }
