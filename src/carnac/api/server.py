@@ -1,0 +1,75 @@
+"""Serves an application from a thread, so that the process's own thread hears signals and says how it ends."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from carnac.errors import Unavailable
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+GRACE_S = 5
+"""How long requests that are under way at the end may take."""
+BACKLOG = 128
+ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised, not bound
+
+
+class HttpServer:
+    """An address that is taken at once, and an application that answers there once it is started.
+
+    Args:
+        host: Address to listen at.
+        port: 0: one that is free.
+
+    Raises:
+        Unavailable: Somebody listens there already, or it is no address of this machine.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise Unavailable(
+                f"nobody can listen at {host} port {port}: {error.strerror or error}; choose another --port",
+                host=host,
+                port=port,
+            ) from error
+        self._host = host
+        self.port: int = self._socket.getsockname()[1]
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where others reach it, as far as this machine knows its own name."""
+        host = socket.gethostname() if self._host in ANY_HOST else self._host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def start(self, app: FastAPI, *, has_access_log: bool = False) -> None:
+        """Answer from now on, from a thread of its own."""
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=has_access_log,
+            lifespan="off",
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        self._server = server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=lambda: server.run(sockets=[self._socket]), name="carnac-http", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer no more; requests that are under way are answered first. Idempotent."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+        self._socket.close()
