@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from carnac.bootstrap import open_store as open  # noqa: A004 - carnac.open is how a store is opened
+    from carnac.bootstrap_tasks import open_tasks
     from carnac.core.intervals import Interval
     from carnac.errors import (
         CarnacError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         Revoked,
         Unavailable,
     )
+    from carnac.overlord import TaskService
     from carnac.specs.ingest import IngestSpec
     from carnac.store import Store
 
@@ -43,12 +45,16 @@ __all__ = [
     "NotFound",
     "Revoked",
     "Store",
+    "TaskService",
     "Unavailable",
     "open",
+    "open_tasks",
 ]
 
 _PLACES = {
     "open": ("carnac.bootstrap", "open_store"),
+    "open_tasks": ("carnac.bootstrap_tasks", "open_tasks"),
+    "TaskService": ("carnac.overlord", "TaskService"),
     "Store": ("carnac.store", "Store"),
     "Interval": ("carnac.core.intervals", "Interval"),
     "IngestSpec": ("carnac.specs.ingest", "IngestSpec"),

@@ -18,7 +18,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -30,7 +30,11 @@ from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataSto
 from carnac.store import Store
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from carnac.core.allocation import AllocationReply, AllocationRequest
     from carnac.overlord import Lockbox
+    from carnac.overlord.allocation import AllocationService
 
 T = TypeVar("T")
 
@@ -150,8 +154,9 @@ def open_store(
         engine=engine,
         clock=clock,
         settings=settings,
-        holder=_holder(),
+        holder=process_name(),
         on_close=close_all,
+        allocator=_Allocator(metadata, settings),
     )
 
 
@@ -167,23 +172,44 @@ def open_lockbox(
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
+    settings = settings or load_settings(os.environ, directory=Path.cwd())
+    clock = clock or SystemClock()
+    return make_lockbox(
+        open_records(store, settings=settings, clock=clock, ids=ids), settings, clock
+    )
+
+
+def make_lockbox(metadata: MetadataStore, settings: Settings, clock: Clock) -> Lockbox:
+    """Return the lockbox over metadata that are open; it closes them."""
     from carnac.overlord import Lockbox
 
-    if settings is None:
-        settings = load_settings(os.environ, directory=Path.cwd())
+    return Lockbox(
+        metadata,
+        clock,
+        holder=process_name(),
+        lease_ms=settings.lease_ttl_ms,
+        force_time_chunk_lock=settings.force_time_chunk_lock,
+    )
+
+
+def open_records(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource | None = None,
+) -> MetadataStore:
+    """Open the metadata of a store that is there, and nothing else of it.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `open_store`.
+    """
     place = locate_store(os.fspath(store) if store is not None else settings.store)
-    clock = clock or SystemClock()
     metadata = _open_metadata(place, create=False, clock=clock, ids=ids or RandomIds())
     if metadata.settings().get(DEEP_STORAGE_KEY) is None and place.metadata_url != "memory://":
         metadata.close()
         raise _no_store(place.name)
-    return Lockbox(
-        metadata,
-        clock,
-        holder=_holder(),
-        lease_ms=settings.lease_ttl_ms,
-        force_time_chunk_lock=settings.force_time_chunk_lock,
-    )
+    return metadata
 
 
 def _open_metadata(
@@ -279,9 +305,39 @@ def _no_store(name: str) -> NotFound:
     return NotFound(f"there is no store at {name}; make one with: carnac init {name}", store=name)
 
 
-def _holder() -> str:
+def process_name() -> str:
+    """Return who this is, for people: command, process, machine."""
     command = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
     return f"{command}, process {os.getpid()} on {socket.gethostname()}"
+
+
+class _Allocator:
+    """Gives places to the jobs of this process and to their executors (port `Allocator`)."""
+
+    def __init__(self, metadata: MetadataStore, settings: Settings) -> None:
+        self._metadata = metadata
+        self._settings = settings
+        self._service = _Once(self._make)
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
+        """Return what becomes of each request, in order."""
+        return self._service().allocate(requests)
+
+    def serving(self) -> AbstractContextManager[str]:
+        """Answer over HTTP until the block ends, where the executors reach this machine; yields the URL."""
+        from carnac.api.allocation import serve
+
+        settings = self._settings
+        is_here = settings.spark_remote is None and settings.spark_master.startswith("local")
+        host = settings.spark_conf.get("spark.driver.host")
+        if host is None:
+            host = "127.0.0.1" if is_here else socket.gethostbyname(socket.gethostname())
+        return serve(self._service(), host=host)
+
+    def _make(self) -> AllocationService:
+        from carnac.overlord.allocation import AllocationService
+
+        return AllocationService(self._metadata)
 
 
 class _Once(Generic[T]):

@@ -79,6 +79,25 @@ class Settings(BaseModel):
         ge=1 << 10,
         description="Most that is kept of what one attempt writes; of more, the last half at least.",
     )
+    task_slots: int = Field(
+        default=4,
+        ge=1,
+        description="How many slots the leading overlord has for tasks that run at the same time; most take one.",
+    )
+    task_retention_ms: int = Field(
+        default=7 * DAY_MS,
+        ge=0,
+        description="How long tasks are known after they are over, with their reports and logs.",
+    )
+    overlord_period_ms: int = Field(
+        default=1_000, ge=10, description="Pause between two rounds of an overlord."
+    )
+    overlord_upkeep_period_ms: int = Field(
+        default=3_600_000,
+        ge=1_000,
+        description="Pause between two rounds of upkeep by the leading overlord: it forgets old tasks and collects "
+        "garbage.",
+    )
     task_stop_grace_ms: int = Field(
         default=10_000,
         ge=0,

@@ -65,7 +65,7 @@ class OverlordLoop:
         leader_id: Random, new with each start.
         holder: This process, for people.
         runners: By name; attempts of those that are not here are judged by their leases alone.
-        upkeep: What else the leader does now and then, such as trimming and garbage collection.
+        upkeep: What else the leader does now and then, in a thread of its own: trimming, garbage collection.
         wait: In place of waiting on the machine's clock, for tests; None: real time.
     """
 
@@ -93,6 +93,7 @@ class OverlordLoop:
         self._upkeep_at_ms = 0
         self._led: Leadership | None = None
         self._thread: threading.Thread | None = None
+        self._upkeeper: threading.Thread | None = None
         self.leader_id = leader_id
 
     @property
@@ -124,6 +125,13 @@ class OverlordLoop:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
+    def close(self) -> None:
+        """Stop, and release connections. Idempotent."""
+        self.stop()
+        if self._upkeeper is not None:
+            self._upkeeper.join()
+        self._metadata.close()
+
     def run_round(self) -> tuple[str, ...]:
         """Do what there is to do now; return the ids of the tasks started.
 
@@ -150,9 +158,7 @@ class OverlordLoop:
         self._give_up_the_dead()
         self._stop_the_unwanted()
         started = self._start_the_next(leader)
-        if asked_at_ms >= self._upkeep_at_ms:
-            self._upkeep_at_ms = asked_at_ms + self._settings.upkeep_period_ms
-            self._upkeep()
+        self._keep_up(asked_at_ms)
         return started
 
     def _give_up_the_dead(self) -> None:
@@ -230,6 +236,23 @@ class OverlordLoop:
         self._metadata.change_tasks(
             RecordHandle(task_id=task.task_id, number=attempt.number, handle=handle)
         )
+
+    def _keep_up(self, now_ms: int) -> None:
+        """Do upkeep if it is due, beside the rounds: it may take longer than a lease."""
+        is_at_it = self._upkeeper is not None and self._upkeeper.is_alive()
+        if now_ms < self._upkeep_at_ms or is_at_it:
+            return
+        self._upkeep_at_ms = now_ms + self._settings.upkeep_period_ms
+        self._upkeeper = threading.Thread(
+            target=self._run_upkeep, name="carnac-upkeep", daemon=True
+        )
+        self._upkeeper.start()
+
+    def _run_upkeep(self) -> None:
+        try:
+            self._upkeep()
+        except CarnacError as error:
+            _log.warning("upkeep came to nothing: %s", error.message)
 
     def _resign(self) -> None:
         self._leads_until_ms = 0

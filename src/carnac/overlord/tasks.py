@@ -6,7 +6,8 @@ import builtins
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
 
 from carnac.core.intervals import format_ms
 from carnac.core.leadership import Leadership
@@ -35,15 +36,34 @@ TRIM_PAGE = 500
 class TaskHead(Protocol):
     """What every task says, whatever its type (`carnac.specs.tasks`)."""
 
-    type: str
-    task_id: str | None
-    group_id: str | None
-    dependencies: tuple[str, ...]
-    context: dict[str, Any]
+    @property
+    def type(self) -> str:
+        """Its type."""
+        ...
+
+    @property
+    def task_id(self) -> str | None:
+        """Its id; None: a new one."""
+        ...
+
+    @property
+    def group_id(self) -> str | None:
+        """Whose locks it shares; None: nobody's."""
+        ...
 
     @property
     def datasource(self) -> str:
         """The datasource that it is about."""
+        ...
+
+    @property
+    def dependencies(self) -> tuple[str, ...]:
+        """Tasks that must succeed first."""
+        ...
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """How it is run."""
         ...
 
 
@@ -235,6 +255,21 @@ class TaskService:
             reply = cast("Changed", self._metadata.change_tasks(ForgetTasks(task_ids=ids)))
             trimmed += reply.tasks
         return trimmed
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+        self._metadata.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def _new_id(self, task_type: str, datasource: str) -> str:
         """Return an id as Druid makes them: type, datasource, eight letters, time."""

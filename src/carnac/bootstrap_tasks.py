@@ -1,0 +1,149 @@
+"""The composition root of tasks: the service, the overlord's loop, and what runs an attempt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from carnac.bootstrap import make_lockbox, open_records, open_store, process_name
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings, load_settings
+from carnac.overlord.attempt import run_attempt
+from carnac.overlord.loop import LoopSettings, OverlordLoop
+from carnac.overlord.tasks import TaskService
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, TaskRunner
+
+
+def open_tasks(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    runners: Mapping[str, TaskRunner] | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> TaskService:
+    """Open the tasks of a store that is there. Use it in a `with` block, or call `close`.
+
+    An overlord (`carnac overlord`) runs what is submitted; it need not run now.
+
+    Args:
+        store: As for `carnac.open`.
+        settings: In place of those from `carnac.toml` and the environment.
+        runners: What can tell about the logs of attempts; None: those of this machine.
+        clock: In place of the machine's clock, for tests.
+        ids: In place of random ids, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    from carnac.bootstrap_runners import open_runners
+    from carnac.specs.tasks import load_task
+
+    settings = _settings(store, settings)
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    metadata = open_records(settings=settings, clock=clock, ids=ids)
+    return TaskService(
+        metadata,
+        clock,
+        ids,
+        load=load_task,
+        runners=open_runners(settings) if runners is None else runners,
+    )
+
+
+def open_loop(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    runners: Mapping[str, TaskRunner],
+    url: str = "",
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    wait: Callable[[float], bool] | None = None,
+) -> OverlordLoop:
+    """Open the loop of an overlord; `run` or `start` it, `stop` and `close` it.
+
+    Args:
+        runners: By name; `Settings.task_runner` among them starts attempts.
+        url: Where this overlord's HTTP interface is.
+        wait: In place of waiting on the machine's clock, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    settings = _settings(store, settings)
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    metadata = open_records(settings=settings, clock=clock, ids=ids)
+
+    def upkeep() -> None:
+        with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
+            service.trim(retention_ms=settings.task_retention_ms)
+        with make_lockbox(
+            open_records(settings=settings, clock=clock, ids=ids), settings, clock
+        ) as lockbox:
+            lockbox.expire()
+        with open_store(settings=settings, clock=clock, ids=ids) as opened:
+            opened.gc()
+
+    return OverlordLoop(
+        metadata,
+        clock,
+        leader_id=ids.new_id(),
+        holder=process_name(),
+        runners=runners,
+        settings=LoopSettings(
+            runner=settings.task_runner,
+            capacity=settings.task_slots,
+            lease_ms=settings.lease_ttl_ms,
+            period_ms=settings.overlord_period_ms,
+            upkeep_period_ms=settings.overlord_upkeep_period_ms,
+            url=url,
+        ),
+        upkeep=upkeep,
+        wait=wait,
+    )
+
+
+def run_task_attempt(
+    task_id: str,
+    number: int,
+    *,
+    settings: Settings,
+    on_lost: Callable[[], None] = lambda: None,
+    pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
+    clock: Clock | None = None,
+) -> Mapping[str, object]:
+    """Run one attempt of a task of the store that the settings name; return its report.
+
+    Args:
+        on_lost: Called from a thread once the attempt has no right to its task any more: end the process.
+        pipeline: Makes what runs data jobs in place of Spark, for tests.
+
+    Raises:
+        Revoked: The attempt is not to be run, or not any more.
+        CarnacError: It failed; that is written down.
+    """
+    from carnac.store.jobs import StoreJobs
+
+    clock = clock or SystemClock()
+    metadata = open_records(settings=settings, clock=clock)
+    try:
+        with open_store(settings=settings, clock=clock, pipeline=pipeline) as store:
+            return run_attempt(
+                metadata,
+                make_lockbox(metadata, settings, clock),
+                StoreJobs(store, find_payload=metadata.task_payload, interrupt=lambda: None),
+                clock,
+                holder=process_name(),
+                task_id=task_id,
+                number=number,
+                on_lost=on_lost,
+            )
+    finally:
+        metadata.close()
+
+
+def _settings(store: str | os.PathLike[str] | None, settings: Settings | None) -> Settings:
+    settings = settings or load_settings(os.environ, directory=Path.cwd())
+    return settings if store is None else settings.model_copy(update={"store": os.fspath(store)})
