@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias, cast
 
 from carnac.core.compaction.groups import (
     DEFAULT_TARGET_ROWS,
@@ -11,12 +11,13 @@ from carnac.core.compaction.groups import (
     CompactionTarget,
     GroupKind,
     Partitioning,
+    PartitionKind,
 )
 from carnac.core.intervals import Interval
 from carnac.core.segments import ColumnType, Metric, MetricKind
 from carnac.errors import Invalid
 
-Json = dict[str, Any]
+Json: TypeAlias = dict[str, object]
 
 _GROUP_FIELDS = frozenset(
     {"id", "dataSource", "kind", "interval", "segments", "target", "rows", "sizeBytes", "revision"}
@@ -52,7 +53,7 @@ def group_to_json(group: CompactionGroup) -> Json:
     return {name: value for name, value in record.items() if value not in (None, [], {}, 0)}
 
 
-def group_from_json(record: Mapping[str, Any]) -> CompactionGroup:
+def group_from_json(record: Mapping[str, object]) -> CompactionGroup:
     """Return the group that `group_to_json` wrote.
 
     Raises:
@@ -60,17 +61,17 @@ def group_from_json(record: Mapping[str, Any]) -> CompactionGroup:
     """
     _check_fields("compaction group", record, _GROUP_FIELDS)
     try:
-        start_ms, end_ms = record["interval"]
+        start_ms, end_ms = cast("list[int]", record["interval"])
         return CompactionGroup(
             group_id=str(record["id"]),
             datasource=str(record["dataSource"]),
             kind=GroupKind(record["kind"]),
             interval=Interval(int(start_ms), int(end_ms)),
-            segment_ids=tuple(record.get("segments", ())),
-            target=target_from_json(record.get("target", {})),
-            rows=int(record.get("rows", 0)),
-            size_bytes=int(record.get("sizeBytes", 0)),
-            revision=record.get("revision"),
+            segment_ids=_texts(record.get("segments")) or (),
+            target=target_from_json(cast("Json", record.get("target", {}))),
+            rows=_number(record.get("rows")) or 0,
+            size_bytes=_number(record.get("sizeBytes")) or 0,
+            revision=_number(record.get("revision")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Invalid(f"a compaction group is not written as it should be: {error!r}") from None
@@ -103,26 +104,26 @@ def target_to_json(target: CompactionTarget) -> Json:
     return {name: value for name, value in record.items() if value is not None}
 
 
-def target_from_json(record: Mapping[str, Any]) -> CompactionTarget:
+def target_from_json(record: Mapping[str, object]) -> CompactionTarget:
     """Return the target that `target_to_json` wrote.
 
     Raises:
         Invalid: It is none; names the field.
     """
     _check_fields("compaction target", record, _TARGET_FIELDS)
-    block = record.get("partitioning", {})
     try:
+        block = cast("Json", record.get("partitioning", {}))
         return CompactionTarget(
-            target_rows=int(record.get("targetRows", DEFAULT_TARGET_ROWS)),
-            target_bytes=record.get("targetBytes"),
+            target_rows=_number(record.get("targetRows")) or DEFAULT_TARGET_ROWS,
+            target_bytes=_number(record.get("targetBytes")),
             partitioning=Partitioning(
-                kind=block.get("type", "dynamic"),
-                dimensions=tuple(block.get("dimensions", ())),
-                buckets=block.get("buckets"),
+                kind=_partition_kind(block.get("type", "dynamic")),
+                dimensions=_texts(block.get("dimensions")) or (),
+                buckets=_number(block.get("buckets")),
             ),
             sort_by=_texts(record.get("sortBy")),
-            segment_granularity=record.get("segmentGranularity"),
-            query_granularity=record.get("queryGranularity"),
+            segment_granularity=_text(record.get("segmentGranularity")),
+            query_granularity=_text(record.get("queryGranularity")),
             dimensions=_texts(record.get("dimensions")),
             metrics=_metrics(record.get("metrics")),
             allow_lossy=bool(record.get("allowLossy", False)),
@@ -131,8 +132,30 @@ def target_from_json(record: Mapping[str, Any]) -> CompactionTarget:
         raise Invalid(f"a compaction target is not written as it should be: {error!r}") from None
 
 
-def _texts(values: Any) -> tuple[str, ...] | None:
-    return None if values is None else tuple(str(value) for value in values)
+def _partition_kind(value: object) -> PartitionKind:
+    if value not in ("dynamic", "hashed", "range"):
+        raise ValueError(f"there is no partitioning of type {value}")
+    return cast("PartitionKind", value)
+
+
+def _number(value: object) -> int | None:
+    if value is not None and not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _texts(values: object) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r} is no list of texts")
+    return tuple(str(value) for value in values)
 
 
 def _dump_metric(metric: Metric) -> Json:
@@ -147,23 +170,23 @@ def _dump_metric(metric: Metric) -> Json:
     return {name: value for name, value in record.items() if value not in (None, {})}
 
 
-def _metrics(values: Any) -> tuple[Metric, ...] | None:
+def _metrics(values: object) -> tuple[Metric, ...] | None:
     if values is None:
         return None
     return tuple(
         Metric(
             name=str(value["name"]),
             kind=MetricKind(value["kind"]),
-            input=value.get("input"),
+            input=_text(value.get("input")),
             type=ColumnType(value["type"]),
-            params=tuple(sorted(value.get("params", {}).items())),
+            params=tuple(sorted(cast("dict[str, int]", value.get("params", {})).items())),
             is_state=bool(value.get("isState", False)),
         )
-        for value in values
+        for value in cast("list[Json]", values)
     )
 
 
-def _check_fields(what: str, record: Mapping[str, Any], known: frozenset[str]) -> None:
+def _check_fields(what: str, record: Mapping[str, object], known: frozenset[str]) -> None:
     if not isinstance(record, Mapping):
         raise Invalid(f"a {what} is a JSON object")
     unknown = sorted(set(record) - known)
