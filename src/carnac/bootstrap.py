@@ -139,7 +139,7 @@ def open_store(
     except BaseException:
         metadata.close()
         raise
-    make_pipeline = pipeline or (lambda root: _make_pipeline(root, settings, clock, ids))
+    make_pipeline = pipeline or (lambda root: make_spark_pipeline(root, settings, clock, ids))
     jobs = _Once(lambda: make_pipeline(deep_storage))
     engine = _Once(lambda: _make_engine(deep_storage, settings))
 
@@ -273,9 +273,10 @@ def _resolve_url(place: StorePlace, url: str) -> str:
     return str(place.folder / url)
 
 
-def _make_pipeline(
+def make_spark_pipeline(
     deep_storage: DeepStorage, settings: Settings, clock: Clock, ids: IdSource
 ) -> DataPipeline:
+    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it."""
     from carnac.pipeline.pipeline import SparkPipeline
     from carnac.pipeline.session import SparkSettings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
@@ -12,7 +12,7 @@ import carnac
 from carnac.api import locks, own, status, tasks
 from carnac.api.desk import Desk
 from carnac.api.page import render_page
-from carnac.api.problems import add_handlers
+from carnac.api.problems import PROBLEM, add_handlers
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -53,7 +53,31 @@ def make_app(desk: Desk, routers: Iterable[APIRouter] = ()) -> FastAPI:
     def page() -> HTMLResponse:
         return HTMLResponse(render_page(app.openapi()))
 
+    _describe_problems(app)
     return app
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Let the description say how failures look here, in place of what the framework would answer."""
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        whole = describe()
+        schemas = whole["components"]["schemas"]
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        schemas["Problem"] = PROBLEM
+        reference = {"schema": {"$ref": "#/components/schemas/Problem"}}
+        for methods in whole["paths"].values():
+            for operation in methods.values():
+                operation["responses"].pop("422", None)
+                operation["responses"]["default"] = {
+                    "description": "What is wrong, in one sentence.",
+                    "content": {"application/json": reference},
+                }
+        return whole
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the framework's own way to do it
 
 
 class TrailingSlashes:

@@ -7,10 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from carnac.api.desk import TaskDesk
-from carnac.api.shapes import STATES
-from carnac.api.tasks import LISTED_MAX, DatasourceFilter, TaskId, TypeFilter
+from carnac.api.tasks import (
+    LISTED_MAX,
+    CreatedFilter,
+    DatasourceFilter,
+    TaskId,
+    TypeFilter,
+    parse_created,
+)
 from carnac.core.json_form import to_json
-from carnac.errors import Invalid
+from carnac.core.tasks.model import TaskState
 from carnac.ports.task_records import TaskFilter
 
 OWN_PREFIX = "/carnac/v1"
@@ -23,17 +29,29 @@ def make_router(tasks: TaskDesk) -> APIRouter:
 
     @router.get("/tasks", summary="List tasks, newest first")
     def list_tasks(
+        *,
         state: Annotated[
-            str | None, Query(description="`waiting`, `pending`, `running` or `complete`.")
+            list[TaskState] | None, Query(description="In this state; may be given several times.")
         ] = None,
         datasource: DatasourceFilter = None,
         type_: TypeFilter = None,
-        limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = LIST_DEFAULT,
+        group: Annotated[str | None, Query(description="Only tasks of this group.")] = None,
+        created: CreatedFilter = None,
+        before: Annotated[
+            int | None, Query(description="Only tasks of a lower `number`: the next page.")
+        ] = None,
+        limit: Annotated[
+            int, Query(ge=1, le=LISTED_MAX, description="Most tasks in the answer.")
+        ] = LIST_DEFAULT,
     ) -> dict[str, object]:
-        if state is not None and state not in STATES:
-            raise Invalid(f"there is no state '{state}'; there are {', '.join(STATES)}")
-        states = None if state is None else STATES[state]
-        which = TaskFilter(states=states, datasource=datasource, type=type_)
+        which = TaskFilter(
+            states=tuple(state) if state else None,
+            datasource=datasource,
+            type=type_,
+            group_id=group,
+            created=parse_created(created),
+            before=before,
+        )
         return {"tasks": to_json(tuple(tasks.list(which, limit=limit)))}
 
     @router.get("/tasks/{task_id}", summary="Return a task and its attempts")
@@ -41,5 +59,15 @@ def make_router(tasks: TaskDesk) -> APIRouter:
         task = tasks.get(task_id)
         attempts = tuple(tasks.attempts(task_id))
         return {"task": to_json(task), "attempts": to_json(attempts)}
+
+    @router.get(
+        "/tasks/{task_id}/report", summary="Return what a task has done; null if nothing yet"
+    )
+    def report(
+        task_id: TaskId,
+        attempt: Annotated[int | None, Query(ge=1, description="Of this attempt.")] = None,
+    ) -> dict[str, object]:
+        found = tasks.report(task_id, attempt)
+        return {"report": None if found is None else dict(found)}
 
     return router

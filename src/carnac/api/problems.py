@@ -35,6 +35,21 @@ _CATEGORIES = {
 }
 
 
+_TEXTS = ("error", "errorMessage", "errorCode", "errorClass", "persona", "category")
+PROBLEM = {
+    "title": "Problem",
+    "description": "What is wrong.",
+    "type": "object",
+    "required": [*_TEXTS, "host", "context"],
+    "properties": {
+        **{name: {"type": "string"} for name in _TEXTS},
+        "host": {"type": "null"},
+        "context": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+"""The body of every failure, for the description of the API."""
+
+
 class Refused(Exception):
     """A request that HTTP has a status for and our errors have no kind."""
 

@@ -76,7 +76,7 @@ def _add_lists(router: APIRouter, tasks: TaskDesk) -> None:
         if state is not None and state.lower() not in STATES:
             raise Invalid(f"there is no state '{state}'; there are {', '.join(STATES)}")
         states = STATES if state is None else {state.lower(): STATES[state.lower()]}
-        base = TaskFilter(datasource=datasource, type=type_, created=_interval(created))
+        base = TaskFilter(datasource=datasource, type=type_, created=parse_created(created))
         return _listed(tasks, base, states, max_complete)
 
     def add(name: str) -> None:
@@ -90,7 +90,7 @@ def _add_lists(router: APIRouter, tasks: TaskDesk) -> None:
             ] = None,
             type_: TypeFilter = None,
         ) -> list[TaskStatusPlus]:
-            base = TaskFilter(datasource=datasource, type=type_, created=_interval(created))
+            base = TaskFilter(datasource=datasource, type=type_, created=parse_created(created))
             limit = most if max_complete is None else max_complete
             return _listed(tasks, base, {name: STATES[name]}, limit)
 
@@ -237,7 +237,8 @@ def _add_orders(router: APIRouter, tasks: TaskDesk) -> None:
         return DataSourceNamed(data_source=datasource)
 
 
-def _interval(text: str | None) -> Interval | None:
+def parse_created(text: str | None) -> Interval | None:
+    """Return the interval of a query, in which `_` stands for `/`."""
     return None if text is None else parse_interval(text.replace("_", "/"))
 
 

@@ -68,6 +68,7 @@ class Overlord:
     lockbox: Lockbox
     loop: OverlordLoop
     http: InProcessClient
+    app: FastAPI
 
     def lead(self, leader_id: str) -> None:
         """Let somebody lead."""
@@ -124,7 +125,7 @@ def overlord(tmp_path_factory: pytest.TempPathFactory) -> Overlord:
         ),
     )
     app = make_app(Desk(tasks=tasks, locks=lockbox, loop=loop))
-    return Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app))
+    return Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
 
 
 Submit = Callable[..., str]

@@ -1,0 +1,109 @@
+"""`/carnac/v1/allocations`: places for segments, for those who write them; and a small server with nothing else.
+
+A Spark job without an overlord nearby serves its own executors: any process that reaches the metadata store can.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from fastapi import APIRouter, FastAPI
+
+from carnac.api.bodies import JsonList, body_shown
+from carnac.api.problems import add_handlers
+from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
+from carnac.core.allocation_records import reply_to_json, request_from_json
+from carnac.errors import Unavailable
+
+PATH = "/carnac/v1/allocations"
+STOP_TIMEOUT_S = 10.0
+_EXAMPLE = [
+    {
+        "datasource": "wikipedia",
+        "at_ms": 1442016000000,
+        "segment_granularity": "day",
+        "sequence": "index_1_0",
+        "previous_id": "",
+        "owner": "index_1/1",
+    }
+]
+
+
+class AllocationDesk(Protocol):
+    """Places for segments, as `carnac.overlord.allocation.AllocationService` has them."""
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
+        """Return what becomes of each request, in order."""
+        ...
+
+    def pending(
+        self, *, owner: str | None = None, datasource: str | None = None
+    ) -> Sequence[PendingSegment]:
+        """Return the places that are kept."""
+        ...
+
+
+def make_router(desk: AllocationDesk) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["allocation"])
+
+    @router.post(
+        PATH,
+        summary="Keep places for segments; asked again, the answers are the same",
+        openapi_extra=body_shown("array", _EXAMPLE),
+    )
+    def allocate(body: JsonList) -> list[dict[str, object]]:
+        replies = desk.allocate([request_from_json(value) for value in body])
+        return [reply_to_json(reply) for reply in replies]
+
+    @router.get(PATH, summary="Return the places that are kept and not published yet")
+    def pending(owner: str | None = None, datasource: str | None = None) -> list[dict[str, object]]:
+        return [reply_to_json(one) for one in desk.pending(owner=owner, datasource=datasource)]
+
+    return router
+
+
+def make_app(desk: AllocationDesk) -> FastAPI:
+    """Return an application with these routes only."""
+    app = FastAPI(title="Carnac allocation", docs_url=None, redoc_url=None, openapi_url=None)
+    add_handlers(app)
+    app.include_router(make_router(desk))
+    return app
+
+
+@contextmanager
+def serve(desk: AllocationDesk, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve these routes from a thread until the block ends; yields the URL to ask.
+
+    Args:
+        host: As others reach this machine; the server listens on it alone.
+        port: 0: any free one.
+
+    Raises:
+        Unavailable: The address cannot be listened on.
+    """
+    import uvicorn
+
+    try:
+        listener = socket.create_server((host, port))
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {host}:{port} for allocation: {error.strerror}"
+        ) from error
+    config = uvicorn.Config(make_app(desk), log_config=None, access_log=False, lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="carnac-allocation", daemon=True
+    )
+    thread.start()
+    try:
+        bound_host, bound_port = listener.getsockname()[:2]
+        yield f"http://{bound_host}:{bound_port}{PATH}"
+    finally:
+        server.should_exit = True
+        thread.join(STOP_TIMEOUT_S)
+        listener.close()

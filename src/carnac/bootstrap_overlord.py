@@ -1,0 +1,137 @@
+"""The composition root of an overlord: its loop, its runners and its HTTP interface in one process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, cast
+
+from carnac.api.allocation import make_router as allocation_router
+from carnac.api.app import make_app
+from carnac.api.desk import Desk
+from carnac.api.server import HttpServer
+from carnac.bootstrap import make_lockbox, make_spark_pipeline, open_records
+from carnac.bootstrap_runners import open_runners
+from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings
+from carnac.overlord.allocation import AllocationService
+from carnac.runners import InProcessRunner
+
+if TYPE_CHECKING:
+    from carnac.ports import DataPipeline, DeepStorage
+
+_log = logging.getLogger(__name__)
+
+
+class Overlord:
+    """An overlord that was opened: it listens at its address, and does nothing before `start`.
+
+    Attributes:
+        url: Where others reach its HTTP interface.
+    """
+
+    def __init__(self, url: str, start: Callable[[], None], steps: ExitStack) -> None:
+        self.url = url
+        self.start = start
+        self._steps = steps
+
+    def close(self) -> None:
+        """Resign, answer what was asked, and leave attempts that can outlive this process to themselves. Idempotent."""
+        self._steps.close()
+
+
+def open_overlord(
+    *,
+    settings: Settings,
+    host: str,
+    port: int,
+    url: str | None = None,
+    has_access_log: bool = False,
+) -> Overlord:
+    """Open an overlord of the store that the settings name.
+
+    Args:
+        host: Address to listen at.
+        port: 0: one that is free.
+        url: Where others reach it; None: `host` and `port`, or this machine's name.
+        has_access_log: Whether each request is logged.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or the runner cannot work.
+    """
+    with (
+        ExitStack() as steps
+    ):  # what is opened is closed in the opposite order, also if the rest fails
+        server = HttpServer(host, port)
+        steps.callback(server.stop)
+        url = url or server.url
+        shared = _SharedPipeline(settings)
+        steps.callback(shared.close_all)
+        run: Callable[[str, int], object] | None = None
+        if settings.task_runner == InProcessRunner.name:
+            run = _attempts_here(settings, shared)
+        runners = open_runners(settings, run=run)
+        for runner in {id(one): one for one in runners.values()}.values():
+            steps.callback(runner.close)
+        clock = SystemClock()
+        tasks = steps.enter_context(open_tasks(settings=settings, runners=runners))
+        metadata = open_records(settings=settings, clock=clock)
+        lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
+        loop = open_loop(settings=settings, runners=runners, url=url)
+        app = make_app(
+            Desk(tasks=tasks, locks=lockbox, loop=loop),
+            [allocation_router(AllocationService(metadata))],
+        )
+        steps.callback(server.stop)
+        steps.callback(loop.close)  # first: another overlord may take over while the rest ends
+
+        def start() -> None:
+            server.start(app, has_access_log=has_access_log)
+            loop.start()
+            _log.info("listening at %s, runner %s", url, settings.task_runner)
+
+        return Overlord(url, start, steps.pop_all())
+
+
+def _attempts_here(settings: Settings, shared: _SharedPipeline) -> Callable[[str, int], object]:
+    def run(task_id: str, number: int) -> object:
+        return run_task_attempt(task_id, number, settings=settings, pipeline=shared.lend)
+
+    return run
+
+
+class _SharedPipeline:
+    """One pipeline, and so one Spark, for all attempts in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: list[Any] = []
+
+    def lend(self, deep_storage: DeepStorage) -> DataPipeline:
+        """Return the pipeline; whoever borrows it does not stop Spark."""
+        if not self._made:
+            self._made.append(
+                make_spark_pipeline(deep_storage, self._settings, SystemClock(), RandomIds())
+            )
+        return cast("DataPipeline", _Lent(self._made[0]))
+
+    def close_all(self) -> None:
+        """Stop Spark, if it was started."""
+        for pipeline in self._made:
+            pipeline.close()
+        self._made.clear()
+
+
+class _Lent:
+    """Somebody else's pipeline."""
+
+    def __init__(self, pipeline: Any) -> None:
+        self._pipeline = pipeline
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pipeline, name)
+
+    def close(self) -> None:
+        """Do nothing: its owner closes it."""

@@ -1,0 +1,103 @@
+"""`overlord`: dispatches tasks and answers over HTTP, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from carnac.cli.app import UPKEEP, command, session_of
+
+PORT = 8090
+"""Druid's port of overlords."""
+RUNNERS = ("process", "spark_submit", "in_process")
+
+
+@command(
+    "overlord",
+    panel=UPKEEP,
+    examples=["carnac overlord", "carnac overlord --host 0.0.0.0 --runner spark_submit --json"],
+)
+def overlord(
+    ctx: typer.Context,
+    *,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Where to listen. There is no password: mind who can reach it.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any that is free.")
+    ] = PORT,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url", metavar="URL", help="Where others reach it, if not at --host and --port."
+        ),
+    ] = None,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            "--runner",
+            metavar="NAME",
+            help="What runs tasks: process, spark_submit or in_process. Default: the setting task_runner.",
+        ),
+    ] = None,
+    has_access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log each request.", metavar="")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log one JSON object a line.", metavar="")
+    ] = False,
+) -> None:
+    """Run an overlord: it starts tasks that were submitted, finds the dead ones, and answers under Druid's paths.
+
+    Several may run on one store, on one machine or on many: one leads, and when it is gone another takes over within a
+    lease. Tasks that run as processes of their own go on while no overlord is there. Ends on Ctrl-C and SIGTERM.
+    """
+    from carnac.bootstrap_overlord import open_overlord
+    from carnac.cli.logs import start_logging
+    from carnac.errors import Invalid
+
+    session = session_of(ctx)
+    settings = session.settings
+    if runner is not None:
+        if runner not in RUNNERS:
+            raise Invalid(f"there is no runner '{runner}'; there are {', '.join(RUNNERS)}")
+        settings = settings.model_copy(update={"task_runner": runner})
+    start_logging(is_json=as_json, level=logging.DEBUG if session.is_debug else logging.INFO)
+    with _told_to_stop() as told:
+        opened = open_overlord(
+            settings=settings, host=host, port=port, url=url, has_access_log=has_access_log
+        )
+        try:
+            opened.start()
+            told.wait()
+        finally:
+            opened.close()
+    logging.getLogger("carnac.overlord").info("stopped")
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Yield what is set once a signal tells this process to end."""
+    told = threading.Event()
+
+    def tell(_number: int, _frame: FrameType | None) -> None:
+        told.set()
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
