@@ -65,7 +65,7 @@ def group_from_json(record: Mapping[str, object]) -> CompactionGroup:
         return CompactionGroup(
             group_id=str(record["id"]),
             datasource=str(record["dataSource"]),
-            kind=GroupKind(record["kind"]),
+            kind=GroupKind(str(record["kind"])),
             interval=Interval(int(start_ms), int(end_ms)),
             segment_ids=_texts(record.get("segments")) or (),
             target=target_from_json(cast("Json", record.get("target", {}))),
@@ -135,7 +135,7 @@ def target_from_json(record: Mapping[str, object]) -> CompactionTarget:
 def _partition_kind(value: object) -> PartitionKind:
     if value not in ("dynamic", "hashed", "range"):
         raise ValueError(f"there is no partitioning of type {value}")
-    return cast("PartitionKind", value)
+    return value
 
 
 def _number(value: object) -> int | None:
@@ -176,9 +176,9 @@ def _metrics(values: object) -> tuple[Metric, ...] | None:
     return tuple(
         Metric(
             name=str(value["name"]),
-            kind=MetricKind(value["kind"]),
+            kind=MetricKind(str(value["kind"])),
             input=_text(value.get("input")),
-            type=ColumnType(value["type"]),
+            type=ColumnType(str(value["type"])),
             params=tuple(sorted(cast("dict[str, int]", value.get("params", {})).items())),
             is_state=bool(value.get("isState", False)),
         )

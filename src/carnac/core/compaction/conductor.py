@@ -1,0 +1,313 @@
+"""The controller without its hands: what to look at next, what starts now, what is to be remembered.
+
+A shell, or a simulation, gives it what it asks for, in rounds:
+
+    reach   which target chunks are affected by what has changed, and by the time that has passed
+    look    their live chunks → which of them are due for analysis
+    judge   their segments → new states, to be stored
+    start   what runs now, and what was shed
+    end     what became of a run
+
+Nothing waits for anything else: a round may start one task, and the next round comes when something has changed or a
+task has ended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from carnac.core.compaction.flow import Flow, Verdict, judge_flow
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.manager import (
+    Capacity,
+    TaskQueue,
+    decide_dispatch,
+    end_task,
+    fill_queue,
+    shed_surplus,
+    start_task,
+)
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.states import (
+    ChunkSight,
+    ChunkState,
+    ChunkStatus,
+    find_sights,
+)
+from carnac.core.compaction.stretches import Stretch, first_instant_skipped, plan_stretches
+from carnac.core.compaction.survey import Survey
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.entries import Chunk
+from carnac.core.intervals import ETERNITY, MAX_MS, Interval, IntervalSet, interval_set
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watch:
+    """A datasource, and where its round is."""
+
+    survey: Survey
+    stretches: Sequence[Stretch] = ()
+    skip_from_ms: int = MAX_MS
+    again: set[Interval] = field(default_factory=set)
+    sights: Mapping[Interval, ChunkSight] = field(default_factory=dict)
+    due: Sequence[Interval] = ()
+    gone: list[ChunkState] = field(default_factory=list)
+    is_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starts:
+    """What a round decides.
+
+    Attributes:
+        tasks: Start these, in order; tell `note_start` of each.
+        shed: Tasks that found no place in the queue.
+        states: States of chunks that were deferred, by datasource.
+    """
+
+    tasks: tuple[CompactionTask, ...] = ()
+    shed: tuple[CompactionTask, ...] = ()
+    states: Mapping[str, Sequence[ChunkState]] = field(default_factory=dict)
+
+
+class Conductor:
+    """Decides over all datasources that are to be compacted."""
+
+    def __init__(self, capacity: Capacity, flow: Flow | None = None) -> None:
+        self.capacity = capacity
+        self.queue = TaskQueue()
+        self.flow = flow or Flow()
+        self._watches: dict[str, _Watch] = {}
+        self._known: dict[str, dict[Interval, int]] = {}
+        self._shed = 0
+
+    @property
+    def datasources(self) -> tuple[str, ...]:
+        """Names of the datasources that are watched."""
+        return tuple(sorted(self._watches))
+
+    def survey(self, datasource: str) -> Survey:
+        """Return what is known of a datasource."""
+        return self._watches[datasource].survey
+
+    def watch(
+        self, datasource: str, settings: CompactionSettings, states: Iterable[ChunkState] = ()
+    ) -> None:
+        """Watch a datasource from now on, or under new settings; what waits is planned anew."""
+        self._watches[datasource] = _Watch(survey=Survey(datasource, settings, states))
+        self._known[datasource] = {}
+
+    def unwatch(self, datasource: str) -> None:
+        """Watch a datasource no more; what runs goes on, what waits does not."""
+        self._watches.pop(datasource, None)
+        self._known.pop(datasource, None)
+        self.queue = fill_queue(self.queue, (), datasources=(datasource,))
+
+    def reach(
+        self, datasource: str, dirty: Iterable[Interval], *, newest_ms: int | None, now_ms: int
+    ) -> IntervalSet:
+        """Return the time whose live chunks are to be looked at.
+
+        Args:
+            dirty: Live chunks that have changed, or are gone; the first time all of time.
+            newest_ms: Where the newest data of the datasource end; None: there are none.
+        """
+        watch = self._watches[datasource]
+        settings = watch.survey.settings
+        before, watch.stretches = watch.stretches, plan_stretches(settings, now_ms)
+        moved = _moved(before, watch.stretches)
+        for interval in moved:
+            watch.gone.extend(watch.survey.drop(watch.survey.known_in(interval)))
+        watch.skip_from_ms = first_instant_skipped(settings, newest_ms)
+        watch.again.update(
+            state.chunk for state in watch.survey.resting() if state.retry_at_ms <= now_ms
+        )
+        ready = {chunk for chunk in watch.again if chunk.end_ms <= watch.skip_from_ms}
+        watch.again -= ready
+        return _whole_chunks([*dirty, *moved, *ready], watch.stretches)
+
+    def look(
+        self, datasource: str, reached: IntervalSet, live: Sequence[Chunk], *, now_ms: int
+    ) -> tuple[list[Interval], list[ChunkState]]:
+        """Return the chunks whose segments are to be judged, and states that are known without that.
+
+        Args:
+            reached: What `reach` returned.
+            live: All live chunks that overlap it.
+        """
+        watch = self._watches[datasource]
+        sights = {
+            chunk: sight
+            for chunk, sight in find_sights(live, watch.stretches).items()
+            if _holds(reached, chunk)
+        }
+        busy = {
+            chunk
+            for one in self.queue.running
+            if one.task.datasource == datasource
+            for chunk in one.task.chunks
+        }
+        watch.sights = sights
+        watch.due = watch.survey.find_due(
+            sights, now_ms=now_ms, skip_from_ms=watch.skip_from_ms, busy=busy
+        )
+        watch.again.update(busy.intersection(sights))
+        watch.again.update(chunk for chunk in sights if chunk.end_ms > watch.skip_from_ms)
+        known = [chunk for one in reached for chunk in watch.survey.known_in(one)]
+        states = watch.survey.forget(chunk for chunk in known if chunk not in sights)
+        watch.is_stale = watch.is_stale or bool(states)
+        gone, watch.gone = watch.gone, []
+        return list(watch.due), [*gone, *states]
+
+    def judge(self, datasource: str, segments: Sequence[PlanSegment]) -> list[ChunkState]:
+        """Judge what is due; return the new states, to be stored."""
+        watch = self._watches[datasource]
+        if not watch.due:
+            return []
+        states = watch.survey.analyse(watch.due, watch.sights, segments, watch.stretches)
+        watch.due = ()
+        watch.is_stale = True
+        return states
+
+    def start(self, *, revision: int, now_ms: int) -> Starts:
+        """Return what starts now, most urgent first.
+
+        Args:
+            revision: Of the state that was judged.
+        """
+        self._refill(revision, now_ms)
+        dispatch = decide_dispatch(self.queue, self.capacity)
+        for task in dispatch.starts:
+            self._watches[task.datasource].survey.start(task.chunks)
+        rest = shed_surplus(dispatch.queue, self.capacity)
+        self.queue = rest.queue
+        states: dict[str, list[ChunkState]] = {}
+        for task in rest.shed:
+            survey = self._watches[task.datasource].survey
+            states.setdefault(task.datasource, []).extend(survey.defer(task.chunks))
+        self._shed = len(rest.shed) or (self._shed if self._has_deferred() else 0)
+        if not self.queue.waiting:
+            self._retake()
+        return Starts(tasks=dispatch.starts, shed=rest.shed, states=states)
+
+    def note_start(self, task: CompactionTask, run_id: str, *, now_ms: int) -> None:
+        """Note that a task of `start` runs."""
+        self.queue = start_task(self.queue, task, run_id, now_ms)
+
+    def end(
+        self, run_id: str, *, failures: Mapping[Interval, str] | None = None, now_ms: int
+    ) -> list[ChunkState]:
+        """Note that a run has ended; return new states of chunks that failed.
+
+        Args:
+            failures: By chunk, why it failed; chunks that were given up for a conflict are not among them: they are
+                looked at again like all others.
+        """
+        self.queue, one = end_task(self.queue, run_id)
+        if one is None:
+            return []
+        self.flow.note_run(now_ms, one.task.cost, now_ms - one.started_ms)
+        watch = self._watches.get(one.task.datasource)
+        if watch is None:
+            return []
+        watch.again.update(one.task.chunks)
+        watch.is_stale = True
+        found = [
+            watch.survey.fail(chunk, reason, now_ms=now_ms)
+            for chunk, reason in sorted((failures or {}).items())
+        ]
+        watch.again.difference_update(failures or {})
+        return [state for state in found if state is not None]
+
+    def verdict(self, now_ms: int) -> Verdict:
+        """Return whether the backlog clears, and when."""
+        deferred = sum(
+            state.cost
+            for watch in self._watches.values()
+            for state in watch.survey.states.values()
+            if state.status is ChunkStatus.DEFERRED
+        )
+        return judge_flow(
+            backlog=self.queue.cost_waiting + deferred,
+            arrivals=self.flow.arrival_rate(now_ms),
+            dispatches=self.flow.dispatch_rate(now_ms, self.capacity.tasks),
+            now_ms=now_ms,
+            shed=self._shed,
+        )
+
+    def _refill(self, revision: int, now_ms: int) -> None:
+        stale = [name for name, watch in self._watches.items() if watch.is_stale]
+        tasks: list[CompactionTask] = []
+        for name in stale:
+            watch = self._watches[name]
+            busy = self.queue.busy_segments(name)
+            planned = watch.survey.plan(revision=revision, busy=busy)
+            self._note_arrivals(name, planned, now_ms)
+            tasks.extend(planned)
+            watch.is_stale = False
+        if stale:
+            self.queue = fill_queue(self.queue, tasks, datasources=stale)
+
+    def _note_arrivals(self, name: str, tasks: Sequence[CompactionTask], now_ms: int) -> None:
+        """Count the work of chunks that were not planned before, or are planned at a higher cost."""
+        known = self._known[name]
+        planned: dict[Interval, int] = {}
+        for task in tasks:
+            for chunk in task.chunks:
+                planned[chunk] = task.cost // len(task.chunks)
+        arrived = sum(max(cost - known.get(chunk, 0), 0) for chunk, cost in planned.items())
+        if arrived:
+            self.flow.note_arrival(now_ms, arrived)
+        self._known[name] = planned
+
+    def _retake(self) -> None:
+        """Take deferred chunks up again, now that the queue has run empty."""
+        for watch in self._watches.values():
+            watch.again.update(watch.survey.retake(self.capacity.queue_max))
+
+    def _has_deferred(self) -> bool:
+        return any(
+            state.status is ChunkStatus.DEFERRED
+            for watch in self._watches.values()
+            for state in watch.survey.states.values()
+        )
+
+
+def _moved(before: Sequence[Stretch], after: Sequence[Stretch]) -> list[Interval]:
+    """Return the time in which chunks have another target than before, or are cut otherwise."""
+    if not before or before == after:
+        return []
+    changed: list[Interval] = []
+    for stretch in after:
+        for old in before:
+            shared = stretch.interval.intersect(old.interval)
+            if shared is not None and old.target is not stretch.target:
+                changed.append(shared)
+    return changed
+
+
+def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -> IntervalSet:
+    """Return the time of all target chunks that overlap one of the intervals."""
+    found: list[Interval] = []
+    for interval in intervals:
+        if interval == ETERNITY:
+            return IntervalSet((ETERNITY,))
+        for stretch in stretches:
+            piece = interval.intersect(stretch.interval)
+            if piece is None:
+                continue
+            if stretch.granularity is not None:
+                first = stretch.granularity.bucket(piece.start_ms)
+                last = stretch.granularity.bucket(piece.end_ms - 1)
+                piece = Interval(first.start_ms, last.end_ms)
+            found.append(piece)
+    return interval_set(found)
+
+
+def _holds(intervals: IntervalSet, chunk: Interval) -> bool:
+    """Whether the chunk lies in one of the intervals; O(log n)."""
+    known = intervals.intervals
+    place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
+    return place >= 0 and known[place].contains(chunk)

@@ -1,0 +1,131 @@
+"""What is known of a chunk from the last time it was analysed, so that it is not analysed again in vain.
+
+Source: "Compaction Notes", "Segment State": empty, stable, unstable, deferred, with a version number and the number of
+segments. "If either differ from the actual state of the cluster, the time chunk needs re-analysis." The version number
+is the revision of the last commit that changed the chunk; what the chunk was judged by is kept as well, because other
+settings or another age rule make another chunk of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from carnac.core.compaction.choosing import ChunkHistory
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.stretches import Stretch, find_stretch
+from carnac.core.entries import Chunk
+from carnac.core.intervals import Interval
+
+
+class ChunkStatus(StrEnum):
+    """What the last analysis found, or what became of it."""
+
+    EMPTY = "empty"
+    STABLE = "stable"
+    UNSTABLE = "unstable"
+    DEFERRED = "deferred"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkSight:
+    """What can be seen of a chunk without looking at its segments.
+
+    Attributes:
+        revision: The newest of the live chunks that overlap it.
+        segments: Entries of those live chunks.
+        target: What the chunk should be like.
+        is_cut: It is what the border of two age rules leaves of a bucket.
+    """
+
+    chunk: Interval
+    revision: int
+    segments: int
+    target: CompactionTarget
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkState:
+    """What is known of a chunk.
+
+    Attributes:
+        revision, segments: As `ChunkSight` has them, when it was analysed.
+        judged_by: `fingerprint` of the settings and the target.
+        priority: Of its task, if it is unstable or deferred.
+        cost: Of its group, in bytes of the cost model, likewise.
+        failures: How often in a row compacting it failed.
+        retry_at_ms: Not before this is it tried again; 0: any time.
+        arrived_bytes, rewritten_bytes: See `ChunkHistory`.
+    """
+
+    chunk: Interval
+    status: ChunkStatus
+    revision: int
+    segments: int
+    judged_by: str
+    reason: str
+    priority: float = 0.0
+    cost: int = 0
+    failures: int = 0
+    retry_at_ms: int = 0
+    arrived_bytes: int = 0
+    rewritten_bytes: int = 0
+
+    @property
+    def history(self) -> ChunkHistory | None:
+        """What the chunk has gone through; None if that is not known."""
+        if not self.arrived_bytes:
+            return None
+        return ChunkHistory(arrived_bytes=self.arrived_bytes, rewritten_bytes=self.rewritten_bytes)
+
+    def is_as_seen(self, sight: ChunkSight, judged_by: str) -> bool:
+        """Whether an analysis would find what the last one found."""
+        return (
+            self.revision == sight.revision
+            and self.segments == sight.segments
+            and self.judged_by == judged_by
+        )
+
+
+def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Interval, ChunkSight]:
+    """Return what can be seen of the chunks that live chunks overlap.
+
+    Args:
+        live: All live chunks that overlap a chunk that is asked about: a sight is only as whole as they are.
+    """
+    found: dict[Interval, ChunkSight] = {}
+    for one in live:
+        at_ms = one.interval.start_ms
+        while at_ms < one.interval.end_ms:
+            stretch = find_stretch(stretches, at_ms)
+            granularity = stretch.granularity
+            bucket = one.interval if granularity is None else granularity.bucket(at_ms)
+            chunk = bucket.intersect(stretch.interval)
+            if chunk is None:
+                raise AssertionError("an instant lies in its stretch and in its bucket")
+            known = found.get(chunk)
+            found[chunk] = ChunkSight(
+                chunk=chunk,
+                revision=max(one.revision, known.revision if known else 0),
+                segments=one.entries + (known.segments if known else 0),
+                target=stretch.target,
+                is_cut=chunk != bucket,
+            )
+            at_ms = chunk.end_ms
+    return found
+
+
+def fingerprint(settings: CompactionSettings, target: CompactionTarget) -> str:
+    """Return a short text that differs where a chunk could be judged otherwise."""
+    what = (
+        target,
+        settings.slack,
+        settings.input_bytes_max,
+        settings.write_amplification_max,
+        settings.cost,
+    )
+    return hashlib.md5(repr(what).encode(), usedforsecurity=False).hexdigest()[:12]

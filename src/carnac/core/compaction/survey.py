@@ -1,0 +1,278 @@
+"""What is known of all chunks of one datasource, and what of it has to be looked at again.
+
+A survey is fed with sights, which are cheap, and says which chunks are due; it is given their segments, judges them,
+and keeps the unstable ones until they are compacted, deferred or changed. It never asks for a chunk whose revision and
+count are as they were (CP-4), except for one that it has to plan anew after a restart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from carnac.core.compaction.candidates import JudgedChunk, plan_tasks
+from carnac.core.compaction.choosing import ChunkHistory
+from carnac.core.compaction.chunks import cut_chunks
+from carnac.core.compaction.colouring import color_by_neighbour
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.planning import judge_chunks
+from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Rule, Situation
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.states import ChunkSight, ChunkState, ChunkStatus, fingerprint
+from carnac.core.compaction.stretches import Stretch
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.intervals import MAX_MS, Interval
+
+RETRY_FIRST_MS = 60_000
+"""How long a chunk rests after it failed; twice as long each further time."""
+RETRY_MAX_MS = 6 * 3_600_000
+
+
+class Survey:
+    """The chunks of a datasource, as far as they are known.
+
+    Args:
+        states: From the last time, in any order.
+    """
+
+    def __init__(
+        self,
+        datasource: str,
+        settings: CompactionSettings,
+        states: Iterable[ChunkState] = (),
+        rules: Sequence[Rule] = DEFAULT_RULES,
+    ) -> None:
+        self.datasource = datasource
+        self.settings = settings
+        self.states: dict[Interval, ChunkState] = {state.chunk: state for state in states}
+        self._rules = rules
+        self._pending: dict[Interval, JudgedChunk] = {}
+        self._known: list[Interval] = []
+        self._resting = {state.chunk for state in self.states.values() if state.retry_at_ms}
+        self._fingerprints: dict[int, tuple[CompactionTarget, str]] = {}
+
+    def judged_by(self, target: CompactionTarget) -> str:
+        """Return the fingerprint of the settings with a target."""
+        known = self._fingerprints.get(id(target))
+        if known is None:
+            known = self._fingerprints[id(target)] = (target, fingerprint(self.settings, target))
+        return known[1]
+
+    def find_due(
+        self,
+        sights: Mapping[Interval, ChunkSight],
+        *,
+        now_ms: int,
+        skip_from_ms: int = MAX_MS,
+        busy: Iterable[Interval] = (),
+    ) -> list[Interval]:
+        """Return the chunks that have to be analysed, in order of time.
+
+        What is too new, cut, in the hands of a task or resting after a failure is not due yet.
+
+        Args:
+            busy: Chunks of running tasks.
+        """
+        working = set(busy)
+        return sorted(
+            chunk
+            for chunk, sight in sights.items()
+            if not sight.is_cut
+            and chunk.end_ms <= skip_from_ms
+            and chunk not in working
+            and self._is_due(chunk, sight, now_ms)
+        )
+
+    def _is_due(self, chunk: Interval, sight: ChunkSight, now_ms: int) -> bool:
+        state = self.states.get(chunk)
+        if state is None:
+            return True
+        if state.retry_at_ms > now_ms:
+            return False
+        if state.is_as_seen(sight, self.judged_by(sight.target)):
+            return state.status is ChunkStatus.UNSTABLE and chunk not in self._pending
+        return True
+
+    def analyse(
+        self,
+        due: Iterable[Interval],
+        sights: Mapping[Interval, ChunkSight],
+        segments: Sequence[PlanSegment],
+        stretches: Sequence[Stretch],
+    ) -> list[ChunkState]:
+        """Judge the chunks that are due; return their new states.
+
+        Args:
+            segments: At least all that have rows in them.
+        """
+        wanted = set(due)
+        histories = {chunk: self._history(chunk) for chunk in wanted if chunk in self.states}
+        situation = Situation(
+            settings=self.settings,
+            histories={chunk: one for chunk, one in histories.items() if one is not None},
+        )
+        chunks = [one for one in cut_chunks(segments, stretches) if one.interval in wanted]
+        found = [
+            self._record(one, sights[one.interval])
+            for one in judge_chunks(chunks, situation, self._rules)
+        ]
+        rest = wanted.difference(one.interval for one in chunks)
+        found.extend(self._record_empty(sights[chunk]) for chunk in sorted(rest))
+        return found
+
+    def forget(self, chunks: Iterable[Interval]) -> list[ChunkState]:
+        """Mark chunks as empty that have no segments any more; return their new states."""
+        found = []
+        for chunk in chunks:
+            state = self.states.get(chunk)
+            self._pending.pop(chunk, None)
+            if state is not None and state.status is not ChunkStatus.EMPTY:
+                found.append(
+                    self._set(
+                        replace(state, status=ChunkStatus.EMPTY, segments=0, reason="no segments")
+                    )
+                )
+        return found
+
+    def plan(self, *, revision: int, busy: Iterable[str] = ()) -> list[CompactionTask]:
+        """Return the tasks of all chunks that are unstable now.
+
+        Args:
+            busy: Ids of segments that running tasks rewrite; chunks that show one of them wait.
+        """
+        working = set(busy)
+        pending = [
+            one
+            for _, one in sorted(self._pending.items())
+            if not working
+            or working.isdisjoint(segment.segment_id for segment in one.chunk.segments)
+        ]
+        return color_by_neighbour(plan_tasks(self.datasource, pending, self.settings, revision))
+
+    def defer(self, chunks: Iterable[Interval]) -> list[ChunkState]:
+        """Put chunks off whose task was shed; return their new states."""
+        found = []
+        for chunk in chunks:
+            self._pending.pop(chunk, None)
+            state = self.states.get(chunk)
+            if state is not None:
+                found.append(self._set(replace(state, status=ChunkStatus.DEFERRED)))
+        return found
+
+    def resting(self) -> list[ChunkState]:
+        """Return the chunks that rest after a failure."""
+        return [self.states[chunk] for chunk in sorted(self._resting)]
+
+    def known_in(self, interval: Interval) -> list[Interval]:
+        """Return the chunks of which something is known that overlap the interval, in order of time."""
+        if len(self._known) != len(self.states):
+            self._known = sorted(self.states)
+        first = bisect_left(self._known, interval.start_ms, key=lambda one: one.start_ms)
+        while first and self._known[first - 1].end_ms > interval.start_ms:
+            first -= 1
+        last = bisect_left(self._known, interval.end_ms, key=lambda one: one.start_ms)
+        return self._known[first:last]
+
+    def drop(self, chunks: Iterable[Interval]) -> list[ChunkState]:
+        """Forget chunks for good, because time is cut otherwise now; return them as empty ones."""
+        gone = []
+        for chunk in chunks:
+            state = self.states.pop(chunk)
+            self._pending.pop(chunk, None)
+            self._resting.discard(chunk)
+            gone.append(replace(state, status=ChunkStatus.EMPTY, segments=0))
+        self._known = []
+        return gone
+
+    def retake(self, limit: int) -> list[Interval]:
+        """Make the most urgent deferred chunks unstable again, so that they are due; return them."""
+        deferred = [one for one in self.states.values() if one.status is ChunkStatus.DEFERRED]
+        deferred.sort(key=lambda one: (-one.priority, one.chunk))
+        for state in deferred[:limit]:
+            self._set(replace(state, status=ChunkStatus.UNSTABLE))
+        return [state.chunk for state in deferred[:limit]]
+
+    def start(self, chunks: Iterable[Interval]) -> None:
+        """Note that a task is at work on the chunks."""
+        for chunk in chunks:
+            self._pending.pop(chunk, None)
+
+    def fail(self, chunk: Interval, reason: str, *, now_ms: int) -> ChunkState | None:
+        """Note that compacting a chunk failed; it rests, longer each time. Returns its new state."""
+        state = self.states.get(chunk)
+        if state is None:
+            return None
+        failures = state.failures + 1
+        rest_ms = min(RETRY_FIRST_MS << min(failures - 1, 20), RETRY_MAX_MS)
+        words = f"failed {failures} times in a row, last: {reason}"
+        return self._set(
+            replace(
+                state,
+                status=ChunkStatus.UNSTABLE,
+                failures=failures,
+                retry_at_ms=now_ms + rest_ms,
+                reason=words,
+            )
+        )
+
+    def note_bytes(self, chunk: Interval, *, arrived: int = 0, rewritten: int = 0) -> None:
+        """Add to the history of a chunk."""
+        state = self.states.get(chunk)
+        if state is not None:
+            self._set(
+                replace(
+                    state,
+                    arrived_bytes=state.arrived_bytes + arrived,
+                    rewritten_bytes=state.rewritten_bytes + rewritten,
+                    failures=0 if rewritten else state.failures,
+                )
+            )
+
+    def _history(self, chunk: Interval) -> ChunkHistory | None:
+        return self.states[chunk].history
+
+    def _record(self, one: JudgedChunk, sight: ChunkSight) -> ChunkState:
+        known = self.states.get(one.interval)
+        is_wanted = one.score.action is Action.COMPACT
+        if is_wanted or one.score.may_join:
+            self._pending[one.interval] = one
+        else:
+            self._pending.pop(one.interval, None)
+        return self._set(
+            ChunkState(
+                chunk=one.interval,
+                status=ChunkStatus.UNSTABLE if is_wanted else ChunkStatus.STABLE,
+                revision=sight.revision,
+                segments=sight.segments,
+                judged_by=self.judged_by(sight.target),
+                reason=one.score.reason,
+                priority=one.score.priority,
+                cost=one.score.choice.cost if one.score.choice else 0,
+                failures=known.failures if known else 0,
+                arrived_bytes=(known.arrived_bytes if known else 0) or one.chunk.size_bytes,
+                rewritten_bytes=known.rewritten_bytes if known else 0,
+            )
+        )
+
+    def _record_empty(self, sight: ChunkSight) -> ChunkState:
+        self._pending.pop(sight.chunk, None)
+        return self._set(
+            ChunkState(
+                chunk=sight.chunk,
+                status=ChunkStatus.EMPTY,
+                revision=sight.revision,
+                segments=sight.segments,
+                judged_by=self.judged_by(sight.target),
+                reason="no rows of any segment",
+            )
+        )
+
+    def _set(self, state: ChunkState) -> ChunkState:
+        self.states[state.chunk] = state
+        if state.retry_at_ms:
+            self._resting.add(state.chunk)
+        else:
+            self._resting.discard(state.chunk)
+        return state

@@ -1,0 +1,260 @@
+"""The conductor in a made-up store, under random appends, ends, failures, crashes and changes of settings.
+
+Whatever happens: chunks that are as they were are not analysed again (CP-4), tasks that run side by side share no
+segment (CP-2), the queue keeps its maximum, no row is lost. When arrivals end, everything becomes stable, and then
+there is nothing more to do (CP-1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carnac.core.compaction import laws
+from carnac.core.compaction.conductor import Conductor
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.manager import Capacity
+from carnac.core.compaction.planning import plan_compaction
+from carnac.core.compaction.settings import AgeRule, CompactionSettings
+from carnac.core.compaction.states import ChunkState, ChunkStatus
+from carnac.core.compaction.survey import RETRY_MAX_MS
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.granularity import HOUR
+from carnac.core.intervals import ETERNITY, Interval
+from carnac.core.periods import parse_period
+from carnac.simulation.folding_world import FoldingWorld
+from tests.compactions import CHEAP, DAY_MS, HOUR_MS
+
+START_MS = 40 * DAY_MS
+NAME = "events"
+PLAIN = CompactionSettings(
+    target=CompactionTarget(target_bytes=100, segment_granularity="HOUR"),
+    task_cost_small=20,
+    cost=CHEAP,
+    write_amplification_max=1000.0,
+)
+DAILY = replace(
+    PLAIN,
+    slack=0,
+    age_rules=(
+        AgeRule(
+            older_than=parse_period("P1D"),
+            target=CompactionTarget(target_bytes=100, segment_granularity="DAY"),
+        ),
+    ),
+)
+NEWEST_LEFT_ALONE = replace(PLAIN, skip_offset=parse_period("PT3H"))
+CAPACITIES = (
+    Capacity(tasks=1, cost=150, queue_max=2),
+    Capacity(tasks=3, cost=60, queue_max=1),
+    Capacity(tasks=4),
+)
+
+
+@dataclass
+class Desk:
+    """A world and its conductor; what is durable survives a crash."""
+
+    settings: CompactionSettings
+    capacity: Capacity
+    world: FoldingWorld = field(default_factory=lambda: FoldingWorld(HOUR))
+    now_ms: int = START_MS
+    runs: dict[str, CompactionTask] = field(default_factory=dict)
+    durable: dict[Interval, ChunkState] = field(default_factory=dict)
+    arrived: int = 0
+    started: int = 0
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Lose all that is not durable; what ran is lost with it."""
+        self.runs.clear()
+        self.conductor = Conductor(self.capacity)
+        self.conductor.watch(NAME, self.settings, self.durable.values())
+        self.is_new = True
+
+    def remember(self, states: list[ChunkState]) -> None:
+        for state in states:
+            self.durable[state.chunk] = state
+
+    def append(self, hour: int, size_bytes: int) -> None:
+        self.world.append(START_MS + hour * HOUR_MS, size_bytes=size_bytes, rows=size_bytes)
+        self.arrived += size_bytes
+
+    def look(self) -> int:
+        """Have a round; return how many chunks were analysed."""
+        conductor, world = self.conductor, self.world
+        dirty = world.take_changed()
+        if self.is_new:
+            dirty, self.is_new = [ETERNITY], False
+        reached = conductor.reach(NAME, dirty, newest_ms=world.newest_ms, now_ms=self.now_ms)
+        due, states = conductor.look(NAME, reached, world.chunks(reached), now_ms=self.now_ms)
+        self.remember(states)
+        survey, watch = conductor.survey(NAME), conductor._watches[NAME]
+        for chunk in due:
+            state = survey.states.get(chunk)
+            sight = watch.sights[chunk]
+            is_known = state is not None and state.status is not ChunkStatus.UNSTABLE
+            if is_known:
+                by = survey.judged_by(sight.target)
+                laws.check_analysis([chunk], watch.sights, survey.states, by)
+        self.remember(conductor.judge(NAME, world.segments(due)))
+        starts = conductor.start(revision=world.revision, now_ms=self.now_ms)
+        for states in starts.states.values():
+            self.remember(list(states))
+        for task in starts.tasks:
+            self.started += 1
+            self.runs[str(self.started)] = task
+            conductor.note_start(task, str(self.started), now_ms=self.now_ms)
+        laws.check_running(self.runs.values())
+        assert len(conductor.queue.waiting) <= self.capacity.queue_max
+        assert len(self.runs) <= self.capacity.tasks
+        cost = sum(task.cost for task in self.runs.values())
+        assert cost <= self.capacity.cost or len(self.runs) == 1
+        return len(due)
+
+    def finish(self, place: int, *, fails: bool = False) -> None:
+        if not self.runs:
+            return
+        run = sorted(self.runs)[place % len(self.runs)]
+        task = self.runs.pop(run)
+        failures = {}
+        if fails:
+            failures = dict.fromkeys(task.chunks, "disk full")
+        else:
+            for group in task.groups:
+                assert self.world.commit(task, group), "nobody else touched its inputs"
+        self.now_ms += 1000
+        self.remember(self.conductor.end(run, failures=failures, now_ms=self.now_ms))
+
+    def settle(self) -> None:
+        """Let everything be done that there is to do."""
+        for _ in range(400):
+            self.look()
+            if not self.runs and not self.conductor.queue.waiting and self.is_stable():
+                return
+            if not self.runs:
+                self.now_ms += RETRY_MAX_MS // 6
+            while self.runs:
+                self.finish(0)
+        raise AssertionError(f"still unstable: {[s for s in self.states() if s.segments]}")
+
+    def states(self) -> list[ChunkState]:
+        return list(self.conductor.survey(NAME).states.values())
+
+    def is_stable(self) -> bool:
+        calm = {ChunkStatus.STABLE, ChunkStatus.EMPTY}
+        return all(state.status in calm for state in self.states())
+
+
+commands = st.one_of(
+    st.tuples(st.just("append"), st.integers(-40, 6), st.sampled_from((1, 5, 40, 90, 160))),
+    st.tuples(st.just("append"), st.integers(0, 2), st.sampled_from((1, 5))),
+    st.tuples(st.just("finish"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("look"), st.just(0), st.just(0)),
+    st.tuples(st.just("fail"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("wait"), st.sampled_from((60_000, HOUR_MS, DAY_MS)), st.just(0)),
+    st.tuples(st.just("crash"), st.just(0), st.just(0)),
+)
+
+
+@given(
+    script=st.lists(commands, max_size=25),
+    how=st.sampled_from((PLAIN, DAILY, NEWEST_LEFT_ALONE)),
+    capacity=st.sampled_from(CAPACITIES),
+)
+def test_the_conductor_keeps_its_laws_and_comes_to_rest(
+    script: list[tuple[str, int, int]], how: CompactionSettings, capacity: Capacity
+) -> None:
+    desk = Desk(how, capacity)
+    for word, one, other in script:
+        if word == "append":
+            desk.append(one, other)
+        elif word == "finish":
+            desk.finish(one)
+        elif word == "fail":
+            desk.finish(one, fails=True)
+        elif word == "wait":
+            desk.now_ms += one
+        elif word == "crash":
+            desk.restart()
+        desk.look()
+    desk.settle()
+    assert desk.look() == 0, "nothing has changed"
+    total = sum(size for _, size, _ in desk.world.counts())
+    assert desk.arrived <= total <= desk.arrived + 40 * desk.started
+    again = plan_compaction(
+        NAME, desk.world.segments(), how, now_ms=desk.now_ms, revision=desk.world.revision
+    )
+    laws.check_finished(again)
+
+
+def test_a_restart_judges_only_what_is_unstable() -> None:
+    desk = Desk(PLAIN, CAPACITIES[2])
+    for hour in range(20):
+        desk.append(hour, 90)
+    desk.append(7, 1)
+    desk.append(7, 1)
+    assert desk.look() == 20
+    desk.restart()
+    assert desk.look() == 1, "hour 7 is unstable, and its task is lost"
+
+
+def test_what_is_shed_is_deferred_and_taken_up_when_the_queue_runs_empty() -> None:
+    desk = Desk(replace(PLAIN, task_cost_small=0), Capacity(tasks=1, queue_max=1))
+    for hour in range(4):
+        for _ in range(4 - hour):
+            desk.append(hour, 10)
+        desk.append(hour, 10)
+        desk.append(hour, 10)
+    desk.look()
+    deferred = sorted(s.chunk for s in desk.states() if s.status is ChunkStatus.DEFERRED)
+    assert len(deferred) == 2
+    assert len(desk.conductor.queue.waiting) == 1
+    verdict = desk.conductor.verdict(desk.now_ms)
+    assert verdict.shed == 2
+    assert desk.look() == 0, "deferred chunks are skipped"
+    desk.finish(0)
+    desk.look()
+    assert not desk.conductor.queue.waiting
+    assert desk.look() == 1, "the queue has run empty, and one has place in it"
+    desk.settle()
+
+
+def test_a_poisoned_chunk_rests_longer_each_time_and_delays_no_other() -> None:
+    desk = Desk(replace(PLAIN, task_cost_small=0), Capacity(tasks=1, queue_max=10))
+    for hour in (0, 1):
+        for _ in range(3):
+            desk.append(hour, 10)
+    desk.look()
+    desk.finish(0, fails=True)
+    desk.look()
+    assert len(desk.runs) == 1, "the other one starts at once"
+    desk.finish(0)
+    desk.look()
+    assert not desk.runs
+    state = next(s for s in desk.states() if s.failures)
+    assert state.reason == "failed 1 times in a row, last: disk full"
+    desk.now_ms = state.retry_at_ms
+    desk.look()
+    desk.finish(0, fails=True)
+    again = next(s for s in desk.states() if s.failures)
+    assert again.failures == 2
+    assert again.retry_at_ms - desk.now_ms == 2 * 60_000
+    desk.settle()
+
+
+def test_new_settings_judge_all_chunks_anew() -> None:
+    desk = Desk(PLAIN, CAPACITIES[2])
+    for hour in range(5):
+        desk.append(hour, 90)
+        desk.append(hour, 5)
+    assert desk.look() == 5
+    assert not desk.runs
+    desk.settings = replace(PLAIN, slack=0)
+    desk.restart()
+    assert desk.look() == 5
+    assert desk.runs
