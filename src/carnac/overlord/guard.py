@@ -6,15 +6,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from carnac.core.allocation import AllocationLock
 from carnac.core.commits import LockHeld
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.locks.choice import LockChoice, LockContext
 from carnac.core.locks.events import RequestLock
-from carnac.core.locks.model import Lock, LockGranularity
+from carnac.core.locks.model import Lock, LockGranularity, LockType
 from carnac.core.tasks.model import Attempt, Task
 from carnac.core.versions import IdRanges, id_ranges
 from carnac.errors import Revoked
 from carnac.overlord.lockbox import Lockbox
+from carnac.ports.places import PlaceTerms
 
 LOCKS_MAX = 256
 """Where a write touches more stretches of time than this, one lock covers them all."""
@@ -78,7 +80,8 @@ class TaskGuard:
         """Be in the publishing section; yields what the publication must require."""
         if is_append:
             choice = self._choose(is_append=True)
-            self._acquire([self._request(choice, datasource, one, None) for one in _few(where)])
+            new = IdRanges() if choice.granularity is LockGranularity.SEGMENT else None
+            self._acquire([self._request(choice, datasource, one, new) for one in _few(where)])
         locks = self._of(datasource, where)
         # Locks first, this question second: whoever ends the attempt takes its locks in the same step.
         if not locks or not self._is_current():
@@ -88,6 +91,27 @@ class TaskGuard:
             )
         with self._lockbox.publishing(locks) as requirements:
             yield requirements
+
+    def place_terms(self, *, is_append: bool) -> PlaceTerms | None:
+        """Return on which terms the write's segments get places.
+
+        Under segment locks they are asked for, with the lock; under a time-chunk lock, and where a replacement makes
+        a version of its own, the job numbers its segments. Appends beside others leave it to publish.
+        """
+        choice, owner = self._choose(is_append=is_append), self._attempt.lock_owner
+        if not is_append or choice.type is LockType.EXCLUSIVE:
+            is_alone = not is_append or choice.granularity is LockGranularity.TIME_CHUNK
+            lock = AllocationLock(
+                group_id=self._task.group_id,
+                type=choice.type,
+                granularity=choice.granularity,
+                priority=self._task.priority,
+                timeout_ms=choice.timeout_ms,
+                lease_ms=self._lockbox.lease_ms,
+                holder=self._attempt.holder,
+            )
+            return PlaceTerms(owner=owner, lock=None if is_alone else lock, is_alone=is_alone)
+        return None
 
     def _choose(self, *, is_append: bool, changes_granularity: bool = False) -> LockChoice:
         return self._lockbox.choose(

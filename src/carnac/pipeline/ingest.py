@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.core.commits import Place
 from carnac.core.intervals import IntervalSet
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.merge import MergeTask
 from carnac.pipeline.output import local_root
 from carnac.pipeline.parts import Cut, remove_staged
+from carnac.pipeline.places import plan_places
 from carnac.pipeline.progress import OnProgress, Phase, Tally
 from carnac.pipeline.read_pass import (
     PassOne,
@@ -34,6 +36,7 @@ from carnac.pipeline.shape import row_shape
 from carnac.pipeline.tasks import run_tasks
 from carnac.pipeline.write_pass import merge_all, pack, plan_merges, remove_others
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
+from carnac.ports.places import PlacePlan
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
@@ -114,11 +117,13 @@ class IngestJob:
         *,
         newest_before_ms: int | None,
         on_progress: OnProgress | None,
+        places: PlacePlan | None = None,
     ) -> None:
         self.workshop = workshop
         self.spec = spec
         self.layout = layout
         self.on_progress = on_progress
+        self.places = places
         self.job_id = workshop.ids.new_id()
         self.staging_url = workshop.staging_url(self.job_id)
         self.folder = f"{SEGMENTS_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
@@ -149,7 +154,7 @@ class IngestJob:
             results = read(self)
             rejected = self._rejected(results)
             self.timer.lap("read")
-            segments = self._write(results)
+            segments, places = self._write(results)
             self.timer.lap("write")
         finally:
             remove_staged(self.staging_url)
@@ -157,7 +162,9 @@ class IngestJob:
                 self.workshop.output_url, self.folder, [segment.path for segment in segments]
             )
         self.timer.lap("clean up")
-        return JobResult(segments=segments, report=self._report(results, segments, rejected))
+        return JobResult(
+            segments=segments, report=self._report(results, segments, rejected), places=places
+        )
 
     def common(self, *, tasks: int) -> PassOne:
         """Return what all tasks of pass 1 have in common, if there are so many."""
@@ -210,7 +217,9 @@ class IngestJob:
             path=self.quarantine_folder,
         )
 
-    def _write(self, results: Sequence[SplitResult]) -> tuple[Segment, ...]:
+    def _write(
+        self, results: Sequence[SplitResult]
+    ) -> tuple[tuple[Segment, ...], tuple[Place, ...]]:
         shape = united_shape(self.shape, (result.shape for result in results))
         spec, cores = self.spec, self.workshop.cores()
         parts = [part for result in results for part in result.parts]
@@ -235,6 +244,9 @@ class IngestJob:
             max_rows=spec.partitions.rows_per_segment if may_divide else None,
             new_id=_new_ids(self.workshop.ids),
         )
+        merges = plan_places(
+            merges, self.places, job_id=self.job_id, is_perfect=spec.rollup == "perfect"
+        )
         tasks = pack(merges, cores=cores)
         written = run_tasks(
             self.workshop.holder,
@@ -244,8 +256,9 @@ class IngestJob:
             clock=self.workshop.clock,
             on_progress=self.on_progress,
         )
-        found = (segment for segments in written for segment in segments)
-        return tuple(sorted(found, key=lambda segment: (segment.chunk, segment.segment_id)))
+        found = (segment for one in written for segment in one.segments)
+        places = tuple(place for one in written for place in one.places)
+        return tuple(sorted(found, key=lambda segment: (segment.chunk, segment.segment_id))), places
 
     def _report(
         self,

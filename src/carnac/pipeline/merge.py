@@ -24,6 +24,7 @@ from carnac.pipeline.shape import RowShape
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from carnac.pipeline.places import Ask, Given, Own
     from carnac.pipeline.segment_writer import SegmentWriter, WrittenFile
     from carnac.specs.layout import PartitionsSpec
 
@@ -44,6 +45,7 @@ class MergeTask:
         target_bytes: Size that a file aims at (dynamic partitioning only); None: rows alone decide.
         is_perfect: Whether these parts hold all rows that the job has for the chunk.
         temp_dir: Local folder for what does not fit into memory; made if missing, left empty.
+        numbers: How its segments get their places; None: publish finds them.
     """
 
     datasource: str
@@ -60,6 +62,7 @@ class MergeTask:
     is_perfect: bool = True
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     threads: int = 1
+    numbers: Ask | Given | Own | None = None
 
 
 def segment_id(id_prefix: str, attempt: int, index: int) -> str:

@@ -25,6 +25,7 @@ from carnac.ports import (
     SegmentInput,
     SegmentRewrite,
 )
+from carnac.ports.places import PlacePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,6 +71,7 @@ class SparkPipeline:
         rows: object | None = None,
         newest_before_ms: int | None = None,
         on_progress: OnProgress | None = None,
+        places: PlacePlan | None = None,
     ) -> JobResult:
         """Read, parse, transform, roll up, partition, sort and write segment files."""
         self._check_shared_storage()
@@ -79,6 +81,7 @@ class SparkPipeline:
             layout,
             newest_before_ms=newest_before_ms,
             on_progress=on_progress,
+            places=places,
         )
         return job.run(_reader(spec, rows))
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from carnac.core.commits import Place
 from carnac.core.segments import Segment
 from carnac.pipeline.merge import MergeTask, merge_parts
 from carnac.pipeline.output import local_root, remove_file
 from carnac.pipeline.parts import Part
+from carnac.pipeline.places import PlaceTaker
 from carnac.pipeline.tasks import Attempt
 
 T = TypeVar("T")
@@ -93,18 +95,32 @@ def into_bins(items: Sequence[T], rows: Callable[[T], int], *, cores: int) -> li
     return sorted(bins, key=lambda chosen: -sum(map(rows, chosen)))
 
 
-def merge_all(tasks: tuple[MergeTask, ...], attempt: Attempt) -> tuple[Segment, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a Spark task wrote, and where some of it goes."""
+
+    segments: tuple[Segment, ...]
+    places: tuple[Place, ...]
+
+
+def merge_all(tasks: tuple[MergeTask, ...], attempt: Attempt) -> Written:
     """Run the merges of one Spark task; if one fails, what the others wrote is removed."""
     segments: list[Segment] = []
+    places: list[Place] = []
     try:
         for task in tasks:
+            taker = None if task.numbers is None else PlaceTaker(task.numbers)
             segments += merge_parts(
-                task, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows)
+                task,
+                attempt=attempt.number,
+                on_rows=lambda rows: attempt.count(rows=rows),
+                watch=taker,
             )
+            places += [] if taker is None else taker.places
     except BaseException:
         remove_segments(segments, tasks[0].output_url)
         raise
-    return tuple(segments)
+    return Written(segments=tuple(segments), places=tuple(places))
 
 
 def remove_segments(segments: Iterable[Segment], output_url: str) -> None:

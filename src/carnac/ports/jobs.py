@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.commits import ConservationProof
+from carnac.core.commits import ConservationProof, Place
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.segments import ColumnType, Segment
 from carnac.errors import CarnacError
+from carnac.ports.places import PlacePlan
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
@@ -80,10 +81,15 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """Segment files written, not yet published."""
+    """Segment files written, not yet published.
+
+    Attributes:
+        places: Where they go, as far as the job's plan says.
+    """
 
     segments: tuple[Segment, ...]
     report: JobReport
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +173,12 @@ class DataPipeline(Protocol):
         rows: object | None = None,
         newest_before_ms: int | None = None,
         on_progress: Callable[[JobProgress], None] | None = None,
+        places: PlacePlan | None = None,
     ) -> JobResult:
         """Read, parse, transform, roll up, partition, sort and write segment files.
 
         Args:
+            places: How its segments get their places; None: publish finds them.
             rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory.
             newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty.
 

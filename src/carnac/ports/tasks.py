@@ -10,6 +10,7 @@ from carnac.core.commits import LockHeld
 from carnac.core.intervals import IntervalSet
 from carnac.core.tasks.model import Attempt, Task
 from carnac.ports.jobs import JobProgress
+from carnac.ports.places import PlaceTerms
 
 
 class TaskRunner(Protocol):
@@ -91,6 +92,10 @@ class WriteGuard(Protocol):
         Raises:
             Revoked: The task has no right to publish any more: stop.
         """
+        ...
+
+    def place_terms(self, *, is_append: bool) -> PlaceTerms | None:
+        """Return on which terms the write's segments get places; None: publish finds them."""
         ...
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
+from carnac.core.allocation import AllocationRequest
 from carnac.core.commits import LockHeld
-from carnac.core.entries import VisibleSegment
+from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.granularity import Granularity
 from carnac.core.intervals import IntervalSet, interval_set
 from carnac.ports import WriteGuard
+from carnac.ports.places import Allocator, AskForPlaces, NumberOwn, PlacePlan
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest import IngestSpec
 
 
 def lock_inputs(
@@ -45,6 +51,40 @@ def lock_inputs(
         },
         changes_granularity=changes,
     )
+
+
+@contextmanager
+def placing(
+    guard: WriteGuard | None,
+    allocator: Allocator | None,
+    spec: IngestSpec,
+    chunks: Sequence[Chunk],
+) -> Iterator[PlacePlan | None]:
+    """Yield how the segments of an ingestion get their places; executors are answered until the block ends.
+
+    Args:
+        chunks: In which it may append.
+    """
+    is_append = spec.mode == "append"
+    terms = None if guard is None else guard.place_terms(is_append=is_append)
+    if terms is None:
+        yield None
+    elif terms.is_alone:
+        next_ids = {chunk.interval: chunk.next_partition_id for chunk in chunks}
+        yield NumberOwn(next_ids=next_ids if is_append else {})
+    elif allocator is None:
+        yield None
+    else:
+        template = AllocationRequest(
+            datasource=spec.datasource,
+            at_ms=0,
+            segment_granularity=str(spec.granularity.segment_granularity),
+            sequence="",
+            owner=terms.owner,
+            lock=terms.lock,
+        )
+        with allocator.serving() as url:
+            yield AskForPlaces(template=template, url=url, allocate=allocator.allocate)
 
 
 def publishing(

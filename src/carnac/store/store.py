@@ -27,6 +27,7 @@ from carnac.ports import (
     Tag,
     WriteGuard,
 )
+from carnac.ports.places import Allocator
 from carnac.store.catalog import RevisionCatalog
 from carnac.store.cleaning import clean
 from carnac.store.compacting import Compactor
@@ -64,6 +65,7 @@ class Store:
         settings: Settings,
         holder: str,
         on_close: Callable[[], None] | None = None,
+        allocator: Allocator | None = None,
     ) -> None:
         self._on_close = on_close
         self._metadata = metadata
@@ -73,7 +75,7 @@ class Store:
         self._leases = LeaseKeeper(
             metadata, clock=clock, holder=holder, ttl_ms=settings.lease_ttl_ms
         )
-        self._writer = Writer(metadata, deep_storage, pipeline, self._leases)
+        self._writer = Writer(metadata, deep_storage, pipeline, self._leases, allocator)
         self._compactor = Compactor(
             metadata,
             deep_storage,

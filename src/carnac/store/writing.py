@@ -28,6 +28,7 @@ from carnac.ports import (
     SegmentRewrite,
     WriteGuard,
 )
+from carnac.ports.places import Allocator
 from carnac.store import deleting, guarding
 from carnac.store.leases import LeaseKeeper
 
@@ -71,7 +72,9 @@ class Writer:
         deep_storage: DeepStorage,
         pipeline: Callable[[], DataPipeline],
         leases: LeaseKeeper,
+        allocator: Allocator | None = None,
     ) -> None:
+        self._allocator = allocator
         self._metadata = metadata
         self._deep_storage = deep_storage
         self._pipeline = pipeline
@@ -102,10 +105,16 @@ class Writer:
         with self._reading_for(spec) as base, self._leases.writing() as lease:
             if spec.mode == "replace":
                 self._check_aligned(spec.datasource, spec.intervals, base)
-            layout, newest_ms = self._layout(spec)
-            result = self._pipeline().run_ingest(
-                spec, layout, rows=rows, newest_before_ms=newest_ms, on_progress=on_progress
-            )
+            layout, newest_ms, chunks = self._layout(spec)
+            with guarding.placing(guard, self._allocator, spec, chunks) as places:
+                result = self._pipeline().run_ingest(
+                    spec,
+                    layout,
+                    rows=rows,
+                    newest_before_ms=newest_ms,
+                    on_progress=on_progress,
+                    places=places,
+                )
             with self._files_until_published(result.segments):
                 outcome = self._publish_ingest(
                     spec, result, base=base, lease=lease, message=message, guard=guard
@@ -134,6 +143,7 @@ class Writer:
         change = Change(
             datasource=spec.datasource,
             adds=result.segments,
+            places=result.places,
             drops=_drops(dropped, covers),
             takes_over=not is_append and bool(result.segments),
             covers=covers,
@@ -331,7 +341,7 @@ class Writer:
         with self._leases.reading(None) as reading:
             yield reading.head.revision
 
-    def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None]:
+    def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None, Sequence[Chunk]]:
         is_replace = spec.mode == "replace"
         chunks: Sequence[Chunk] = ()
         if not is_replace:
@@ -341,7 +351,7 @@ class Writer:
             existing=tuple(chunk.interval for chunk in chunks),
             within=spec.intervals if is_replace and spec.intervals else None,
         )
-        return layout, self._newest_ms(spec.datasource)
+        return layout, self._newest_ms(spec.datasource), chunks
 
     def _newest_ms(self, datasource: str) -> int | None:
         """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""

@@ -31,6 +31,7 @@ from carnac.ports import (
     SegmentInput,
     SegmentRewrite,
 )
+from carnac.ports.places import PlacePlan
 from carnac.testing.segments import write_segment
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class LocalPipeline:
         rows: object | None = None,
         newest_before_ms: int | None = None,
         on_progress: OnProgress | None = None,
+        places: PlacePlan | None = None,  # noqa: ARG002 - publish finds them
     ) -> JobResult:
         """Cut the rows into the time chunks of the layout and write a segment for each, or several.
 

@@ -1,0 +1,72 @@
+"""How the segments of a job get their places: asked for one by one, all at once, or numbered by the job itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from carnac.core.allocation import AllocationLock, AllocationReply, AllocationRequest
+from carnac.core.intervals import Interval
+
+Allocate: TypeAlias = Callable[[Sequence[AllocationRequest]], Sequence[AllocationReply]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceTerms:
+    """On which terms a task's writes get places; None in its place: publish finds them.
+
+    Attributes:
+        owner: With whose end the places end.
+        lock: What the owner must hold on a chunk to get a place there.
+        is_alone: It works under a time-chunk lock: nobody else numbers segments there, so it numbers its own.
+    """
+
+    owner: str
+    lock: AllocationLock | None = None
+    is_alone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskForPlaces:
+    """Under segment locks.
+
+    With best-effort rollup the executors ask whenever they begin a segment; with perfect rollup the driver asks for
+    all before any is written.
+
+    Attributes:
+        template: What every request says; time and sequence are the segment's.
+        url: Where executors ask, over HTTP.
+        allocate: Where the driver asks.
+    """
+
+    template: AllocationRequest
+    url: str
+    allocate: Allocate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberOwn:
+    """Time-chunk lock, or a replacement, which makes a version of its own: the job numbers its segments.
+
+    Attributes:
+        next_ids: The first free partition id of chunks in which there are segments; 0 for others.
+    """
+
+    next_ids: Mapping[Interval, int] = field(default_factory=dict)
+
+
+PlacePlan: TypeAlias = AskForPlaces | NumberOwn
+
+
+class Allocator(Protocol):
+    """Gives places to the jobs of this process, and lets their executors ask for them."""
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
+        """Return what becomes of each request, in order."""
+        ...
+
+    def serving(self) -> AbstractContextManager[str]:
+        """Answer over HTTP until the block ends; yields the URL."""
+        ...
