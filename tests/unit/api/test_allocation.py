@@ -1,0 +1,177 @@
+"""Places over HTTP: what travels, what a writer sees, and a server of its own."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from carnac.api.allocation import serve
+from carnac.core.allocation import AllocationLock, AllocationRequest, Denied, PendingSegment
+from carnac.core.allocation_records import (
+    pending_id_of,
+    read_reply,
+    reply_to_json,
+    request_from_json,
+    request_to_json,
+)
+from carnac.core.commits import Numbered, Place
+from carnac.core.intervals import Interval
+from carnac.core.locks.events import ReleaseLocks
+from carnac.core.locks.model import LockGranularity, LockType
+from carnac.errors import CarnacError, Conflict, Invalid, Revoked, Unavailable
+from carnac.metadata import open_metadata
+from carnac.metadata.memory import MemoryMetadataStore
+from carnac.metadata.store import SqlMetadataStore
+from carnac.overlord.allocation import AllocationService
+from carnac.pipeline.places import Ask, Given, Own, PlaceTaker
+from carnac.testing.clock import FakeClock, SequentialIds
+from tests.locks import hours, wants
+
+Store = MemoryMetadataStore | SqlMetadataStore
+LOCK = AllocationLock(
+    group_id="g",
+    type=LockType.EXCLUSIVE,
+    granularity=LockGranularity.SEGMENT,
+    priority=50,
+    timeout_ms=1_000,
+    lease_ms=60_000,
+    holder="h",
+)
+FIRST = AllocationRequest(
+    datasource="events", at_ms=5, segment_granularity="day", sequence="s", owner="task", lock=LOCK
+)
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+
+
+@pytest.fixture
+def url(store: Store) -> Iterator[str]:
+    with serve(AllocationService(store)) as found:
+        yield found
+
+
+def taken(taker: PlaceTaker, folder: Path, *names: str) -> list[str]:
+    """Let a taker make writers of these segments; return where it put them."""
+    for name in names:
+        taker.make_writer(
+            str(folder), f"segments/{name}.parquet", (), temp_dir=str(folder)
+        ).discard()
+    return [f"{place.segment_id} {number_of(place)}" for place in taker.places]
+
+
+def number_of(place: Place) -> int:
+    if isinstance(place, Numbered):
+        return place.partition_id
+    return int(place.pending_id.rpartition("_")[2])
+
+
+@pytest.mark.parametrize("lock", [None, LOCK])
+def test_requests_travel(lock: AllocationLock | None) -> None:
+    request = replace(FIRST, lock=lock, previous_id="p", lease_id="l")
+    assert request_from_json(json.loads(json.dumps(request_to_json(request)))) == request
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at_ms": "noon"},
+        {"owner": ""},
+        {"sequence": None},
+        {"lock": 3},
+        {"lock": {**request_to_json(FIRST)["lock"], "type": "huge"}},  # type: ignore[dict-item]
+    ],
+)
+def test_what_is_no_request_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        request_from_json({**request_to_json(FIRST), **wrong})
+
+
+@pytest.mark.parametrize("kind", [Conflict, Revoked, Unavailable])
+def test_who_is_denied_hears_why(kind: type[CarnacError]) -> None:
+    reply = Denied(error=kind("no"))
+    with pytest.raises(kind, match="no"):
+        read_reply(json.loads(json.dumps(reply_to_json(reply))))
+    with pytest.raises(kind):
+        pending_id_of(reply)
+
+
+@pytest.mark.http
+class TestOverHttp:
+    def test_a_merge_gets_one_place_after_the_other(
+        self, store: Store, url: str, tmp_path: Path
+    ) -> None:
+        ask = Ask(url=url, first=FIRST)
+        assert taken(PlaceTaker(ask), tmp_path, "a", "b") == ["a 0", "b 1"]
+        assert taken(PlaceTaker(ask), tmp_path, "x", "y", "z") == ["x 0", "y 1", "z 2"], "again"
+        assert len(store.pending_segments()) == 3
+        assert [lock.granularity for lock in store.locks()] == [LockGranularity.SEGMENT]
+        with urllib.request.urlopen(f"{url}?owner=task") as answer:
+            assert [one["partition_id"] for one in json.load(answer)] == [0, 1, 2]
+
+    def test_who_waits_for_a_lock_asks_again(self, store: Store, url: str, tmp_path: Path) -> None:
+        store.change_locks(wants("alone", hours(0, 24)))
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 2:
+                store.change_locks(ReleaseLocks(task_id="alone"))
+
+        assert taken(PlaceTaker(Ask(url=url, first=FIRST), pause=pause), tmp_path, "a") == ["a 0"]
+        assert pauses == [0.05, 0.1]
+
+    def test_and_gives_up_in_time(self, store: Store, url: str, tmp_path: Path) -> None:
+        store.change_locks(wants("alone", hours(0, 24)))
+        pauses: list[float] = []
+        taker = PlaceTaker(Ask(url=url, first=FIRST), pause=pauses.append)
+        with pytest.raises(Unavailable, match="waited in vain"):
+            taken(taker, tmp_path, "a")
+        assert sum(pauses) >= 1
+
+    def test_a_preempted_owner_is_told_to_stop(
+        self, store: Store, url: str, tmp_path: Path
+    ) -> None:
+        taker = PlaceTaker(Ask(url=url, first=FIRST))
+        taken(taker, tmp_path, "a")
+        store.change_locks(wants("high", hours(0, 24), priority=90))
+        with pytest.raises(Revoked, match="preempted"):
+            taken(taker, tmp_path, "b")
+        assert list(tmp_path.rglob("*.part")) == []
+
+    def test_nonsense_is_a_sentence(self, url: str, tmp_path: Path) -> None:
+        wrong = replace(FIRST, segment_granularity="never")
+        with pytest.raises(Unavailable, match="never"):
+            taken(PlaceTaker(Ask(url=url, first=wrong)), tmp_path, "a")
+
+    def test_nobody_there(self, tmp_path: Path) -> None:
+        pauses: list[float] = []
+        ask = Ask(url="http://127.0.0.1:9/carnac/v1/allocations", first=FIRST)
+        with pytest.raises(Unavailable, match="is the overlord there"):
+            taken(PlaceTaker(ask, pause=pauses.append), tmp_path, "a")
+        assert len(pauses) == 7
+
+
+def test_own_numbers_and_given_places(tmp_path: Path) -> None:
+    own = PlaceTaker(Own(chunk=Interval(0, 9), first=5, step=3))
+    assert taken(own, tmp_path, "a", "b", "c") == ["a 5", "b 8", "c 11"]
+    assert all(isinstance(place, Numbered) for place in own.places)
+    given = PlaceTaker(Given(pending_ids=("p_4",)))
+    assert taken(given, tmp_path, "a", "b") == ["a 4"], "what is beyond is left to publish"
+
+
+def test_a_place_as_a_word() -> None:
+    store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+    (reply,) = store.allocate([FIRST])
+    assert isinstance(reply, PendingSegment)
+    assert read_reply(reply_to_json(reply)) == pending_id_of(reply) == reply.pending_id
+    assert reply.pending_id == (
+        "events_1970-01-01T00:00:00.000Z_1970-01-02T00:00:00.000Z_2014-01-01T00:00:00.000Z_0"
+    )

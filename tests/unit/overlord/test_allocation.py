@@ -1,0 +1,117 @@
+"""Places for many threads at once: few transactions, nobody's question lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from carnac.core.allocation import AllocationReply, AllocationRequest, Denied, PendingSegment
+from carnac.errors import Conflict, Invalid, Unavailable
+from carnac.metadata import open_metadata
+from carnac.metadata.memory import MemoryMetadataStore
+from carnac.overlord.allocation import BATCH_LIMIT, QUEUE_LIMIT, AllocationService
+from carnac.testing.clock import FakeClock, SequentialIds
+
+
+class Slow(MemoryMetadataStore):
+    """A store whose transactions wait for a word; remembers how many requests each had."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=FakeClock(), ids=SequentialIds())
+        self.batches: list[int] = []
+        self.entered = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+        self.error: Exception | None = None
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
+        self.entered.release()
+        self.go_on.acquire()
+        self.batches.append(len(requests))
+        if self.error is not None:
+            raise self.error
+        return super().allocate(requests)
+
+
+def asks(sequence: str, granularity: str = "day", at_ms: int = 0) -> AllocationRequest:
+    return AllocationRequest(
+        datasource="events",
+        at_ms=at_ms,
+        segment_granularity=granularity,
+        sequence=sequence,
+        owner="task",
+    )
+
+
+def in_threads(
+    store: Slow, service: AllocationService, requests: Sequence[AllocationRequest], turns: int
+) -> dict[str, object]:
+    """Ask each from a thread of its own; the first waits in its transaction until all others are in the queue."""
+    ends: dict[str, object] = {}
+
+    def ask(request: AllocationRequest) -> None:
+        try:
+            (ends[request.sequence],) = service.allocate([request])
+        except Exception as error:
+            ends[request.sequence] = error
+
+    threads = [threading.Thread(target=ask, args=(one,)) for one in requests]
+    threads[0].start()
+    store.entered.acquire()
+    for count, thread in enumerate(threads[1:], start=1):
+        thread.start()
+        while service._queued < count:
+            pass
+    for _ in range(turns):
+        store.go_on.release()
+    for thread in threads:
+        thread.join(30)
+    return ends
+
+
+def test_who_comes_while_others_are_served_shares_the_next_transaction() -> None:
+    store = Slow()
+    ends = in_threads(store, AllocationService(store), [asks(f"s{n}") for n in range(9)], 2)
+    assert store.batches == [1, 8]
+    numbers = [one.partition_id for one in ends.values() if isinstance(one, PendingSegment)]
+    assert sorted(numbers) == list(range(9))
+
+
+def test_nonsense_of_one_does_not_hit_the_others() -> None:
+    store = Slow()
+    requests = [asks("a"), asks("b"), asks("c", "no such granularity"), asks("d")]
+    ends = in_threads(store, AllocationService(store), requests, 5)
+    assert isinstance(ends["c"], Invalid)
+    assert all(isinstance(ends[name], PendingSegment) for name in "abd")
+
+
+def test_a_database_that_is_gone_is_gone_for_all() -> None:
+    store = Slow()
+    store.error = Unavailable("gone")
+    ends = in_threads(store, AllocationService(store), [asks(name) for name in "abc"], 2)
+    assert [type(end) for end in ends.values()] == [Unavailable] * 3
+    store.error = None
+    store.go_on.release()
+    assert isinstance(AllocationService(store).allocate([asks("a")])[0], PendingSegment)
+
+
+def test_too_much_is_refused() -> None:
+    store = Slow()
+    service = AllocationService(store)
+    with pytest.raises(Invalid, match="at most 500"):
+        service.allocate([asks(f"{n}") for n in range(BATCH_LIMIT + 1)])
+    service._queued = QUEUE_LIMIT
+    with pytest.raises(Unavailable, match="later"):
+        service.allocate([asks("a")])
+
+
+def test_a_denied_one_is_an_answer() -> None:
+    store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+    service = AllocationService(store)
+    service.allocate([asks("a")])
+    (denied,) = service.allocate([asks("a", at_ms=10**11)])
+    assert isinstance(denied, Denied)
+    assert isinstance(denied.error, Conflict)
+    assert [one.sequence for one in service.pending(owner="task")] == ["a"]
+    assert service.release("task") == 1
