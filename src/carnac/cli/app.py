@@ -155,6 +155,17 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
     return add
 
 
+def hidden_command(name: str) -> Callable[[F], F]:
+    """Add a command that people do not call: it is on no page."""
+    group, _, leaf = name.rpartition(" ")
+
+    def add(function: F) -> F:
+        _groups[group].command(leaf, hidden=True, context_settings=_CONTEXT)(function)
+        return function
+
+    return add
+
+
 def _unwrap(text: str) -> str:
     """Join the lines of each paragraph, so that help is filled to the width of the terminal."""
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]

@@ -12,6 +12,23 @@ if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
 
 
+def read_text(file: str) -> str:
+    """Return the text of a spec file (`-`: standard input).
+
+    Raises:
+        NotFound: There is no such file.
+        Invalid: It is no text.
+    """
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except IsADirectoryError:
+        raise Invalid(f"spec {file} is a directory; give a JSON or YAML file", path=file) from None
+    except OSError as error:
+        raise NotFound(f"spec {file} cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise Invalid(f"spec {file} is not text in UTF-8", path=file) from None
+
+
 def load_spec_file(
     file: str,
     *,
@@ -26,14 +43,7 @@ def load_spec_file(
     """
     from carnac.specs.load import load_spec
 
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-    except IsADirectoryError:
-        raise Invalid(f"spec {file} is a directory; give a JSON or YAML file", path=file) from None
-    except OSError as error:
-        raise NotFound(f"spec {file} cannot be read: {error.strerror}", path=file) from None
-    except UnicodeDecodeError:
-        raise Invalid(f"spec {file} is not text in UTF-8", path=file) from None
+    text = read_text(file)
     spec = load_spec(text)
     if not inputs and mode is None:
         return spec

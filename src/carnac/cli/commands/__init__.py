@@ -20,6 +20,8 @@ from carnac.cli.commands import (
     history,
     upkeep,
     locks,
+    task,
+    overlord,
     doctor,
     balance,
 )
@@ -33,11 +35,13 @@ __all__ = [
     "history",
     "locks",
     "lookups",
+    "overlord",
     "picture",
     "quarantine",
     "queries",
     "specs",
     "stores",
+    "task",
     "upkeep",
     "writing",
 ]

@@ -70,6 +70,8 @@ def _exit_codes() -> Iterator[str]:
 
 def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     for key, child in getattr(command, "commands", {}).items():
+        if child.hidden:
+            continue
         full = f"{name} {key}".strip()
         if hasattr(child, "commands"):
             if full in COMMANDS:

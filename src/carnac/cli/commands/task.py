@@ -1,0 +1,377 @@
+"""`task …`: submit work, look at it, end it, try it again. An overlord runs it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
+
+import typer
+
+from carnac.cli.app import UPKEEP, add_group, command, hidden_command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.tables import Column, counted, format_age
+from carnac.core.intervals import format_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from carnac.cli.session import Session
+    from carnac.core.tasks.model import Attempt, Task, TaskState
+    from carnac.overlord import TaskService
+
+add_group(
+    "task", "Work that an overlord does: ingest, compact, replace, delete, clean.", panel=UPKEEP
+)
+
+EXAMPLE = "delete_flights_by_hand"
+TaskId: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TASK", help="The task's id.", show_default=False)
+]
+AttemptNumber: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--attempt", metavar="N", min=1, help="Which attempt. Default: the last one."),
+]
+
+_COLUMNS = [
+    Column("task"),
+    Column("type", is_whole=True),
+    Column("datasource"),
+    Column("state", is_whole=True),
+    Column("priority", is_number=True),
+    Column("attempts", is_number=True),
+    Column("age", is_number=True),
+    Column("since", is_number=True),
+    Column("error"),
+]
+
+
+@command(
+    "task submit",
+    panel=UPKEEP,
+    examples=[
+        "carnac task submit compact.json",
+        "carnac task submit --wait delete.yaml",
+        """echo '{"type": "compact", "dataSource": "flights"}' | carnac task submit - --json""",
+    ],
+)
+def submit(
+    ctx: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="The task in JSON or YAML; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Return when it is over; exit 1 unless it succeeded.", metavar=""
+        ),
+    ] = False,
+    timeout_ms: Annotated[
+        int | None,
+        typer.Option("--timeout-ms", metavar="MS", min=0, help="Wait no longer than this."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hand in a task: Carnac's own form, or a task of Druid as it is.
+
+    It is kept whether or not an overlord runs now. With an id of its own it may be handed in again: it is one task.
+    """
+    from carnac.cli.specfiles import read_text
+    from carnac.errors import Invalid
+    from carnac.specs.load import parse_text
+
+    session = session_of(ctx)
+    value = parse_text(read_text(file))
+    if not isinstance(value, dict):
+        raise Invalid("a task is an object with fields")
+    with _open(session) as tasks:
+        task = tasks.submit(value)
+        if wait:
+            task = _wait(session, tasks, task, timeout_ms, is_quiet=as_json)
+        elif tasks.leader() is None:
+            session.output.note("no overlord leads now; carnac overlord starts one")
+        _show_end(session, tasks, task, as_json=as_json, waited=wait)
+
+
+@command(
+    "task list",
+    panel=UPKEEP,
+    examples=["carnac task list", "carnac task list --state failed --limit 10 --json"],
+)
+def list_tasks(
+    ctx: typer.Context,
+    *,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="waiting, pending, running, succeeded, failed or cancelled.",
+        ),
+    ] = None,
+    datasource: Annotated[
+        str | None, typer.Option("--datasource", metavar="NAME", help="Only those of a datasource.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only those of a type.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Most to show.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks, newest first."""
+    from carnac.ports import TaskFilter
+
+    session = session_of(ctx)
+    states = None if state is None else (_state(state),)
+    which = TaskFilter(states=states, datasource=datasource, type=kind)
+    with _open(session) as tasks:
+        found = tasks.list(which, limit=limit)
+    if as_json:
+        session.output.json({"tasks": [task_json(task) for task in found]})
+        return
+    if not found:
+        session.output.line("no tasks")
+        return
+    now_ms = session.clock.now_ms()
+    session.output.table(_COLUMNS, [_row(task, now_ms) for task in found])
+    session.output.note(counted(len(found), "task"))
+
+
+@command("task show", panel=UPKEEP, examples=[f"carnac task show {EXAMPLE}"])
+def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
+    """Show a task: how it stands, its attempts, how far the last one is."""
+    session = session_of(ctx)
+    with _open(session) as tasks:
+        task, attempts = tasks.get(task_id), tasks.attempts(task_id)
+        payload = tasks.payload(task_id)
+    if as_json:
+        session.output.json(
+            {
+                **task_json(task),
+                "attempts_made": [attempt_json(one) for one in attempts],
+                "payload": payload,
+            }
+        )
+        return
+    session.output.facts(_facts(task, attempts, session.clock.now_ms()))
+
+
+@command(
+    "task log",
+    panel=UPKEEP,
+    examples=[
+        f"carnac task log {EXAMPLE}",
+        f"carnac task log {EXAMPLE} --attempt 1 --tail-bytes 4096",
+    ],
+)
+def log(
+    ctx: typer.Context,
+    task_id: TaskId,
+    attempt: AttemptNumber = None,
+    tail_bytes: Annotated[
+        int | None,
+        typer.Option("--tail-bytes", metavar="N", min=1, help="Only the end of it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what an attempt wrote. It is kept on the machine of the overlord that ran it."""
+    session = session_of(ctx)
+    with _open(session) as tasks:
+        text = tasks.log(task_id, attempt, tail_bytes=tail_bytes)
+    if as_json:
+        session.output.json({"task_id": task_id, "log": text})
+    elif text is None:
+        session.output.note("there is no log that can be read from here")
+    else:
+        session.output.line(text.rstrip("\n"))
+
+
+@command("task report", panel=UPKEEP, examples=[f"carnac task report {EXAMPLE} --json"])
+def report(
+    ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None, as_json: AsJson = False
+) -> None:
+    """Show what an attempt did: rows read, written and rejected, segments, revision."""
+    session = session_of(ctx)
+    with _open(session) as tasks:
+        found = tasks.report(task_id, attempt)
+    if as_json:
+        session.output.json({"task_id": task_id, "report": found})
+    elif found is None:
+        session.output.line("no report yet")
+    else:
+        session.output.facts([(name, _plain(value)) for name, value in found.items()])
+
+
+@command("task cancel", panel=UPKEEP, examples=[f"carnac task cancel {EXAMPLE}"])
+def cancel(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
+    """End a task: what it has not published by now, it will not; its locks are free at once."""
+    session = session_of(ctx)
+    with _open(session) as tasks:
+        task = tasks.cancel(task_id)
+    _say(session, task, as_json=as_json)
+
+
+@command("task retry", panel=UPKEEP, examples=[f"carnac task retry {EXAMPLE}"])
+def retry(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
+    """Try a task again that failed or was cancelled; or at once, if it waits for its next attempt."""
+    session = session_of(ctx)
+    with _open(session) as tasks:
+        task = tasks.retry(task_id)
+    _say(session, task, as_json=as_json)
+
+
+@hidden_command("task attempt")
+def attempt(
+    ctx: typer.Context,
+    task_id: TaskId,
+    number: Annotated[int, typer.Option("--attempt", metavar="N", min=1)],
+) -> None:
+    """Run one attempt in this process. Runners call this."""
+    import os
+    import signal
+
+    from carnac.bootstrap_tasks import run_task_attempt
+    from carnac.cli.logs import start_logging
+
+    def stop(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    start_logging(is_json=False)
+    run_task_attempt(
+        task_id,
+        number,
+        settings=session_of(ctx).settings,
+        on_lost=lambda: os.kill(os.getpid(), signal.SIGTERM),
+    )
+
+
+def task_json(task: Task) -> dict[str, object]:
+    """Return a task as JSON."""
+    from carnac.core.json_form import to_json
+
+    value = cast("dict[str, object]", to_json(task))
+    del value["digest"]
+    return {**value, "context": json.loads(task.context)}
+
+
+def attempt_json(one: Attempt) -> dict[str, object]:
+    """Return an attempt as JSON."""
+    from carnac.core.json_form import to_json
+
+    value = cast("dict[str, object]", to_json(one))
+    return {**value, "progress": None if one.progress is None else json.loads(one.progress)}
+
+
+def _open(session: Session) -> TaskService:
+    from carnac.bootstrap_tasks import open_tasks
+
+    return open_tasks(settings=session.settings)
+
+
+def _wait(
+    session: Session, tasks: TaskService, task: Task, timeout_ms: int | None, *, is_quiet: bool
+) -> Task:
+    told: list[str] = []
+
+    def tell(now: Task) -> None:
+        text = f"task {now.task_id} is {now.state}"
+        if not is_quiet and text not in told[-1:]:
+            told.append(text)
+            session.output.note(text)
+
+    return tasks.wait(task.task_id, timeout_ms=timeout_ms, on_look=tell)
+
+
+def _show_end(
+    session: Session, tasks: TaskService, task: Task, *, as_json: bool, waited: bool
+) -> None:
+    found = tasks.report(task.task_id) if waited else None
+    if as_json:
+        shown = {"report": found} if waited else {}
+        session.output.json({**task_json(task), **shown})
+    elif not waited:
+        session.output.line(task.task_id)
+    elif task.error is not None:
+        session.output.line(f"task {task.task_id} {task.state}: {task.error}")
+    else:
+        session.output.line(f"task {task.task_id} {task.state}")
+    if waited and str(task.state) != "succeeded":
+        raise typer.Exit(1)
+
+
+def _say(session: Session, task: Task, *, as_json: bool) -> None:
+    if as_json:
+        session.output.json(task_json(task))
+    else:
+        session.output.line(f"task {task.task_id} is {task.state}")
+
+
+def _state(text: str) -> TaskState:
+    from carnac.core.tasks.model import TaskState
+    from carnac.errors import Invalid
+
+    try:
+        return TaskState(text.lower())
+    except ValueError:
+        known = ", ".join(TaskState)
+        raise Invalid(f"'{text}' is no state of a task; there are {known}") from None
+
+
+def _row(task: Task, now_ms: int) -> list[str]:
+    return [
+        task.task_id,
+        task.type,
+        task.datasource,
+        str(task.state),
+        str(task.priority),
+        str(task.attempts),
+        format_age(now_ms - task.created_at_ms),
+        format_age(now_ms - task.changed_at_ms),
+        task.error or "",
+    ]
+
+
+def _facts(task: Task, attempts: Sequence[Attempt], now_ms: int) -> list[tuple[str, str]]:
+    facts = [
+        ("task", task.task_id),
+        ("type", task.type),
+        ("datasource", task.datasource),
+        ("state", f"{task.state}, since {format_age(now_ms - task.changed_at_ms)}"),
+        ("priority", str(task.priority)),
+        ("submitted", format_ms(task.created_at_ms)),
+    ]
+    if task.waits_for:
+        facts.append(("waits for", ", ".join(task.waits_for)))
+    if task.wakes_at_ms is not None:
+        facts.append(("tried again", f"from {format_ms(task.wakes_at_ms)}"))
+    if task.error is not None:
+        facts.append(("error", task.error))
+    for one in attempts:
+        text = f"{one.state}, heard of {format_age(now_ms - one.heartbeat_at_ms)} ago"
+        if one.state.is_over:
+            text = f"{one.state}{': ' + one.error if one.error else ''}"
+        facts.append((f"attempt {one.number}", text))
+        if one.holder:
+            facts.append(("", one.holder))
+        if one.progress is not None and not one.state.is_over:
+            facts.append(("", _progress(one.progress)))
+    return facts
+
+
+def _progress(text: str) -> str:
+    news = json.loads(text)
+    parts = [str(news.get("phase", ""))]
+    if news.get("total"):
+        parts.append(f"{news.get('done', 0)} of {news['total']}")
+    if news.get("rows") is not None:
+        parts.append(f"{news['rows']:,} rows")
+    return ", ".join(parts)
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
