@@ -94,11 +94,10 @@ def make_small_segments(folder: Path, *, rows: int, segments: int) -> SmallSegme
 def _write_all(folder: Path, *, rows: int, segments: int) -> None:
     from carnac.core.records import dump_segment
 
-    per_segment = rows // segments
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         counts = [rows // DAYS + (day < rows % DAYS) for day in range(DAYS)]
         jobs = [
-            pool.submit(_write_day, folder, day, count, per_segment)
+            pool.submit(_write_day, folder, day, count, segments // DAYS + (day < segments % DAYS))
             for day, count in enumerate(counts)
         ]
         written = [segment for job in jobs for segment in job.result()]
@@ -120,9 +119,8 @@ def publish(folder: Path, segments: list[Segment]) -> None:
     metadata.close()
 
 
-def _write_day(folder: Path, day: int, rows: int, per_segment: int) -> list[Segment]:
+def _write_day(folder: Path, day: int, rows: int, count: int) -> list[Segment]:
     table = day_table(day, rows)
-    count = max(1, round(rows / per_segment))
     edges = np.linspace(0, rows, count + 1).astype(int)
     return [
         write_one(folder, table.slice(start, end - start), day, f"{day:02d}-{index:03d}")

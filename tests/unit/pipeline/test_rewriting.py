@@ -326,16 +326,21 @@ def forty_rows() -> Iterator[tuple[Path, list[SegmentInput]]]:
 
 
 @settings(max_examples=60)  # an example takes some 20 ms
-@given(PLACES, PLACES, COLUMNS, st.sampled_from(["lose", "double", "alter", "swap"]), st.booleans())
+@given(
+    st.tuples(PLACES, PLACES),
+    COLUMNS,
+    st.sampled_from(["lose", "double", "alter", "swap"]),
+    st.booleans(),
+)
 def test_no_mistake_with_raw_rows_is_published(
     forty_rows: tuple[Path, list[SegmentInput]],
-    place: int,
-    other: int,
+    places: tuple[int, int],
     column: str,
     kind: str,
     staged: bool,
 ) -> None:
     folder, inputs = forty_rows
+    place, other = places
     mistakes = {
         "lose": lose(place),
         "double": double(place),
