@@ -1,0 +1,73 @@
+"""What tests of the overlord have in common: a store in memory, a clock, a runner that only remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from carnac.metadata.memory import MemoryMetadataStore
+from carnac.overlord import Lockbox, TaskService
+from carnac.overlord.attempt import run_attempt
+from carnac.overlord.loop import LoopSettings, OverlordLoop
+from carnac.ports import MetadataStore
+from carnac.specs.tasks import load_task
+from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.testing.tasks import FakeJobs, FakeRunner, Work
+
+LEASE_MS = 60_000
+DELETE = {"type": "delete", "dataSource": "events", "interval": "1970-01-01/1970-01-02"}
+
+
+class Bench:
+    """An overlord taken apart."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.metadata = MemoryMetadataStore(clock=self.clock, ids=SequentialIds())
+        self.runner = FakeRunner()
+        self.tasks = TaskService(
+            self.metadata,
+            self.clock,
+            SequentialIds("x"),
+            load=load_task,
+            runners={"fake": self.runner},
+        )
+        self.lockbox = Lockbox(self.metadata, self.clock, holder="test", lease_ms=LEASE_MS)
+        self.loop = self.make_loop("one")
+
+    def make_loop(
+        self,
+        name: str,
+        *,
+        metadata: MetadataStore | None = None,
+        runner: FakeRunner | None = None,
+        wait: Callable[[float], bool] | None = None,
+    ) -> OverlordLoop:
+        """Return another overlord."""
+        return OverlordLoop(
+            metadata or self.metadata,
+            self.clock,
+            leader_id=name,
+            holder=f"overlord {name}",
+            runners={"fake": runner or self.runner},
+            settings=LoopSettings(
+                runner="fake",
+                capacity=2,
+                lease_ms=LEASE_MS,
+                period_ms=1_000,
+                upkeep_period_ms=10 * LEASE_MS,
+            ),
+            wait=wait,
+        )
+
+    def run(self, work: Work, *, number: int = 1) -> Mapping[str, object]:
+        """Run an attempt at task `a` that does `work`; it beats only when it asks for its right."""
+        return run_attempt(
+            self.metadata,
+            self.lockbox,
+            FakeJobs(work),
+            self.clock,
+            holder="here",
+            task_id="a",
+            number=number,
+            wait=lambda _: True,
+        )

@@ -1,0 +1,145 @@
+"""The overlord's loop over a store in memory: starts, gives up, stops, takes over."""
+
+from __future__ import annotations
+
+import pytest
+
+from carnac.core.tasks.events import ClaimAttempt, Current, FinishAttempt
+from carnac.core.tasks.machine import OVERLORD
+from carnac.core.tasks.model import AttemptState, TaskState
+from carnac.errors import Invalid, Unavailable
+from carnac.testing.faulty import Crash, Faults, faulty_metadata, unavailable
+from carnac.testing.tasks import FakeRunner
+from tests.overlords import DELETE, LEASE_MS, Bench
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+class TestLoop:
+    def test_what_is_submitted_is_started_in_order(self, bench: Bench) -> None:
+        for name, priority in (("a", 1), ("b", 9), ("c", 5)):
+            bench.tasks.submit({**DELETE, "id": name, "context": {"priority": priority}})
+        assert bench.loop.run_round() == ("b", "c")
+        assert bench.runner.started == ["b/1", "c/1"]
+        assert [one.handle for one in bench.tasks.attempts("b")] == ["fake:b/1"]
+        assert bench.loop.run_round() == ()
+
+    def test_a_process_that_is_gone_is_noticed_at_once(self, bench: Bench) -> None:
+        bench.tasks.submit({**DELETE, "id": "a", "context": {"retries": 1}})
+        bench.loop.run_round()
+        bench.runner.alive["fake:a/1"] = False
+        bench.loop.run_round()
+        task = bench.tasks.get("a")
+        assert task.state is TaskState.WAITING
+        assert task.error == "the process of attempt 1 ended without a word"
+        bench.clock.advance_ms(1_000)
+        assert bench.loop.run_round() == ("a",)
+        bench.runner.alive["fake:a/2"] = False
+        bench.loop.run_round()
+        assert bench.tasks.get("a").state is TaskState.FAILED
+        assert [one.state for one in bench.tasks.attempts("a")] == [AttemptState.LOST] * 2
+
+    def test_who_cannot_be_asked_is_judged_by_the_lease(self, bench: Bench) -> None:
+        bench.tasks.submit({**DELETE, "id": "a", "context": {"retries": 0}})
+        bench.loop.run_round()
+        bench.runner.alive.clear()
+        bench.clock.advance_ms(LEASE_MS - 1)
+        bench.loop.run_round()
+        assert bench.tasks.get("a").state is TaskState.RUNNING
+        bench.clock.advance_ms(1)
+        bench.loop.run_round()
+        assert bench.tasks.get("a").state is TaskState.FAILED
+        assert bench.tasks.get("a").error == f"attempt 1 was not heard of for {LEASE_MS} ms"
+        assert bench.runner.stopped == ["fake:a/1"]
+
+    def test_what_is_cancelled_is_stopped_until_it_is_gone(self, bench: Bench) -> None:
+        bench.tasks.submit({**DELETE, "id": "a"})
+        bench.loop.run_round()
+        bench.tasks.cancel("a")
+        bench.loop.run_round()
+        assert bench.runner.stopped == ["fake:a/1"]
+        assert [one.lock_owner for one in bench.metadata.live_attempts()] == ["a/1"]
+        bench.loop.run_round()
+        assert bench.runner.stopped == ["fake:a/1"]
+        assert bench.metadata.live_attempts() == ()
+
+    @pytest.mark.parametrize(
+        ("error", "state"),
+        [
+            (Unavailable("no room"), TaskState.WAITING),
+            (Invalid("no such cluster"), TaskState.FAILED),
+        ],
+        ids=str,
+    )
+    def test_what_cannot_be_started_is_tried_again_or_fails(
+        self, bench: Bench, error: Unavailable | Invalid, state: TaskState
+    ) -> None:
+        bench.tasks.submit({**DELETE, "id": "a"})
+        bench.runner.refuses = error
+        bench.loop.run_round()
+        assert (bench.tasks.get("a").state, bench.tasks.get("a").error) == (state, error.message)
+
+    def test_one_of_two_leads_and_the_other_takes_over_within_a_lease(self, bench: Bench) -> None:
+        other = bench.make_loop("two")
+        bench.loop.run_round()
+        other.run_round()
+        assert (bench.loop.is_leader, other.is_leader) == (True, False)
+        assert bench.tasks.leader() == bench.metadata.leader(OVERLORD)
+        bench.tasks.submit({**DELETE, "id": "a"})
+        assert other.run_round() == ()
+        bench.clock.advance_ms(LEASE_MS)
+        assert not bench.loop.is_leader
+        assert bench.tasks.leader() is None
+        assert other.run_round() == ("a",)
+        assert bench.loop.run_round() == ()
+        assert (bench.loop.is_leader, other.is_leader) == (False, True)
+
+    def test_killed_anywhere_the_next_one_goes_on(self, bench: Bench) -> None:
+        """Whatever call is the last of an overlord: the task runs once, and no slot is lost."""
+        crashes = 0
+        for nth, is_after in ((nth, after) for nth in range(1, 10) for after in (False, True)):
+            name = f"{nth}{is_after}"
+            faults, runner = Faults(), FakeRunner()
+            doomed = bench.make_loop(
+                f"doomed{name}", metadata=faulty_metadata(bench.metadata, faults), runner=runner
+            )
+            bench.tasks.submit({**DELETE, "id": name})
+            faults.arm(nth, after=is_after, dies=True)
+            try:
+                doomed.run_round()
+            except Crash:
+                crashes += 1
+            bench.clock.advance_ms(LEASE_MS)
+            heir = bench.make_loop(f"heir{name}", runner=runner)
+            for _ in range(3):
+                heir.run_round()
+                bench.clock.advance_ms(1_000)
+            (attempt,) = bench.tasks.live_attempts()
+            assert attempt.task_id == name
+            claim = ClaimAttempt(task_id=name, number=attempt.number, holder="here")
+            assert isinstance(bench.metadata.change_tasks(claim), Current)
+            bench.metadata.change_tasks(FinishAttempt(task_id=name, number=attempt.number))
+            assert bench.tasks.get(name).state is TaskState.SUCCEEDED
+            bench.metadata.resign(OVERLORD, f"heir{name}")
+        assert crashes >= 10
+
+    def test_it_goes_on_when_the_database_does_not_answer_and_resigns_at_the_end(
+        self, bench: Bench
+    ) -> None:
+        faults = Faults(unavailable)
+        waits: list[float] = []
+
+        def wait(seconds: float) -> bool:
+            waits.append(seconds)
+            return len(waits) == 3
+
+        loop = bench.make_loop("one", metadata=faulty_metadata(bench.metadata, faults), wait=wait)
+        bench.tasks.submit({**DELETE, "id": "a"})
+        faults.arm(1)
+        loop.run()
+        assert waits == [1.0] * 3
+        assert bench.runner.started == ["a/1"]
+        assert bench.tasks.leader() is None
