@@ -1,8 +1,9 @@
 """From judged chunks to tasks: what belongs together, small ones combined, large ones split.
 
 Source: "Compaction Notes", "create a new list of candidate tasks" and "rewrite the candidate list". A candidate is a
-run of chunks that share segments; it is cut at chunk boundaries where it costs too much, and put together with the one
-before where both are small. Groups of one task are published one by one, so a poisoned one costs the others nothing.
+run of chunks that share segments; it is cut at chunk boundaries where it costs too much; where it is small it is put
+together with the small one before it, whatever large ones are between. Groups of one task are published one by one, so
+a poisoned one costs the others nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.scoring import Action, Score
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.compaction.wording import interval_text
 from carnac.core.intervals import Interval
 
 
@@ -26,6 +28,11 @@ class JudgedChunk:
 
     chunk: TimeChunk
     score: Score
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether it shares a segment with a neighbour."""
+        return self.chunk.overlaps_prior or self.chunk.overlaps_later
 
     @property
     def interval(self) -> Interval:
@@ -69,16 +76,51 @@ def plan_tasks(
         judged: In order of time.
         revision: Of the state that was judged.
     """
-    tasks: list[CompactionTask] = []
-    for candidate in find_candidates(judged):
-        for parts in _split(candidate, settings):
-            group = _make_group(datasource, parts, revision)
-            task = _make_task(datasource, group, parts, settings)
-            if tasks and _may_combine(tasks[-1], task, settings):
-                tasks[-1] = _combine(tasks[-1], task)
-            else:
-                tasks.append(task)
-    return tasks
+    return combine_small(make_tasks(datasource, judged, settings, revision), settings)
+
+
+def make_tasks(
+    datasource: str, judged: Iterable[JudgedChunk], settings: CompactionSettings, revision: int
+) -> list[CompactionTask]:
+    """Return the tasks of judged chunks in order of time, before small ones are combined."""
+    views: dict[int, TargetView] = {}
+    return [
+        _make_task(datasource, parts, settings, revision, views)
+        for candidate in find_candidates(judged)
+        for parts in _split(candidate, settings)
+    ]
+
+
+def combine_small(
+    tasks: Sequence[CompactionTask], settings: CompactionSettings
+) -> list[CompactionTask]:
+    """Return the tasks with small ones put together, in order of time.
+
+    A small task joins the small one before it, until the two together are small no more.
+    """
+    found: list[list[CompactionTask]] = []
+    place: int | None = None  # of the last run of small tasks that may take another one in
+    cost = groups = 0
+    for task in tasks:
+        if not is_small(task, settings):
+            found.append([task])
+            continue
+        fits = (
+            cost < settings.task_cost_small
+            and groups + len(task.groups) <= settings.task_groups_max
+        )
+        if place is None or not fits:
+            place, cost, groups = len(found), 0, 0
+            found.append([])
+        found[place].append(task)
+        cost += task.cost
+        groups += len(task.groups)
+    return [run[0] if len(run) == 1 else _combine(run) for run in found]
+
+
+def is_small(task: CompactionTask, settings: CompactionSettings) -> bool:
+    """Whether a task is to be combined with another small one."""
+    return task.cost < settings.task_cost_small
 
 
 def _are_tied(before: JudgedChunk, after: JudgedChunk) -> bool:
@@ -121,61 +163,55 @@ def _whole(chunk: TimeChunk, settings: CompactionSettings) -> Choice:
     return choose_all(chunk.segments, TargetView(chunk.target), settings, None)
 
 
-def _make_group(datasource: str, parts: Sequence[_Part], revision: int) -> CompactionGroup:
+def _make_task(
+    datasource: str,
+    parts: Sequence[_Part],
+    settings: CompactionSettings,
+    revision: int,
+    views: dict[int, TargetView],
+) -> CompactionTask:
     first, last = parts[0].chunk, parts[-1].chunk
-    interval = Interval(first.interval.start_ms, last.interval.end_ms)
-    ids = {segment.segment_id for part in parts for segment in part.choice.segments}
-    return CompactionGroup(
-        group_id=f"{datasource} {interval}",
+    view = views.get(id(first.target))
+    if view is None:
+        view = views[id(first.target)] = TargetView(first.target)
+    interval = first.interval
+    if len(parts) > 1:
+        interval = Interval(first.interval.start_ms, last.interval.end_ms)
+    group = CompactionGroup(
+        group_id=f"{datasource} {interval_text(interval)}",
         datasource=datasource,
         kind=parts[0].choice.kind if len(parts) == 1 else GroupKind.MAJOR,
         interval=interval,
-        segment_ids=tuple(sorted(ids)),
+        segment_ids=tuple(
+            sorted({one.segment_id for part in parts for one in part.choice.segments})
+        ),
         target=first.target,
-        rows=sum(part.choice.rows for part in parts),
-        size_bytes=sum(part.choice.size_bytes for part in parts),
+        rows=sum([part.choice.rows for part in parts]),
+        size_bytes=sum([part.choice.size_bytes for part in parts]),
         revision=revision,
     )
-
-
-def _make_task(
-    datasource: str,
-    group: CompactionGroup,
-    parts: Sequence[_Part],
-    settings: CompactionSettings,
-) -> CompactionTask:
     return CompactionTask(
         task_id=group.group_id,
         datasource=datasource,
         datasource_priority=settings.priority,
         groups=(group,),
-        chunks=tuple(part.chunk.interval for part in parts),
-        segments_out=sum(part.choice.segments_out for part in parts),
-        gain=sum(part.choice.benefit * TargetView(part.chunk.target).unit_bytes for part in parts),
-        cost=sum(part.choice.cost for part in parts),
+        chunks=tuple([part.chunk.interval for part in parts]),
+        segments_out=sum([part.choice.segments_out for part in parts]),
+        gain=sum([part.choice.benefit for part in parts]) * view.unit_bytes,
+        cost=sum([part.choice.cost for part in parts]),
     )
 
 
-def _may_combine(
-    before: CompactionTask, task: CompactionTask, settings: CompactionSettings
-) -> bool:
-    small = settings.task_cost_small
-    return (
-        before.cost < small
-        and task.cost < small
-        and len(before.groups) + len(task.groups) <= settings.task_groups_max
-    )
-
-
-def _combine(before: CompactionTask, task: CompactionTask) -> CompactionTask:
-    start = before.chunks[0].start_ms
+def _combine(run: Sequence[CompactionTask]) -> CompactionTask:
+    first, last = run[0], run[-1]
+    span = Interval(first.chunks[0].start_ms, last.chunks[-1].end_ms)
     return CompactionTask(
-        task_id=f"{task.datasource} {Interval(start, task.chunks[-1].end_ms)}",
-        datasource=task.datasource,
-        datasource_priority=task.datasource_priority,
-        groups=(*before.groups, *task.groups),
-        chunks=(*before.chunks, *task.chunks),
-        segments_out=before.segments_out + task.segments_out,
-        gain=before.gain + task.gain,
-        cost=before.cost + task.cost,
+        task_id=f"{first.datasource} {interval_text(span)}",
+        datasource=first.datasource,
+        datasource_priority=first.datasource_priority,
+        groups=tuple([group for task in run for group in task.groups]),
+        chunks=tuple([chunk for task in run for chunk in task.chunks]),
+        segments_out=sum(task.segments_out for task in run),
+        gain=sum(task.gain for task in run),
+        cost=sum(task.cost for task in run),
     )

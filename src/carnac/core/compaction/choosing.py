@@ -125,6 +125,7 @@ class _Options:
         history: ChunkHistory | None,
     ) -> None:
         self._fixed, self._free = fixed, free
+        ideal = view.ideal
         self._settings, self._history = settings, history
         self._forced_bytes = size = sum(one.size_bytes for one in fixed)
         rows = sum(one.rows for one in fixed)
@@ -133,20 +134,31 @@ class _Options:
             size += one.size_bytes
             rows += one.rows
             self.sizes.append(size)
-            self.outs.append(view.ideal(size, rows))
+            self.outs.append(ideal(size, rows))
         self._allowed = self.outs[-1] + settings.slack
 
     def best(self) -> int | None:
         """Return the k of the best choice; None if there is none that the bound on writing allows."""
-        stable = [k for k in range(len(self.sizes)) if self._is_stable(k) and self.benefit(k) > 0]
-        if not stable:
+        found = frugal = None
+        most, least = 0.0, 0
+        allowed, fixed, free = self._allowed, len(self._fixed), len(self._free)
+        model = self._settings.cost
+        for k, (size, out) in enumerate(zip(self.sizes, self.outs, strict=True)):
+            surplus = k + fixed - out
+            benefit = fixed + surplus if surplus > 0 else fixed
+            if not benefit or free - k + out > allowed:
+                continue  # it buys nothing, or would not make the chunk stable
+            worth = benefit / (model.group_bytes + (fixed + k) * model.segment_bytes + size)
+            if worth >= most:
+                found, most = k, worth
+            if frugal is None or size < least:
+                frugal, least = k, size
+        if found is None or frugal is None:
             return None
-        best = self._grown(max(stable, key=lambda k: (self.benefit(k) / self.cost(k), k)))
-        if self._may(best):
-            return best
-        frugal = min(stable, key=lambda k: (self.sizes[k], -k))
-        if self._may(frugal):
-            return frugal
+        best = self._grown(found)
+        for choice in (best, frugal):
+            if self._may(choice):
+                return choice
         return 0 if self._fixed else None  # what must be rewritten is not given up for the rest
 
     def benefit(self, k: int) -> int:
@@ -169,9 +181,6 @@ class _Options:
             cost=self.cost(k),
             write_amplification=_amplification(self._history, self.sizes[k], self.sizes[-1]),
         )
-
-    def _is_stable(self, k: int) -> bool:
-        return len(self._free) - k + self.outs[k] <= self._allowed
 
     def _grown(self, k: int) -> int:
         """Return k or a larger one: what is folded takes the next segment along once it is worth it."""

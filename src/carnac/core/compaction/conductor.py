@@ -23,9 +23,9 @@ from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.manager import (
     Capacity,
     TaskQueue,
+    change_queue,
     decide_dispatch,
     end_task,
-    fill_queue,
     shed_surplus,
     start_task,
 )
@@ -33,7 +33,6 @@ from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.states import (
     ChunkSight,
     ChunkState,
-    ChunkStatus,
     find_sights,
 )
 from carnac.core.compaction.stretches import Stretch, first_instant_skipped, plan_stretches
@@ -96,6 +95,7 @@ class Conductor:
         self, datasource: str, settings: CompactionSettings, states: Iterable[ChunkState] = ()
     ) -> None:
         """Watch a datasource from now on, or under new settings; what waits is planned anew."""
+        self.unwatch(datasource)
         self._watches[datasource] = _Watch(survey=Survey(datasource, settings, states))
         self._known[datasource] = {}
 
@@ -103,7 +103,8 @@ class Conductor:
         """Watch a datasource no more; what runs goes on, what waits does not."""
         self._watches.pop(datasource, None)
         self._known.pop(datasource, None)
-        self.queue = fill_queue(self.queue, (), datasources=(datasource,))
+        waiting = [one.task_id for one in self.queue.waiting if one.datasource == datasource]
+        self.queue = change_queue(self.queue, removed=waiting)
 
     def reach(
         self, datasource: str, dirty: Iterable[Interval], *, newest_ms: int | None, now_ms: int
@@ -181,6 +182,8 @@ class Conductor:
         dispatch = decide_dispatch(self.queue, self.capacity)
         for task in dispatch.starts:
             self._watches[task.datasource].survey.start(task.chunks)
+            for chunk in task.chunks:
+                self._known[task.datasource].pop(chunk, None)
         rest = shed_surplus(dispatch.queue, self.capacity)
         self.queue = rest.queue
         states: dict[str, list[ChunkState]] = {}
@@ -224,10 +227,7 @@ class Conductor:
     def verdict(self, now_ms: int) -> Verdict:
         """Return whether the backlog clears, and when."""
         deferred = sum(
-            state.cost
-            for watch in self._watches.values()
-            for state in watch.survey.states.values()
-            if state.status is ChunkStatus.DEFERRED
+            state.cost for watch in self._watches.values() for state in watch.survey.deferred()
         )
         return judge_flow(
             backlog=self.queue.cost_waiting + deferred,
@@ -238,29 +238,29 @@ class Conductor:
         )
 
     def _refill(self, revision: int, now_ms: int) -> None:
-        stale = [name for name, watch in self._watches.items() if watch.is_stale]
-        tasks: list[CompactionTask] = []
-        for name in stale:
-            watch = self._watches[name]
-            busy = self.queue.busy_segments(name)
-            planned = watch.survey.plan(revision=revision, busy=busy)
-            self._note_arrivals(name, planned, now_ms)
-            tasks.extend(planned)
-            watch.is_stale = False
-        if stale:
-            self.queue = fill_queue(self.queue, tasks, datasources=stale)
+        removed: set[str] = set()
+        added: list[CompactionTask] = []
+        for name, watch in self._watches.items():
+            if watch.is_stale:
+                change = watch.survey.plan(revision=revision)
+                removed |= change.removed
+                added.extend(change.added)
+                watch.is_stale = False
+                self._note_arrivals(name, change.added, now_ms)
+        if removed or added:
+            self.queue = change_queue(self.queue, removed=removed, added=added)
 
     def _note_arrivals(self, name: str, tasks: Sequence[CompactionTask], now_ms: int) -> None:
         """Count the work of chunks that were not planned before, or are planned at a higher cost."""
         known = self._known[name]
-        planned: dict[Interval, int] = {}
+        arrived = 0
         for task in tasks:
+            cost = task.cost // len(task.chunks)
             for chunk in task.chunks:
-                planned[chunk] = task.cost // len(task.chunks)
-        arrived = sum(max(cost - known.get(chunk, 0), 0) for chunk, cost in planned.items())
+                arrived += max(cost - known.get(chunk, 0), 0)
+                known[chunk] = cost
         if arrived:
             self.flow.note_arrival(now_ms, arrived)
-        self._known[name] = planned
 
     def _retake(self) -> None:
         """Take deferred chunks up again, now that the queue has run empty."""
@@ -268,11 +268,7 @@ class Conductor:
             watch.again.update(watch.survey.retake(self.capacity.queue_max))
 
     def _has_deferred(self) -> bool:
-        return any(
-            state.status is ChunkStatus.DEFERRED
-            for watch in self._watches.values()
-            for state in watch.survey.states.values()
-        )
+        return any(watch.survey.deferred() for watch in self._watches.values())
 
 
 def _moved(before: Sequence[Stretch], after: Sequence[Stretch]) -> list[Interval]:

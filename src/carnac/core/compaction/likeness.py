@@ -40,8 +40,10 @@ class TargetView:
             return target.partitioning.buckets
         count = -(-rows // target.target_rows)
         if target.target_bytes is not None:
-            count = max(count, -(-size_bytes // target.target_bytes))
-        return max(count, 1)
+            by_bytes = -(-size_bytes // target.target_bytes)
+            if by_bytes > count:
+                return by_bytes
+        return count or 1
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments that are too large."""

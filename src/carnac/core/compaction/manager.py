@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from carnac.core.compaction.tasks import CompactionTask
 
@@ -93,18 +94,14 @@ class Dispatch:
     starts: tuple[CompactionTask, ...] = ()
 
 
-def fill_queue(
-    queue: TaskQueue, tasks: Iterable[CompactionTask], *, datasources: Collection[str]
+def change_queue(
+    queue: TaskQueue, *, removed: Collection[str] = (), added: Iterable[CompactionTask] = ()
 ) -> TaskQueue:
-    """Return the queue with the tasks, by priority, in place of those that waited for the same datasources.
-
-    Args:
-        datasources: Whose waiting tasks are replaced.
-    """
-    kept = [task for task in queue.waiting if task.datasource not in datasources]
-    waiting = tuple(sorted([*kept, *tasks], key=lambda task: task.order))
-    names = {task.task_id for task in waiting}
-    passed = {name: count for name, count in queue.passed.items() if name in names}
+    """Return the queue without some tasks, by id, and with others, in the order in which they should start."""
+    gone = set(removed)
+    kept = [task for task in queue.waiting if task.task_id not in gone] if gone else queue.waiting
+    waiting = tuple(sorted([*kept, *added], key=attrgetter("order")))
+    passed = {name: count for name, count in queue.passed.items() if name not in gone}
     return replace(queue, waiting=waiting, passed=passed)
 
 

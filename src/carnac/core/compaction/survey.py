@@ -10,11 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
-from carnac.core.compaction.candidates import JudgedChunk, plan_tasks
+from carnac.core.compaction.backlog import Backlog, PlanChange
+from carnac.core.compaction.candidates import JudgedChunk
 from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.chunks import cut_chunks
-from carnac.core.compaction.colouring import color_by_neighbour
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.planning import judge_chunks
@@ -22,7 +23,6 @@ from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Rule, Situatio
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.states import ChunkSight, ChunkState, ChunkStatus, fingerprint
 from carnac.core.compaction.stretches import Stretch
-from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import MAX_MS, Interval
 
 RETRY_FIRST_MS = 60_000
@@ -48,8 +48,11 @@ class Survey:
         self.settings = settings
         self.states: dict[Interval, ChunkState] = {state.chunk: state for state in states}
         self._rules = rules
-        self._pending: dict[Interval, JudgedChunk] = {}
+        self._backlog = Backlog(datasource, settings)
         self._known: list[Interval] = []
+        self._deferred = {
+            state.chunk for state in self.states.values() if state.status is ChunkStatus.DEFERRED
+        }
         self._resting = {state.chunk for state in self.states.values() if state.retry_at_ms}
         self._fingerprints: dict[int, tuple[CompactionTarget, str]] = {}
 
@@ -92,7 +95,7 @@ class Survey:
         if state.retry_at_ms > now_ms:
             return False
         if state.is_as_seen(sight, self.judged_by(sight.target)):
-            return state.status is ChunkStatus.UNSTABLE and chunk not in self._pending
+            return state.status is ChunkStatus.UNSTABLE and chunk not in self._backlog
         return True
 
     def analyse(
@@ -127,7 +130,7 @@ class Survey:
         found = []
         for chunk in chunks:
             state = self.states.get(chunk)
-            self._pending.pop(chunk, None)
+            self._backlog.take(chunk)
             if state is not None and state.status is not ChunkStatus.EMPTY:
                 found.append(
                     self._set(
@@ -136,26 +139,19 @@ class Survey:
                 )
         return found
 
-    def plan(self, *, revision: int, busy: Iterable[str] = ()) -> list[CompactionTask]:
-        """Return the tasks of all chunks that are unstable now.
+    def plan(self, *, revision: int) -> PlanChange:
+        """Return how the tasks of the unstable chunks differ from those of the last call.
 
         Args:
-            busy: Ids of segments that running tasks rewrite; chunks that show one of them wait.
+            revision: Of the state that was judged.
         """
-        working = set(busy)
-        pending = [
-            one
-            for _, one in sorted(self._pending.items())
-            if not working
-            or working.isdisjoint(segment.segment_id for segment in one.chunk.segments)
-        ]
-        return color_by_neighbour(plan_tasks(self.datasource, pending, self.settings, revision))
+        return self._backlog.change(revision=revision)
 
     def defer(self, chunks: Iterable[Interval]) -> list[ChunkState]:
         """Put chunks off whose task was shed; return their new states."""
         found = []
         for chunk in chunks:
-            self._pending.pop(chunk, None)
+            self._backlog.take(chunk)
             state = self.states.get(chunk)
             if state is not None:
                 found.append(self._set(replace(state, status=ChunkStatus.DEFERRED)))
@@ -168,7 +164,7 @@ class Survey:
     def known_in(self, interval: Interval) -> list[Interval]:
         """Return the chunks of which something is known that overlap the interval, in order of time."""
         if len(self._known) != len(self.states):
-            self._known = sorted(self.states)
+            self._known = sorted(self.states, key=attrgetter("start_ms"))
         first = bisect_left(self._known, interval.start_ms, key=lambda one: one.start_ms)
         while first and self._known[first - 1].end_ms > interval.start_ms:
             first -= 1
@@ -180,15 +176,20 @@ class Survey:
         gone = []
         for chunk in chunks:
             state = self.states.pop(chunk)
-            self._pending.pop(chunk, None)
+            self._backlog.take(chunk)
             self._resting.discard(chunk)
+            self._deferred.discard(chunk)
             gone.append(replace(state, status=ChunkStatus.EMPTY, segments=0))
         self._known = []
         return gone
 
+    def deferred(self) -> list[ChunkState]:
+        """Return the chunks that were put off."""
+        return [self.states[chunk] for chunk in sorted(self._deferred)]
+
     def retake(self, limit: int) -> list[Interval]:
         """Make the most urgent deferred chunks unstable again, so that they are due; return them."""
-        deferred = [one for one in self.states.values() if one.status is ChunkStatus.DEFERRED]
+        deferred = self.deferred()
         deferred.sort(key=lambda one: (-one.priority, one.chunk))
         for state in deferred[:limit]:
             self._set(replace(state, status=ChunkStatus.UNSTABLE))
@@ -197,7 +198,7 @@ class Survey:
     def start(self, chunks: Iterable[Interval]) -> None:
         """Note that a task is at work on the chunks."""
         for chunk in chunks:
-            self._pending.pop(chunk, None)
+            self._backlog.take(chunk)
 
     def fail(self, chunk: Interval, reason: str, *, now_ms: int) -> ChunkState | None:
         """Note that compacting a chunk failed; it rests, longer each time. Returns its new state."""
@@ -237,9 +238,9 @@ class Survey:
         known = self.states.get(one.interval)
         is_wanted = one.score.action is Action.COMPACT
         if is_wanted or one.score.may_join:
-            self._pending[one.interval] = one
+            self._backlog.put(one, sight.revision)
         else:
-            self._pending.pop(one.interval, None)
+            self._backlog.take(one.interval)
         return self._set(
             ChunkState(
                 chunk=one.interval,
@@ -257,7 +258,7 @@ class Survey:
         )
 
     def _record_empty(self, sight: ChunkSight) -> ChunkState:
-        self._pending.pop(sight.chunk, None)
+        self._backlog.take(sight.chunk)
         return self._set(
             ChunkState(
                 chunk=sight.chunk,
@@ -275,4 +276,8 @@ class Survey:
             self._resting.add(state.chunk)
         else:
             self._resting.discard(state.chunk)
+        if state.status is ChunkStatus.DEFERRED:
+            self._deferred.add(state.chunk)
+        else:
+            self._deferred.discard(state.chunk)
         return state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from carnac.core.compaction.groups import CompactionGroup, GroupKind
@@ -28,6 +28,7 @@ class CompactionTask:
         segments_out: How many segments are expected to come out.
         gain: What the segments that go, or become as asked for, are worth, in bytes of the cost model.
         cost: In bytes of the cost model.
+        order: Sorts the queue: datasource's priority, own priority, newest first, name.
         after: Ids of the tasks of its plan that must have ended before, because they share a segment with it.
     """
 
@@ -41,6 +42,11 @@ class CompactionTask:
     cost: int
     color: Color = Color.RED
     after: tuple[str, ...] = ()
+    order: tuple[int, float, int, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        order = (-self.datasource_priority, -self.priority, -self.chunks[-1].end_ms, self.task_id)
+        object.__setattr__(self, "order", order)
 
     @property
     def priority(self) -> float:
@@ -66,8 +72,3 @@ class CompactionTask:
     def kinds(self) -> tuple[GroupKind, ...]:
         """The kinds of its groups, each once."""
         return tuple(dict.fromkeys(group.kind for group in self.groups))
-
-    @property
-    def order(self) -> tuple[int, float, int, str]:
-        """Sorts the queue: datasource's priority, own priority, newest first, name."""
-        return (-self.datasource_priority, -self.priority, -self.chunks[-1].end_ms, self.task_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from carnac.core.intervals import Interval, format_ms
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -26,6 +28,7 @@ def interval_text(interval: Interval) -> str:
     return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
 
 
+@lru_cache(maxsize=1 << 16)  # names of tasks say the same borders again and again
 def time_text(at_ms: int) -> str:
     """Return a time without its zeros: `2026-01-05`, `2026-01-05T07:30Z`."""
     text = format_ms(at_ms)
