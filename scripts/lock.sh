@@ -23,6 +23,7 @@ compile() { # compile NAME SOURCE... : resolve the sources into requirements/NAM
 # dev first: the other files are its subsets, so that every version that users get was tested
 compile dev pyproject.toml --extra dev ${CONSTRAINTS:+--constraints "$CONSTRAINTS"}
 compile demo pyproject.toml --extra demo --constraints requirements/dev.txt
+compile bench pyproject.toml --extra bench --constraints requirements/dev.txt
 compile build requirements/build.in --constraints requirements/dev.txt
 compile java requirements/java.in
 compile lock requirements/lock.in
