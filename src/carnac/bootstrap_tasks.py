@@ -11,7 +11,7 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings, load_settings
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.overlord.tasks import TaskService
+from carnac.overlord.tasks import TaskHead, TaskService
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, TaskRunner
 
 
@@ -38,7 +38,6 @@ def open_tasks(
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     from carnac.bootstrap_runners import open_runners
-    from carnac.specs.tasks import load_task
 
     settings = _settings(store, settings)
     clock, ids = clock or SystemClock(), ids or RandomIds()
@@ -47,7 +46,7 @@ def open_tasks(
         metadata,
         clock,
         ids,
-        load=load_task,
+        load=_load,
         runners=open_runners(settings) if runners is None else runners,
     )
 
@@ -142,6 +141,12 @@ def run_task_attempt(
             )
     finally:
         metadata.close()
+
+
+def _load(payload: Mapping[str, object]) -> TaskHead:
+    from carnac.specs.tasks import load_task
+
+    return load_task(payload)
 
 
 def _settings(store: str | os.PathLike[str] | None, settings: Settings | None) -> Settings:

@@ -33,6 +33,10 @@ class Settings(BaseModel):
         description="Where segment files go when a store is made: a directory or URL (`s3://…`). Default: in the "
         "store's directory. Remembered by the store.",
     )
+    overlord: str | None = Field(
+        default=None,
+        description="URL of an overlord that `carnac task` asks, in place of the metadata store.",
+    )
     spark_master: str = Field(default="local[*]", description="Spark master for data jobs.")
     spark_remote: str | None = Field(
         default=None, description="Spark Connect URL (`sc://host:port`); wins over the master."

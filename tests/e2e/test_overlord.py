@@ -126,8 +126,9 @@ def test_a_task_over_http_from_end_to_end(start: Start, store: Path, tmp_path: P
         assert handle.pid != overlord.process.pid, "it was a process of its own"
         assert "task d succeeded" in (client.log("d") or "")
         assert client.report("d") is not None
-    assert httpx.get(f"{overlord.url}/druid/indexer/v1/leader").text == overlord.url
-    assert httpx.get(f"{overlord.url}/druid/indexer/v1/isLeader").json() == {"leader": True}
+    elsewhere = ["task", "show", "d", "--json", "--overlord", overlord.url]
+    shown = run_process(elsewhere, cwd=tmp_path).json
+    assert (shown["state"], shown["payload"]["interval"]) == ("succeeded", "2013-01-02/P1D")
     other = run_process(
         ["overlord", "--store", str(store), "--port", overlord.url.rpartition(":")[2]], cwd=tmp_path
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from carnac.core.intervals import parse_instant
+from carnac.core.leadership import Leadership
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.errors import (
     CarnacError,
@@ -34,17 +36,21 @@ _KINDS: Mapping[str, type[CarnacError]] = {
 }
 _MAKERS: Mapping[str, Callable[[Any], object]] = {
     "retry": lambda value: RetryPolicy(**value),
+    "context": lambda value: json.dumps(value, ensure_ascii=False),
+    "progress": lambda value: None if value is None else json.dumps(value),
     "dependencies": tuple,
     "waits_for": tuple,
 }
 
 _STATES: Mapping[type, Callable[[str], object]] = {Task: TaskState, Attempt: AttemptState}
 
-T = TypeVar("T", Task, Attempt)
+_NOT_TOLD: Mapping[str, object] = {"digest": ""}
+
+T = TypeVar("T", Task, Attempt, Leadership)
 
 
 class OverlordClient:
-    """The tasks of an overlord. Safe for many threads.
+    """The tasks of an overlord. Safe for many threads. The `digest` of a task is not told.
 
     Args:
         url: Of any overlord of the store, the leading one or not.
@@ -152,6 +158,11 @@ class OverlordClient:
             self._clock.sleep_ms(min(pause_ms, left_ms))
             pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
 
+    def leader(self) -> Leadership | None:
+        """Return the overlord that leads; None if none does now."""
+        found = self._call("GET", "/carnac/v1/leader").json()["leader"]
+        return None if found is None else _value(Leadership, found)
+
     def close(self) -> None:
         """Close connections. Idempotent."""
         self._http.close()
@@ -204,6 +215,7 @@ def _value(kind: type[T], record: Mapping[str, Any]) -> T:
     for field in fields(kind):
         key = field.name.removesuffix("_ms") if field.name.endswith("_at_ms") else field.name
         if key not in record:
+            values |= {field.name: _NOT_TOLD[field.name]} if field.name in _NOT_TOLD else {}
             continue
         value = record[key]
         if key != field.name and value is not None:

@@ -16,6 +16,7 @@ from carnac.api.tasks import (
     parse_created,
 )
 from carnac.core.json_form import to_json
+from carnac.core.tasks.json_form import attempt_to_json, task_to_json
 from carnac.core.tasks.model import TaskState
 from carnac.ports.task_records import TaskFilter
 
@@ -52,13 +53,15 @@ def make_router(tasks: TaskDesk) -> APIRouter:
             created=parse_created(created),
             before=before,
         )
-        return {"tasks": to_json(tuple(tasks.list(which, limit=limit)))}
+        return {"tasks": [task_to_json(task) for task in tasks.list(which, limit=limit)]}
 
     @router.get("/tasks/{task_id}", summary="Return a task and its attempts")
     def show(task_id: TaskId) -> dict[str, object]:
-        task = tasks.get(task_id)
-        attempts = tuple(tasks.attempts(task_id))
-        return {"task": to_json(task), "attempts": to_json(attempts)}
+        task, attempts = tasks.get(task_id), tasks.attempts(task_id)
+        return {
+            "task": task_to_json(task),
+            "attempts": [attempt_to_json(attempt) for attempt in attempts],
+        }
 
     @router.get(
         "/tasks/{task_id}/report", summary="Return what a task has done; null if nothing yet"
@@ -69,5 +72,9 @@ def make_router(tasks: TaskDesk) -> APIRouter:
     ) -> dict[str, object]:
         found = tasks.report(task_id, attempt)
         return {"report": None if found is None else dict(found)}
+
+    @router.get("/leader", summary="Return which overlord leads; null if none does now")
+    def leader() -> dict[str, object]:
+        return {"leader": to_json(tasks.leader())}
 
     return router

@@ -68,6 +68,14 @@ def root(
             help="The store: a directory or a URL. Default: CARNAC_STORE, carnac.toml, else carnac-store.",
         ),
     ] = None,
+    overlord: Annotated[
+        str | None,
+        typer.Option(
+            "--overlord",
+            metavar="URL",
+            help="Of an overlord: `carnac task` asks it, and needs no way to the store.",
+        ),
+    ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks of errors.", metavar="")
     ] = False,
@@ -77,10 +85,11 @@ def root(
 ) -> None:
     """An event store for teams who run Spark: immutable segments, one commit log, time travel and SQL.
 
-    --store, --debug and --no-color may stand anywhere on the line.
+    --store, --overlord, --debug and --no-color may stand anywhere on the line.
     """
     session = session_of(ctx)
     session.store_name = store
+    session.overlord_url = overlord
     session.is_debug = debug
     if no_color:
         session.output.stop_colors()

@@ -16,7 +16,7 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 _FLAGS = ("--debug", "--no-color")
-_VALUED = ("--store",)
+_VALUED = ("--store", "--overlord")
 
 
 def run(args: Sequence[str], *, owns_process: bool) -> int:

@@ -23,6 +23,7 @@ class Session:
 
     Attributes:
         store_name: From `--store`; None: as the settings say.
+        overlord_url: From `--overlord`; None: as the settings say.
         is_debug: Show tracebacks.
         owns_process: The process ends with the command line; nobody else uses the libraries that it loads.
     """
@@ -31,6 +32,7 @@ class Session:
         self, *, wants_json: bool = False, owns_process: bool = False, clock: Clock | None = None
     ) -> None:
         self.store_name: str | None = None
+        self.overlord_url: str | None = None
         self.is_debug = False
         self.owns_process = owns_process
         self.clock = clock or SystemClock()
@@ -43,7 +45,7 @@ class Session:
         if self._settings is None:
             from carnac.config import load_settings
 
-            overrides = {"store": self.store_name} if self.store_name is not None else {}
+            overrides = {"store": self.store_name, "overlord": self.overlord_url}
             self._settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
         return self._settings
 

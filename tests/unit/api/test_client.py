@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -11,7 +12,8 @@ from fastapi import FastAPI
 
 from carnac.api.client import OverlordClient
 from carnac.core.intervals import Interval
-from carnac.core.tasks.model import TaskState
+from carnac.core.tasks.events import BeatAttempt
+from carnac.core.tasks.model import Task, TaskState
 from carnac.errors import Conflict, Invalid, NotFound, Unavailable
 from carnac.ports.task_records import TaskFilter
 from tests.unit.api.conftest import Overlord, Submit
@@ -40,20 +42,31 @@ def client(overlord: Overlord) -> OverlordClient:
     return OverlordClient("http://one:8090/", overlord.clock, transport=InProcess(overlord.app))
 
 
+def told(task: Task) -> Task:
+    """The task as a client sees it."""
+    return replace(task, digest="")
+
+
 def test_values_are_those_of_the_service(
     client: OverlordClient, overlord: Overlord, submit: Submit
 ) -> None:
-    task = client.submit({"type": "kill", "dataSource": "events", "id": "a", "context": {"x": 1}})
-    assert task == overlord.tasks.get("a")
+    task = client.submit(
+        {"type": "kill", "dataSource": "events", "id": "a", "context": {"priority": 60, "é": [1]}}
+    )
+    assert task == told(overlord.tasks.get("a"))
     submit("b", dependencies=["a"])
+    assert client.leader() is None
     overlord.start_next()
-    assert client.list() == list(overlord.tasks.list())
+    assert client.list() == [told(task) for task in overlord.tasks.list()]
+    beat = BeatAttempt(task_id="a", number=1, progress='{"phase": "read", "done": 1}')
+    overlord.metadata.change_tasks(beat)
+    assert client.leader() == overlord.tasks.leader()
     assert client.attempts("a") == list(overlord.tasks.attempts("a"))
     assert client.payload("a") == overlord.tasks.payload("a")
     assert client.report("a") is None
     overlord.finish("a", report=json.dumps({"rows": 1}))
     assert client.report("a") == client.report("a", 1) == {"rows": 1}
-    assert client.get("a") == overlord.tasks.get("a")
+    assert client.get("a") == told(overlord.tasks.get("a"))
     assert client.get("a").state is TaskState.SUCCEEDED
 
 

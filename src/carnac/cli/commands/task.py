@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -11,10 +11,12 @@ from carnac.cli.app import UPKEEP, add_group, command, hidden_command, session_o
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, counted, format_age
 from carnac.core.intervals import format_ms
+from carnac.core.tasks.json_form import attempt_to_json, task_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from carnac.api.client import OverlordClient
     from carnac.cli.session import Session
     from carnac.core.tasks.model import Attempt, Task, TaskState
     from carnac.overlord import TaskService
@@ -131,7 +133,7 @@ def list_tasks(
     with _open(session) as tasks:
         found = tasks.list(which, limit=limit)
     if as_json:
-        session.output.json({"tasks": [task_json(task) for task in found]})
+        session.output.json({"tasks": [task_to_json(task) for task in found]})
         return
     if not found:
         session.output.line("no tasks")
@@ -151,8 +153,8 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     if as_json:
         session.output.json(
             {
-                **task_json(task),
-                "attempts_made": [attempt_json(one) for one in attempts],
+                **task_to_json(task),
+                "attempts_made": [attempt_to_json(one) for one in attempts],
                 "payload": payload,
             }
         )
@@ -250,31 +252,25 @@ def attempt(
     )
 
 
-def task_json(task: Task) -> dict[str, object]:
-    """Return a task as JSON."""
-    from carnac.core.json_form import to_json
+def _open(session: Session) -> TaskService | OverlordClient:
+    """Return the tasks of the store, or of an overlord elsewhere."""
+    settings = session.settings
+    if settings.overlord is not None:
+        from carnac.api.client import OverlordClient
 
-    value = cast("dict[str, object]", to_json(task))
-    del value["digest"]
-    return {**value, "context": json.loads(task.context)}
-
-
-def attempt_json(one: Attempt) -> dict[str, object]:
-    """Return an attempt as JSON."""
-    from carnac.core.json_form import to_json
-
-    value = cast("dict[str, object]", to_json(one))
-    return {**value, "progress": None if one.progress is None else json.loads(one.progress)}
-
-
-def _open(session: Session) -> TaskService:
+        return OverlordClient(settings.overlord, session.clock)
     from carnac.bootstrap_tasks import open_tasks
 
-    return open_tasks(settings=session.settings)
+    return open_tasks(settings=settings)
 
 
 def _wait(
-    session: Session, tasks: TaskService, task: Task, timeout_ms: int | None, *, is_quiet: bool
+    session: Session,
+    tasks: TaskService | OverlordClient,
+    task: Task,
+    timeout_ms: int | None,
+    *,
+    is_quiet: bool,
 ) -> Task:
     told: list[str] = []
 
@@ -288,12 +284,17 @@ def _wait(
 
 
 def _show_end(
-    session: Session, tasks: TaskService, task: Task, *, as_json: bool, waited: bool
+    session: Session,
+    tasks: TaskService | OverlordClient,
+    task: Task,
+    *,
+    as_json: bool,
+    waited: bool,
 ) -> None:
     found = tasks.report(task.task_id) if waited else None
     if as_json:
         shown = {"report": found} if waited else {}
-        session.output.json({**task_json(task), **shown})
+        session.output.json({**task_to_json(task), **shown})
     elif not waited:
         session.output.line(task.task_id)
     elif task.error is not None:
@@ -306,7 +307,7 @@ def _show_end(
 
 def _say(session: Session, task: Task, *, as_json: bool) -> None:
     if as_json:
-        session.output.json(task_json(task))
+        session.output.json(task_to_json(task))
     else:
         session.output.line(f"task {task.task_id} is {task.state}")
 
