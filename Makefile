@@ -46,6 +46,7 @@ fmt:  ## format the code and mend what ruff can mend
 
 bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="sql publish" chooses)
 	@$(setup) dev
+	@$(python) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@set -e; for name in $(or $(ARGS),$(patsubst benchmarks/bench_%.py,%,$(wildcard benchmarks/bench_*.py))); do \
 	  echo "── benchmark: $$name"; $(python) -m "benchmarks.bench_$$name"; \
 	done

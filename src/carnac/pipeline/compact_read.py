@@ -83,6 +83,19 @@ def read_tables(plan: ReadPlan, source: SegmentInput, *, whole: bool = False) ->
                 yield _conformed(plan, table, own)
 
 
+def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
+    """Return the bytes of a segment's columns before compression, from the file's footer.
+
+    Raises:
+        NotFound, Corrupt: As `read_tables`.
+    """
+    with _opened(output_url, source.segment) as opened, _readable(source.segment):
+        footer = pq.read_metadata(opened)
+        return sum(
+            footer.row_group(index).total_byte_size for index in range(footer.num_row_groups)
+        )
+
+
 @contextlib.contextmanager
 def _opened(output_url: str, segment: Segment) -> Iterator[Any]:
     root = local_root(output_url)

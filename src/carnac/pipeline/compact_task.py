@@ -26,7 +26,14 @@ from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval
 from carnac.core.segments import ColumnType, Segment
 from carnac.errors import Corrupt
-from carnac.pipeline.compact_read import ReadPlan, is_clipped, micros, read_tables, within
+from carnac.pipeline.compact_read import (
+    ReadPlan,
+    is_clipped,
+    micros,
+    read_tables,
+    uncompressed_bytes,
+    within,
+)
 from carnac.pipeline.compact_records import with_records
 from carnac.pipeline.compact_shape import Family
 from carnac.pipeline.compact_stage import Stage, as_raw_states
@@ -45,6 +52,8 @@ MEMORY_COPIES = 3
 """How often the rows of a rewrite in memory are there at once: as read, united, and in order or in the writer."""
 COMPRESSION_FACTOR = 4
 """About how many bytes of words in memory a byte of a segment file becomes."""
+CLOSE_CALL = 4
+"""Groups within this factor of the limit are looked at more closely: words may compress better than most do."""
 
 MakeWriter = Callable[..., SegmentWriter]
 
@@ -127,8 +136,7 @@ def rewrite_family(
         Unavailable: Deep storage or the temporary folder is full, or does not answer.
     """
     watch = ProofWatch(task.family, make_writer)
-    is_small = fits_in_memory(task.family, task.target, task.memory_bytes)
-    rewrite = _in_memory if is_small else _staged
+    rewrite = _in_memory if _surely_fits(task) else _staged
     went_in = Side()
     written = rewrite(task, attempt, went_in, watch, on_rows)
     segments = with_records(task.family, written, is_whole=task.is_whole)
@@ -151,6 +159,17 @@ def fits_in_memory(family: Family, target: CompactionTarget, memory_bytes: int) 
     if any(name in types and types[name] not in SORTABLE for name in sort):
         return False
     return MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes
+
+
+def _surely_fits(task: FamilyTask) -> bool:
+    """Whether the rows fit into memory as the records say; where that is a close call, as the files say."""
+    family, memory_bytes = task.family, task.memory_bytes
+    if not fits_in_memory(family, task.target, memory_bytes):
+        return False
+    if CLOSE_CALL * MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes:
+        return True
+    encoded = sum(uncompressed_bytes(task.output_url, source) for source in family.inputs)
+    return MEMORY_COPIES * max(2 * encoded, bytes_in_memory(family)) <= memory_bytes
 
 
 def bytes_in_memory(family: Family) -> int:
