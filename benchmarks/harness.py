@@ -54,6 +54,25 @@ def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
     return time.process_time() - start, result
 
 
+def tree_cpu_seconds() -> float:
+    """Return the seconds of CPU that this process and all below it have used, those that ended included (Linux)."""
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue  # it ended meanwhile
+        fields = text.rsplit(")", 1)[1].split()
+        stats[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    below = {os.getpid()}
+    while True:
+        more = {pid for pid, (parent, _) in stats.items() if parent in below} - below
+        if not more:
+            break
+        below |= more
+    return sum(stats[pid][1] for pid in below if pid in stats) / os.sysconf("SC_CLK_TCK")
+
+
 def median_of(work: Callable[[], float], runs: int = RUNS) -> float:
     """Return the median of what `work` measures, over `runs` runs."""
     return statistics.median(work() for _ in range(runs))
