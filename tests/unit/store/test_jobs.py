@@ -238,8 +238,8 @@ def test_what_druid_says_and_has_no_effect_is_reported(office: Office) -> None:
 
 
 def test_a_wrong_interval_fails_for_good(office: Office) -> None:
-    append(office.store, (1, 1), (2, 5), query="day")
-    task = office.submit(type="delete", interval="2013-10-22T02:30/2013-10-23")
+    append(office.store, (1, 1), (2, 2), query="hour")
+    task = office.submit(type="delete", interval="2013-10-22T01:30/2013-10-23")
     with pytest.raises(Invalid, match="align it"):
         office.run(task)
     assert office.tasks.get(task.task_id).state is TaskState.FAILED

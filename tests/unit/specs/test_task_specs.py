@@ -1,0 +1,200 @@
+"""Specs of tasks: what is read, Druid's as they are, and what is wrong with one, all in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.intervals import parse_interval
+from carnac.errors import Invalid
+from carnac.specs.tasks import CompactTask, DeleteTask, IngestTask, KillTask, load_task
+
+MONTH = "2015-09-01/2015-10-01"
+DRUID_COMPACT: dict[str, Any] = {
+    "type": "compact",
+    "id": "mine",
+    "dataSource": "wikipedia",
+    "ioConfig": {
+        "type": "compact",
+        "inputSpec": {"type": "interval", "interval": MONTH},
+        "dropExisting": False,
+    },
+    "granularitySpec": {"segmentGranularity": "DAY", "queryGranularity": None, "rollup": None},
+    "tuningConfig": {
+        "type": "index_parallel",
+        "maxRowsInMemory": 10,
+        "partitionsSpec": {
+            "type": "range",
+            "partitionDimensions": ["page"],
+            "targetRowsPerSegment": 1000,
+        },
+    },
+    "context": {"priority": 30},
+}
+
+
+def compact(**more: Any) -> CompactTask:
+    task = load_task({"type": "compact", "dataSource": "wikipedia", **more})
+    assert isinstance(task, CompactTask)
+    return task
+
+
+class TestCompact:
+    def test_druids_task_as_it_is(self) -> None:
+        task = load_task(DRUID_COMPACT)
+        assert isinstance(task, CompactTask)
+        assert (task.task_id, task.datasource) == ("mine", "wikipedia")
+        assert task.interval == parse_interval(MONTH)
+        assert task.context == {"priority": 30}
+        assert task.compaction_target() == CompactionTarget(
+            target_rows=1000,
+            partitioning=Partitioning(kind="range", dimensions=("page",)),
+            segment_granularity="DAY",
+        )
+        assert {one.path for one in task.ignored} == {
+            "ioConfig.dropExisting", "tuningConfig.maxRowsInMemory",
+        }  # fmt: skip
+
+    def test_the_older_fields_of_the_tutorials(self) -> None:
+        task = compact(
+            interval=MONTH, segmentGranularity="MONTH", tuningConfig={"maxRowsPerSegment": 500}
+        )
+        assert task.interval == parse_interval(MONTH)
+        assert task.compaction_target() == CompactionTarget(
+            target_rows=500, segment_granularity="MONTH"
+        )
+
+    def test_segments_in_either_place(self) -> None:
+        inside = {"inputSpec": {"type": "segments", "segments": ["a", "b"]}}
+        assert compact(ioConfig=inside).segments == ("a", "b")
+        assert compact(segments=["a", "b"]).segments == ("a", "b")
+
+    def test_nothing_said_keeps_everything(self) -> None:
+        task = compact()
+        assert (task.interval, task.segments) == (None, None)
+        assert task.compaction_target() == CompactionTarget()
+
+    def test_who_names_metrics_wants_to_lose_detail(self) -> None:
+        task = compact(
+            granularitySpec={"queryGranularity": "HOUR", "rollup": True},
+            dimensionsSpec={"dimensions": ["page", {"type": "long", "name": "user"}]},
+            metricsSpec=[{"type": "longSum", "name": "added", "fieldName": "delta"}],
+        )
+        target = task.compaction_target()
+        assert target.allow_lossy
+        assert target.query_granularity == "HOUR"
+        assert target.dimensions == ("page", "user")
+        assert target.metrics is not None
+        assert [(one.name, one.input, str(one.kind)) for one in target.metrics] == [
+            ("added", "delta", "sum")
+        ]
+
+    def test_what_would_change_the_rows_is_refused_with_everything_else_at_once(self) -> None:
+        with pytest.raises(Invalid) as caught:
+            compact(transformSpec={"filter": {"type": "true"}}, bogus=1, metricSpec=[])
+        assert "3 problems" in caught.value.message
+        for part in ("transformSpec.filter: is not supported", "bogus", "metricSpec"):
+            assert part in caught.value.message
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            ({"interval": MONTH, "groups": []}, "not several"),
+            ({"segments": ["a"], "groups": []}, "not several"),
+            ({"groups": [{"id": "g"}]}, "compaction group"),
+            ({"target": {"rows": 1}}, "has no field rows"),
+            ({"segmentGranularity": "fortnight"}, "segmentGranularity"),
+            ({"ioConfig": {"inputSpec": {"type": "all"}}}, "use interval or segments"),
+        ],
+        ids=lambda one: str(one)[:30],
+    )
+    def test_mistakes(self, more: dict[str, Any], said: str) -> None:
+        with pytest.raises(Invalid, match=said):
+            compact(**more)
+
+
+class TestIngest:
+    def test_druids_task_keeps_its_id_context_and_dependencies(self) -> None:
+        task = load_task(
+            {
+                "type": "index_parallel",
+                "id": "mine",
+                "groupId": "ours",
+                "dependencies": ["other"],
+                "context": {"priority": 7},
+                "spec": {
+                    "dataSchema": {"dataSource": "w", "granularitySpec": {"rollup": False}},
+                    "ioConfig": {
+                        "type": "index_parallel",
+                        "inputSource": {"type": "inline", "data": "{}"},
+                        "inputFormat": {"type": "json"},
+                        "appendToExisting": True,
+                    },
+                    "tuningConfig": {"type": "index_parallel", "maxNumConcurrentSubTasks": 2},
+                },
+            }
+        )
+        assert isinstance(task, IngestTask)
+        assert (task.task_id, task.group_id, task.dependencies) == ("mine", "ours", ("other",))
+        assert (task.datasource, task.spec.mode) == ("w", "append")
+        assert task.context == {"priority": 7}
+
+    def test_our_own_spec(self) -> None:
+        task = load_task({"type": "index_parallel", "spec": {"dataSource": "w", "input": "a.json"}})
+        assert isinstance(task, IngestTask)
+        assert task.spec.mode == "append"
+
+    def test_a_replace_task_never_appends(self) -> None:
+        with pytest.raises(Invalid, match="a replace task cannot append"):
+            load_task({"type": "replace", "spec": {"dataSource": "w", "input": "a.json"}})
+        task = load_task(
+            {"type": "replace", "spec": {"dataSource": "w", "input": "a.json", "mode": "replace"}}
+        )
+        assert isinstance(task, IngestTask)
+
+    def test_what_is_wrong_with_the_spec_is_said(self) -> None:
+        with pytest.raises(Invalid, match="bad: unknown field"):
+            load_task(
+                {"type": "index_parallel", "spec": {"dataSource": "w", "input": "a", "bad": 1}}
+            )
+
+
+class TestOthers:
+    def test_a_deletion_says_what(self) -> None:
+        task = load_task({"type": "delete", "dataSource": "w", "where": "x > 1"})
+        assert isinstance(task, DeleteTask)
+        with pytest.raises(Invalid, match="say what to delete"):
+            load_task({"type": "delete", "dataSource": "w"})
+
+    def test_druids_kill(self) -> None:
+        task = load_task({"type": "kill", "dataSource": "w", "interval": MONTH, "limit": 5})
+        assert isinstance(task, KillTask)
+        assert [one.path for one in task.ignored] == ["limit"]
+
+    @pytest.mark.parametrize(
+        ("value", "said"),
+        [
+            ({"type": "compakt", "dataSource": "w"}, "did you mean 'compact'"),
+            ({"dataSource": "w"}, "type: is required"),
+            ({"type": 7}, "task type '7' is not known"),
+            ({"type": "clean"}, "dataSource"),
+            ({"type": "clean", "dataSource": "w", "id": "a/b"}, "must not hold '/'"),
+            ({"type": "kill", "dataSource": "w", "interval": "soon"}, "interval"),
+        ],
+        ids=str,
+    )
+    def test_mistakes(self, value: dict[str, Any], said: str) -> None:
+        with pytest.raises(Invalid, match=said):
+            load_task(value)
+
+    def test_a_task_read_is_written_as_one_that_reads_the_same(self) -> None:
+        for value in (
+            DRUID_COMPACT,
+            {"type": "delete", "dataSource": "w", "interval": MONTH, "where": "x"},
+            {"type": "clean", "dataSource": "w"},
+        ):
+            task = load_task(value)
+            again = {key: one for key, one in task.to_json_dict().items() if key != "ignored"}
+            assert load_task(again).to_json_dict() == again
