@@ -15,6 +15,7 @@ from pathlib import Path
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGES = {
     "cli.md": "carnac.cli.reference.cli_page",
+    "compaction.md": "carnac.specs.compaction_reference",
     "python.md": "carnac.cli.reference.python_page",
     "scenario.md": "carnac.simulation.reference",
     "settings.md": "carnac.cli.reference.settings_page",

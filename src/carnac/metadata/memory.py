@@ -24,6 +24,7 @@ from carnac.errors import NotFound, Revoked
 from carnac.metadata import memory_tables as tables
 from carnac.metadata import retention as keeping
 from carnac.metadata.allocation import MemoryAllocationRecords
+from carnac.metadata.compaction import MemoryCompactionRecords
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.metadata.names import (
     BATCH_RETENTION_MS,
@@ -48,7 +49,7 @@ from carnac.ports import (
 )
 
 
-class MemoryMetadataStore(MemoryAllocationRecords, MemoryTaskRecords):
+class MemoryMetadataStore(MemoryAllocationRecords, MemoryTaskRecords, MemoryCompactionRecords):
     """A store in memory: see `MetadataStore` for what its methods promise."""
 
     def __init__(
@@ -70,6 +71,8 @@ class MemoryMetadataStore(MemoryAllocationRecords, MemoryTaskRecords):
         self._leases: dict[str, Lease] = {}
         self._batches: dict[tuple[str, str], Head] = {}
         self._locks = LockTable()
+        self._compaction_specs = {}
+        self._compaction_states = {}
 
     def close(self) -> None:
         """Nothing to release."""

@@ -15,7 +15,7 @@ from carnac.metadata import tables as t
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import statement
 
-HEAD_VERSION = "0004"
+HEAD_VERSION = "0005"
 """The newest migration in `migrations/versions`."""
 VERSION_TABLE = "carnac_version"
 
@@ -120,4 +120,6 @@ def table_names() -> Mapping[str, str]:
         "leaders": "one row for each role",
         "pending_segments": "what live tasks and writers have reserved and not published yet",
         "pending_chunks": "the pending segments",
+        "compaction_specs": "the datasources",
+        "compaction_chunks": "the time chunks of datasources that are compacted",
     }

@@ -19,6 +19,7 @@ from carnac.metadata import locks as sql_locks
 from carnac.metadata import queries as q
 from carnac.metadata import statements as s
 from carnac.metadata.allocation import SqlAllocationRecords
+from carnac.metadata.compaction import SqlCompactionRecords
 from carnac.metadata.database import Database, translated
 from carnac.metadata.group_commit import CommitQueue, Job
 from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
@@ -43,7 +44,7 @@ from carnac.ports import (
 T = TypeVar("T")
 
 
-class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords):
+class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecords):
     """A store in a database: see `MetadataStore` for what its methods promise.
 
     Args:

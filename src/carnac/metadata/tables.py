@@ -455,3 +455,34 @@ pending_chunks = Table(
     sqlite_with_rowid=False,
 )
 """Chunks that do not exist yet and in which segments are pending. Bound: the pending segments."""
+
+compaction_specs = Table(
+    "compaction_specs",
+    METADATA,
+    Column("datasource", Text, primary_key=True),
+    _text("spec"),  # JSON
+    _int("changed_at_ms"),
+)
+"""How datasources are compacted. Bound: the datasources."""
+
+compaction_chunks = Table(
+    "compaction_chunks",
+    METADATA,
+    _text("datasource"),
+    _int("start_ms"),
+    _int("end_ms"),
+    _text("status"),
+    _int("revision"),
+    _int("segments"),
+    _text("judged_by"),
+    _text("reason"),
+    _int("priority_millionths"),
+    _int("cost"),
+    _int("failures"),
+    _int("retry_at_ms"),
+    _int("arrived_bytes"),
+    _int("rewritten_bytes"),
+    PrimaryKeyConstraint("datasource", "start_ms", "end_ms", name="compaction_chunks_key"),
+    sqlite_with_rowid=False,
+)
+"""What the controller of compaction knows of chunks. Bound: the time chunks of datasources that are compacted."""

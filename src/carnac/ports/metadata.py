@@ -14,6 +14,7 @@ from carnac.core.locks.events import LockEvent, LockReply
 from carnac.core.locks.model import Lock
 from carnac.core.segments import ColumnType, Segment
 from carnac.ports.allocation_records import AllocationRecords
+from carnac.ports.compaction_records import CompactionRecords
 from carnac.ports.task_records import TaskRecords
 
 
@@ -97,7 +98,7 @@ class DatasourceInfo:
     revision: int
 
 
-class MetadataStore(TaskRecords, AllocationRecords, Protocol):
+class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol):
     """The log and what is derived from it. Safe for use by many threads and processes at once.
 
     Errors, besides those named: Unavailable when the database does not answer; Corrupt when a record is not readable.

@@ -158,7 +158,7 @@ def render() -> str:
     definitions: Mapping[str, Any] = json_schema()["$defs"]
     for model, heading, place in BLOCKS:
         schema = definitions.get(model.__name__) or json_schema()
-        parts.append(_block(model, heading, place, schema))
+        parts.append(block_table(model, heading, place, schema))
     parts.append(_DRUID)
     parts.append(_ignored())
     parts.append(_metrics())
@@ -166,7 +166,8 @@ def render() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _block(model: type[SpecModel], heading: str, place: str, schema: Mapping[str, Any]) -> str:
+def block_table(model: type[SpecModel], heading: str, place: str, schema: Mapping[str, Any]) -> str:
+    """Return a block as a section with a table of its fields; `place` is where Druid keeps it."""
     doc = (model.__doc__ or "").strip().replace("\n    ", "\n")
     lines = [f"## {heading}", "", doc, ""]
     lines += ["| field | type | default | meaning | in Druid |", "|---|---|---|---|---|"]
@@ -197,6 +198,7 @@ def _default(schema: Mapping[str, Any]) -> str:
 _TYPE_WORDS = {
     "string": "text",
     "integer": "whole number",
+    "number": "number",
     "boolean": "true or false",
     "object": "object",
     "null": "",

@@ -1,0 +1,317 @@
+"""How a datasource is to be compacted, as data; fields and defaults as in Druid's automatic compaction.
+
+    load_compaction({"dataSource": "edits", "granularitySpec": {"segmentGranularity": "day"}})
+
+Where we depart from Druid: nothing is left alone for being new unless `skipOffsetFromLatest` says so, because here
+compaction and ingestion are not in each other's way; and a step that cannot be undone needs `allowLossy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.settings import (
+    DEFAULT_TARGET_BYTES,
+    MIB,
+    AgeRule,
+    CompactionSettings,
+)
+from carnac.core.granularity import ALL
+from carnac.core.periods import Period, parse_period
+from carnac.errors import Invalid
+from carnac.specs.base import SpecModel, Texts, problem
+from carnac.specs.druid_fields import IGNORED_IN_TUNING
+from carnac.specs.layout import (
+    DEFAULT_ROWS_PER_SEGMENT,
+    GranularityField,
+    HashedPartitions,
+    PartitionsField,
+    RangePartitions,
+)
+from carnac.specs.load import parse_text
+from carnac.specs.problems import explain, raise_problems
+from carnac.specs.schema import DimensionsSpec, MetricSpec
+
+DEFAULT_TASK_PRIORITY = 25
+"""Druid's default priority of compaction tasks: ingestion goes first."""
+_IGNORED = ("engine", "ioConfig", "taskContext.useConcurrentLocks", "policy")
+_OLD_FIELDS = ("type", *_IGNORED)
+
+
+def _to_period(value: object) -> Period:
+    if isinstance(value, Period):
+        return value
+    if not isinstance(value, str):
+        raise problem("write a period as text, like P1D or PT6H")
+    try:
+        return parse_period(value)
+    except Invalid as error:
+        raise problem(error.message) from None
+
+
+def _to_offset(value: object) -> Period | None:
+    if value is None or value in ("P0D", "PT0S", "PT0H", "PT0M"):
+        return None
+    return _to_period(value)
+
+
+PeriodField = Annotated[
+    Period,
+    PlainValidator(_to_period),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+OffsetField = Annotated[
+    Period | None,
+    PlainValidator(_to_offset),
+    PlainSerializer(lambda value: None if value is None else str(value)),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+class CompactionGranularity(SpecModel):
+    """Time chunks and truncation of time. What is left out stays as it is."""
+
+    segment_granularity: GranularityField | None = Field(
+        default=None,
+        description="Length of a time chunk. Default: time chunks stay as they are.",
+    )
+    query_granularity: GranularityField | None = Field(
+        default=None,
+        description="What `__time` is truncated to where it is finer; lossy. Default: times stay.",
+    )
+    rollup: bool | None = Field(
+        default=None,
+        description="False: rows stay raw, whatever `metricsSpec` says. Else `metricsSpec` decides.",
+    )
+
+
+def _tuning_block(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    ignored = {*IGNORED_IN_TUNING, "type", "forceGuaranteedRollup", "maxTotalRows"}
+    return {name: one for name, one in value.items() if name not in ignored and one is not None}
+
+
+class CompactionTuning(SpecModel):
+    """Sizes and order. Druid's fields that tune its tasks are read and have no effect."""
+
+    partitions: PartitionsField | None = Field(
+        default=None,
+        validation_alias=AliasChoices("partitionsSpec", "partitions"),
+        serialization_alias="partitionsSpec",
+        description=f"How a time chunk is divided, and rows in a segment. Default: {DEFAULT_ROWS_PER_SEGMENT} rows.",
+    )
+    target_segment_size_bytes: int = Field(
+        default=DEFAULT_TARGET_BYTES,
+        ge=1,
+        description="Bytes that a segment file aims at; with the rows, what is reached first counts. Carnac only.",
+    )
+    sort_by: Texts | None = Field(
+        default=None,
+        description="Columns that order the rows in a segment. Default: as most inputs are ordered. Carnac only.",
+    )
+
+
+TuningField = Annotated[CompactionTuning, BeforeValidator(_tuning_block)]
+
+
+class CompactionShape(SpecModel):
+    """What time chunks become. What is left out stays as it is."""
+
+    granularity: CompactionGranularity = Field(
+        default_factory=CompactionGranularity,
+        validation_alias=AliasChoices("granularitySpec", "granularity"),
+        serialization_alias="granularitySpec",
+        description="Time chunks and truncation of time.",
+    )
+    dimensions: DimensionsSpec | None = Field(
+        default=None,
+        validation_alias=AliasChoices("dimensionsSpec", "dimensions"),
+        serialization_alias="dimensionsSpec",
+        description="The dimensions that are kept, in order; lossy where one is left out. Default: all.",
+    )
+    metrics: tuple[MetricSpec, ...] = Field(
+        default=(),
+        validation_alias=AliasChoices("metricsSpec", "metrics"),
+        serialization_alias="metricsSpec",
+        description="What raw rows are rolled up to; lossy. Default: raw rows stay raw.",
+    )
+    tuning: TuningField = Field(
+        default_factory=CompactionTuning,
+        validation_alias=AliasChoices("tuningConfig", "tuning"),
+        serialization_alias="tuningConfig",
+        description="Sizes and order.",
+    )
+    allow_lossy: bool = Field(
+        default=False,
+        description="Whether steps are taken that cannot be undone. Carnac only.",
+    )
+
+    @model_validator(mode="after")
+    def _check_lossy(self) -> Self:
+        lossy = [
+            name
+            for name, there in (
+                ("queryGranularity", self.granularity.query_granularity is not None),
+                ("dimensionsSpec", self.dimensions is not None),
+                ("metricsSpec", bool(self.metrics)),
+            )
+            if there
+        ]
+        if lossy and not self.allow_lossy:
+            raise problem(f"{' and '.join(lossy)} may lose what cannot be had back; set allowLossy")
+        if self.granularity.query_granularity == ALL and not self.granularity.segment_granularity:
+            raise problem("queryGranularity all needs a segmentGranularity")
+        return self
+
+    def to_target(self) -> CompactionTarget:
+        """Return the target as the planner knows it."""
+        granularity, tuning = self.granularity, self.tuning
+        spec = tuning.partitions
+        partitioning = Partitioning()
+        if isinstance(spec, HashedPartitions):
+            partitioning = Partitioning(
+                kind="hashed", dimensions=spec.dimensions, buckets=spec.num_shards
+            )
+        elif isinstance(spec, RangePartitions):
+            partitioning = Partitioning(kind="range", dimensions=spec.dimensions)
+        segment, query = granularity.segment_granularity, granularity.query_granularity
+        is_rolled_up = bool(self.metrics) and granularity.rollup is not False
+        return CompactionTarget(
+            target_rows=spec.rows_per_segment if spec else DEFAULT_ROWS_PER_SEGMENT,
+            target_bytes=tuning.target_segment_size_bytes,
+            partitioning=partitioning,
+            sort_by=tuning.sort_by,
+            segment_granularity=None if segment is None else str(segment),
+            query_granularity=None if query is None else str(query),
+            dimensions=None if self.dimensions is None else self.dimensions.names,
+            metrics=tuple(one.to_metric() for one in self.metrics) if is_rolled_up else None,
+            allow_lossy=self.allow_lossy,
+        )
+
+
+class CompactionAgeRule(CompactionShape):
+    """What time chunks become once all of their time is so long ago. Says all of it anew: nothing is inherited."""
+
+    older_than: PeriodField = Field(description="An ISO 8601 period, such as P7D.")
+
+
+class CompactionSpec(CompactionShape):
+    """How a datasource is to be compacted."""
+
+    datasource: str = Field(
+        min_length=1,
+        max_length=255,
+        validation_alias=AliasChoices("dataSource", "datasource"),
+        serialization_alias="dataSource",
+        description="The datasource that it is about.",
+    )
+    task_priority: int = Field(
+        default=DEFAULT_TASK_PRIORITY, description="Priority of its tasks' locks."
+    )
+    input_segment_size_bytes: int = Field(
+        default=100_000_000_000_000, ge=1, description="A time chunk with more bytes is left alone."
+    )
+    skip_offset_from_latest: OffsetField = Field(
+        default=None,
+        description="Time chunks that end later than this before the newest row are left alone. "
+        "Default: none are (P1D in Druid).",
+    )
+    task_context: dict[str, Any] = Field(
+        default_factory=dict, description="Context of its tasks: see tasks."
+    )
+    age_rules: tuple[CompactionAgeRule, ...] = Field(
+        default=(),
+        description="Youngest first: raw for a week, hourly for a month, daily after. Carnac only.",
+    )
+    priority: int = Field(
+        default=0, description="Among datasources: the higher one goes first. Carnac only."
+    )
+    slack: int = Field(
+        default=1,
+        ge=0,
+        le=1000,
+        description="How many segments more than its size asks for a time chunk may have and be stable. More means "
+        "less writing. Carnac only.",
+    )
+    max_task_bytes: int = Field(
+        default=4 * DEFAULT_TARGET_BYTES,
+        ge=1,
+        description="Tasks that cost more are split at borders of time chunks. Carnac only.",
+    )
+    small_task_bytes: int = Field(
+        default=64 * MIB, ge=0, description="Tasks that cost less are put together. Carnac only."
+    )
+    max_write_amplification: float = Field(
+        default=20.0,
+        ge=1,
+        description="A time chunk is not folded while compaction has written so many times what arrived in it. "
+        "Carnac only.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _druid_fields(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        block = {name: one for name, one in value.items() if one is not None}
+        return {name: one for name, one in block.items() if name not in _OLD_FIELDS}
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        ages = [rule.older_than.nominal_ms for rule in self.age_rules]
+        if ages != sorted(set(ages)):
+            raise problem(
+                "ageRules go from the youngest to the oldest, each older than the one before"
+            )
+        shapes: tuple[CompactionShape, ...] = (self, *self.age_rules)
+        if len({one.granularity.segment_granularity is None for one in shapes}) > 1:
+            raise problem("give all age rules and the rest a segmentGranularity, or none of them")
+        return self
+
+    def to_settings(self) -> CompactionSettings:
+        """Return the settings as the planner knows them."""
+        return CompactionSettings(
+            target=self.to_target(),
+            age_rules=tuple(
+                AgeRule(older_than=rule.older_than, target=rule.to_target())
+                for rule in self.age_rules
+            ),
+            skip_offset=self.skip_offset_from_latest,
+            slack=self.slack,
+            input_bytes_max=self.input_segment_size_bytes,
+            task_cost_max=self.max_task_bytes,
+            task_cost_small=self.small_task_bytes,
+            write_amplification_max=self.max_write_amplification,
+            priority=self.priority,
+        )
+
+
+def load_compaction(source: str | Mapping[str, object]) -> CompactionSpec:
+    """Return how a datasource is to be compacted, from JSON or YAML text or a mapping.
+
+    Raises:
+        Invalid: It is wrong; one sentence that names every problem with its place.
+    """
+    value = parse_text(source, what="compaction spec") if isinstance(source, str) else source
+    if not isinstance(value, Mapping):
+        raise Invalid("a compaction spec is an object with fields")
+    try:
+        return CompactionSpec.model_validate(dict(value))
+    except ValidationError as error:
+        raise_problems([explain(details, CompactionSpec) for details in error.errors()])
+        raise

@@ -1,0 +1,66 @@
+"""The reference page of compaction specs, made of the models: `docs/reference/compaction.md`."""
+
+from __future__ import annotations
+
+import re
+
+from carnac.specs.base import SpecModel
+from carnac.specs.compaction import (
+    CompactionAgeRule,
+    CompactionGranularity,
+    CompactionSpec,
+    CompactionTuning,
+)
+from carnac.specs.reference import block_table
+
+BLOCKS: tuple[tuple[type[SpecModel], str], ...] = (
+    (CompactionSpec, "The compaction spec"),
+    (CompactionAgeRule, "Age rule"),
+    (CompactionGranularity, "Granularity"),
+    (CompactionTuning, "Tuning"),
+)
+
+_INTRO = """# Compaction spec
+
+<!-- Made from the code by `make docs`; do not edit. -->
+
+How a datasource is compacted by itself, as JSON, YAML or Python objects: Druid's automatic compaction configuration,
+read as it is. What it means is in [compaction](../concepts/compaction.md).
+
+```yaml
+dataSource: edits
+granularitySpec: {segmentGranularity: hour}
+tuningConfig: {targetSegmentSizeBytes: 500000000}
+ageRules:
+  - {olderThan: P7D, granularitySpec: {segmentGranularity: day}}
+  - {olderThan: P1M, granularitySpec: {segmentGranularity: month}}
+```
+
+`engine`, `ioConfig` and `policy` are read and have no effect. A field that does not exist is a problem, as is every
+step that cannot be undone without `allowLossy`.
+"""
+
+
+def render() -> str:
+    """Return the page, as Markdown."""
+    schema = CompactionSpec.model_json_schema(by_alias=True, mode="validation")
+    parts = [_INTRO]
+    for model, heading in BLOCKS:
+        parts.append(block_table(model, heading, "", schema["$defs"].get(model.__name__) or schema))
+    text = (
+        "\n".join(parts)
+        .replace(" | in Druid |", " |")
+        .replace("---|---|---|---|---|", "---|---|---|---|")
+    )
+    text = re.sub(r" \| (–|`[^`|]*`) \|$", " |", text, flags=re.MULTILINE)
+    for model, heading in BLOCKS:
+        anchor = heading.lower().replace(" ", "-")
+        text = text.replace(f"| {model.__name__} |", f"| [{heading.lower()}](#{anchor}) |")
+        text = text.replace(f"list of {model.__name__}", f"list of [{heading.lower()}](#{anchor})")
+    return (
+        text.replace("](#partitions", "](spec.md#partitions")
+        .replace("](#dim", "](spec.md#dim")
+        .replace("](#metric", "](spec.md#metric")
+        .rstrip()
+        + "\n"
+    )
