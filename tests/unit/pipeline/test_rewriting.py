@@ -325,7 +325,14 @@ def forty_rows() -> Iterator[tuple[Path, list[SegmentInput]]]:
         yield Path(name), [visible(segment) for segment in segments]
 
 
-@settings(max_examples=60)  # an example takes some 20 ms
+@pytest.fixture(scope="module")
+def rolled_rows() -> Iterator[tuple[Path, list[SegmentInput]]]:
+    with fast_folder() as name:
+        segments, _ = rolled_inputs(Path(name), groups=2)
+        yield Path(name), [visible(segment) for segment in segments]
+
+
+@settings(max_examples=min(40, settings().max_examples))  # one takes some 20 ms
 @given(
     st.tuples(PLACES, PLACES),
     COLUMNS,
@@ -362,10 +369,11 @@ def test_no_mistake_with_raw_rows_is_published(
 @pytest.mark.parametrize(
     "column", ["__time", "d", "count", "sum", "dsum", "low", "last", "__at_last", "users"]
 )
-def test_no_mistake_with_rolled_up_rows_is_published(tmp_path: Path, column: str) -> None:
-    segments, _ = rolled_inputs(tmp_path)
-    inputs = [visible(segment) for segment in segments]
+def test_no_mistake_with_rolled_up_rows_is_published(
+    rolled_rows: tuple[Path, list[SegmentInput]], column: str
+) -> None:
+    folder, inputs = rolled_rows
     kind = dict(ROLLUP.segment_columns).get(column, ColumnType.LONG)
     for mistake in (alter(3, column, kind), swap(0, 7, column), lose(2), double(4)):
-        assert is_refused(tmp_path, inputs, writer_with(mistake))
-    assert not list((tmp_path / "store" / "out").glob(".*"))
+        assert is_refused(folder, inputs, writer_with(mistake))
+    assert not list((folder / "store" / "out").glob(".*"))
