@@ -24,7 +24,7 @@ from tests.e2e.cli import DAYS, ROWS, run_process
 
 pytestmark = [pytest.mark.e2e, pytest.mark.http]
 
-LEASE_MS = 2_000
+LEASE_MS = 4_000
 DELETE = {"type": "delete", "dataSource": "flights", "interval": "2013-01-02/P1D"}
 
 

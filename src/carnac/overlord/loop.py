@@ -25,14 +25,17 @@ from carnac.core.tasks.events import (
     RecordHandle,
     SettleAttempt,
     Stale,
+    VouchAttempt,
 )
 from carnac.core.tasks.machine import OVERLORD
-from carnac.core.tasks.model import Attempt, Task
+from carnac.core.tasks.model import Attempt, AttemptState, Task
 from carnac.errors import CarnacError
 from carnac.ports import Clock, MetadataStore, TaskRunner
 
 Wait = Callable[[float], bool]
 """Waits for so many seconds; True: the loop is to end."""
+
+VOUCHES_IN_LEASE = 4
 
 _log = logging.getLogger(__name__)
 
@@ -163,6 +166,7 @@ class OverlordLoop:
 
     def _give_up_the_dead(self) -> None:
         """End attempts whose lease is over, or whose process is known to be gone."""
+        self._vouch_for_the_starting()
         lost = cast("Changed", self._metadata.change_tasks(ExpireAttempts()))
         for task in lost.tasks:
             _log.warning("task %s is %s: %s", task.task_id, task.state, task.error)
@@ -172,6 +176,19 @@ class OverlordLoop:
                 continue
             if runner.is_alive(attempt.handle) is False:
                 self._lose(attempt)
+
+    def _vouch_for_the_starting(self) -> None:
+        """Keep attempts whose process is there, and has not come to say so."""
+        now_ms = self._clock.now_ms()
+        for attempt in self._metadata.live_attempts():
+            runner = self._runners.get(attempt.runner)
+            if attempt.state is not AttemptState.STARTING or attempt.handle is None:
+                continue
+            is_soon = now_ms - attempt.heartbeat_at_ms >= attempt.lease_ms // VOUCHES_IN_LEASE
+            if is_soon and runner is not None and runner.is_alive(attempt.handle):
+                self._metadata.change_tasks(
+                    VouchAttempt(task_id=attempt.task_id, number=attempt.number)
+                )
 
     def _lose(self, attempt: Attempt) -> None:
         reply = self._metadata.change_tasks(

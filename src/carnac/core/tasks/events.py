@@ -58,6 +58,14 @@ class RecordHandle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VouchAttempt:
+    """The runner sees the process of an attempt, which has not said anything yet: it is starting, not dead."""
+
+    task_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimAttempt:
     """The attempt's process is there and begins. Only the first one that claims an attempt has it."""
 
@@ -141,7 +149,13 @@ class ForgetTasks:
 
 
 AttemptEvent: TypeAlias = (
-    RecordHandle | ClaimAttempt | BeatAttempt | FinishAttempt | LoseAttempt | SettleAttempt
+    RecordHandle
+    | VouchAttempt
+    | ClaimAttempt
+    | BeatAttempt
+    | FinishAttempt
+    | LoseAttempt
+    | SettleAttempt
 )
 TaskEvent: TypeAlias = (
     SubmitTask

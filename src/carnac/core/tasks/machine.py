@@ -38,12 +38,15 @@ from carnac.core.tasks.events import (
     TaskDecision,
     TaskEvent,
     TaskReply,
+    VouchAttempt,
 )
 from carnac.core.tasks.model import Attempt, AttemptState, Task, TaskState, is_lost
 from carnac.errors import Conflict, Invalid, NotFound
 
 OVERLORD = "overlord"
 """The role whose leader dispatches."""
+START_MAX_MS = 600_000
+"""How long a process that is there may take until it says something: it loads libraries, or waits for a cluster."""
 DISPATCHED_MAX = 100
 """Most attempts that one event starts; the next event starts more."""
 
@@ -82,6 +85,8 @@ def _answer_attempt(draft: TaskDraft, event: AttemptEvent) -> TaskReply:
     match event:
         case RecordHandle():
             return _record(draft, event)
+        case VouchAttempt():
+            return _vouch(draft, event)
         case ClaimAttempt():
             return _claim(draft, event)
         case BeatAttempt():
@@ -281,6 +286,18 @@ def _expire(draft: TaskDraft) -> TaskReply:
         why = f"attempt {attempt.number} was not heard of for {attempt.lease_ms} ms"
         _fail(draft, task, known, AttemptState.LOST, why, is_retryable=True)
     return Changed(tasks=draft.changed())
+
+
+def _vouch(draft: TaskDraft, event: VouchAttempt) -> TaskReply:
+    task, attempt = _find(draft, event.task_id, event.number)
+    is_starting = attempt is not None and attempt.state is AttemptState.STARTING
+    if task is None or attempt is None or not is_starting:
+        return Stale(task=task, attempt=attempt)
+    if draft.at_ms - attempt.created_at_ms >= START_MAX_MS:
+        return Current(task=task, attempt=attempt)  # its lease ends it
+    return Current(
+        task=task, attempt=draft.put_attempt(replace(attempt, heartbeat_at_ms=draft.at_ms))
+    )
 
 
 def _settle(draft: TaskDraft, event: SettleAttempt) -> TaskReply:
