@@ -169,19 +169,26 @@ class Board:
             max_queue: Loads that a server may have queued; 0 is no limit.
         """
         left = among & self.active
-        if not left.any():
-            return left, Reason.NO_SERVER
         left[self.holders(segment)] = False
-        if not left.any():
-            return left, Reason.ALL_HOLD_IT
         departed = self._departed.get(segment)
         if departed:
             left[list(departed)] = False
-            if not left.any():
-                return left, Reason.CAME_FROM
         if max_queue:
             left &= self.queued < max_queue
-            if not left.any():
-                return left, Reason.QUEUE_FULL
         left &= self.free >= self.cluster.segments.size_bytes[segment]
-        return left, None if left.any() else Reason.NO_ROOM
+        return left, None if left.any() else self._why_none(segment, among, max_queue)
+
+    def _why_none(self, segment: int, among: Flags, max_queue: int) -> Reason:
+        """Return what stands in the way of a segment that no server could take."""
+        left = among & self.active
+        if not left.any():
+            return Reason.NO_SERVER
+        left[self.holders(segment)] = False
+        if not left.any():
+            return Reason.ALL_HOLD_IT
+        left[list(self._departed.get(segment, ()))] = False
+        if not left.any():
+            return Reason.CAME_FROM
+        if max_queue and not (left & (self.queued < max_queue)).any():
+            return Reason.QUEUE_FULL
+        return Reason.NO_ROOM

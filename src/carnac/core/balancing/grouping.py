@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.core.balancing.columns import Ints
-from carnac.core.balancing.compiled import compiled
+from carnac.core.balancing.compiled import compiled, lean
 
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 """The golden ratio as a signed 64-bit number: spreads keys that differ in few bits."""
+FEWEST_SLOTS = 1 << 12
+"""Of the table of groups at first; a power of two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,43 +67,66 @@ class Groups:
 
 def group_segments(datasource: Ints, start_ms: Ints, end_ms: Ints) -> Groups:
     """Return the groups of segments."""
-    slots = 1 << max(4, int(2 * len(datasource) - 1).bit_length()) if len(datasource) else 16
-    table = np.full(slots, -1, np.int64)
-    found, first = np.empty((2, len(datasource)), np.int64)
-    first = first[: _find_groups((datasource, start_ms, end_ms), table, found, first)]
-    order = np.lexsort((end_ms[first], start_ms[first], datasource[first]))
-    rank = np.empty(len(first), np.int64)
-    rank[order] = np.arange(len(first))
-    first = first[order]
-    return Groups(
-        of_segment=rank[found],
-        datasource=datasource[first],
-        start_ms=start_ms[first],
-        end_ms=end_ms[first],
-    )
+    columns, found = (datasource, start_ms, end_ms), np.empty(len(datasource), np.int64)
+    table, known = np.full(FEWEST_SLOTS, -1, np.int64), np.empty((FEWEST_SLOTS // 2, 3), np.int64)
+    done, count = _find_groups(columns, table, known, found, 0, 0)
+    while done < len(found):
+        table = np.full(4 * len(table), -1, np.int64)
+        known = np.concatenate([known, np.empty((3 * len(known), 3), np.int64)])
+        _fill_table(table, known, count)
+        done, count = _find_groups(columns, table, known, found, done, count)
+    known = known[:count]
+    order = np.lexsort((known[:, 2], known[:, 1], known[:, 0]))
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    datasources, starts, ends = (np.ascontiguousarray(known[order, n]) for n in range(3))
+    return Groups(of_segment=rank[found], datasource=datasources, start_ms=starts, end_ms=ends)
 
 
-@compiled
-def _find_groups(columns: tuple[Ints, Ints, Ints], table: Ints, found: Ints, first: Ints) -> int:
-    """Return how many groups there are; write the group of each row, numbered as they appear, and each one's first row.
+@lean
+def _slot_of(table: Ints, known: Ints, x: int, y: int, z: int) -> int:
+    """Return where in the table a group stands, or where it would. Open addressing; -1 is an empty slot."""
+    key = (x * _MIX + y) * _MIX + z
+    key = (key ^ (key >> 29)) * _MIX
+    slot = (key ^ (key >> 32)) & (len(table) - 1)
+    while table[slot] >= 0:
+        group = table[slot]
+        if known[group, 0] == x and known[group, 1] == y and known[group, 2] == z:
+            break
+        slot = (slot + 1) & (len(table) - 1)
+    return int(slot)
 
-    Open addressing; `table` is empty (-1), and at least twice as long as the columns, and a power of two.
+
+@lean
+def _fill_table(table: Ints, known: Ints, count: int) -> None:
+    for group in range(count):
+        slot = _slot_of(table, known, known[group, 0], known[group, 1], known[group, 2])
+        table[slot] = group
+
+
+@lean
+def _find_groups(
+    columns: tuple[Ints, Ints, Ints],
+    table: Ints,
+    known: Ints,
+    found: Ints,
+    start: int,
+    count: int,
+) -> tuple[int, int]:
+    """Write the group of each row from `start` on, numbered as they appear, and what is new into `known`.
+
+    Return the first row that was not done, because the table must grow first, and how many groups there are. The table
+    is small as long as there are few groups, so that it stays in the processor's cache.
     """
     datasource, start_ms, end_ms = columns
-    slots, count = len(table), 0
-    for row in range(len(datasource)):
+    for row in range(start, len(datasource)):
         x, y, z = datasource[row], start_ms[row], end_ms[row]
-        key = (x * _MIX + y) * _MIX + z
-        key = (key ^ (key >> 29)) * _MIX
-        slot = (key ^ (key >> 32)) & (slots - 1)
-        while table[slot] >= 0:
-            other = first[table[slot]]
-            if datasource[other] == x and start_ms[other] == y and end_ms[other] == z:
-                break
-            slot = (slot + 1) & (slots - 1)
+        slot = _slot_of(table, known, x, y, z)
         if table[slot] < 0:
+            if count == len(known):
+                return row, count
+            known[count, 0], known[count, 1], known[count, 2] = x, y, z
             table[slot] = count
-            first[count] = row
             count += 1
         found[row] = table[slot]
-    return count
+    return len(datasource), count

@@ -9,7 +9,7 @@ import numpy as np
 
 from carnac.core.balancing.columns import Floats, Ints
 from carnac.core.balancing.cost import DAY_MS
-from carnac.core.balancing.tree import SPARE, STACK, Counts, Trees, new_leaf
+from carnac.core.balancing.tree import MAX_TERMS, SPARE, STACK, Counts, Trees, new_leaf
 from carnac.core.intervals import MAX_MS, MIN_MS
 
 Table = TypeVar("Table", Ints, Floats, Counts)
@@ -34,6 +34,8 @@ def new_trees(server_count: int, half_life_ms: int, slab_size: int | None = None
         counts=np.zeros(size, np.int64),
         pieces=np.zeros((size, pieces, 4), np.int64),
         stack=np.zeros(5 * STACK, np.int64),
+        terms=np.zeros(MAX_TERMS + 3, np.int64),
+        factors=np.zeros(MAX_TERMS + 3),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from carnac.core.balancing.columns import (
+    MAX_WEIGHT,
     NOWHERE,
     Floats,
     Ints,
@@ -28,7 +29,8 @@ from carnac.core.balancing.growth import (
 )
 from carnac.core.balancing.placing import TIE, change_rows, place_rows, sum_up_all
 from carnac.core.balancing.tree import has_spare, pair_cost
-from carnac.core.balancing.tree_queries import add_costs, add_energies
+from carnac.core.balancing.tree_queries import add_both_costs, add_energies
+from carnac.core.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
 __all__ = ["TIE", "CostIndex", "pair_cost", "place"]
@@ -96,8 +98,7 @@ class CostIndex:
         Raises:
             Invalid: No such server, or no such interval.
         """
-        segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
-        self.load_many(np.array([server]), segment)
+        self._change(server, datasource, start_ms, end_ms, weight, 1)
 
     def drop(
         self, server: int, datasource: int, start_ms: int, end_ms: int, *, weight: int = 1
@@ -107,8 +108,7 @@ class CostIndex:
         Raises:
             Invalid: The server does not hold it.
         """
-        segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
-        self.drop_many(np.array([server]), segment)
+        self._change(server, datasource, start_ms, end_ms, weight, -1)
 
     def load_many(self, servers: Ints, segments: SegmentColumns) -> None:
         """Add many segments, each to the server of its row; rows with a negative server are left out.
@@ -125,7 +125,9 @@ class CostIndex:
         Raises:
             Invalid: A server does not hold a segment. Other rows may have been taken away.
         """
-        rows = self._checked(servers, segments)
+        self._drop_rows(self._checked(servers, segments), servers)
+
+    def _drop_rows(self, rows: Rows, servers: Ints) -> None:
         missing = self._run(rows, servers, -1)
         if missing < len(servers):
             server, datasource = int(servers[missing]), int(rows.datasources[missing])
@@ -195,12 +197,31 @@ class CostIndex:
 
     def _costs(self, datasource: int, start_ms: int, end_ms: int, first: int, last: int) -> Floats:
         out = np.zeros(self._server_count)
-        add_costs(self._trees, int(self._roots[0]), start_ms, end_ms, first, last, out)
-        if datasource + 1 < len(self._roots) and self._roots[datasource + 1] >= 0:
-            add_costs(
-                self._trees, int(self._roots[datasource + 1]), start_ms, end_ms, first, last, out
-            )
-        return out * self._unit
+        own = int(self._roots[datasource + 1]) if datasource + 1 < len(self._roots) else -1
+        add_both_costs(self._trees, int(self._roots[0]), own, start_ms, end_ms, first, last, out)
+        out *= self._unit
+        return out
+
+    def _change(
+        self, server: int, datasource: int, start_ms: int, end_ms: int, weight: int, sign: int
+    ) -> None:
+        """Load (1) or drop (-1) one segment; most of the time of a column's checks is that it is a column."""
+        columns = (np.array([value]) for value in (datasource, start_ms, end_ms, 0, weight, 0))
+        rows, servers = Rows(*columns), np.array([server])
+        is_sound = (
+            0 <= server < self._server_count
+            and MIN_MS <= start_ms < end_ms <= MAX_MS
+            and 1 <= weight <= MAX_WEIGHT
+            and 0 <= datasource < len(self._roots) - 1
+            and self._roots[datasource + 1] >= 0
+        )
+        if not is_sound:  # or the first of its datasource
+            segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
+            rows = self._checked(servers, segment)
+        if sign > 0:
+            self._run(rows, servers, 1)
+        else:
+            self._drop_rows(rows, servers)
 
     def _checked(self, servers: Ints, segments: SegmentColumns) -> Rows:
         if len(servers) != len(segments):

@@ -18,9 +18,11 @@ def least(costs: Floats) -> float:
     """Return the least of the costs; four at a time, for each waits for the one before it."""
     a = b = c = d = np.inf
     even = len(costs) // 4 * 4
-    for s in range(0, even, 4):
-        a, b = min(a, costs[s]), min(b, costs[s + 1])
-        c, d = min(c, costs[s + 2]), min(d, costs[s + 3])
+    for s in range(0, even, 4):  # not `min`, which looks for NaN as well
+        a = costs[s] if costs[s] < a else a  # noqa: FURB136
+        b = costs[s + 1] if costs[s + 1] < b else b  # noqa: FURB136
+        c = costs[s + 2] if costs[s + 2] < c else c  # noqa: FURB136
+        d = costs[s + 3] if costs[s + 3] < d else d  # noqa: FURB136
     for s in range(even, len(costs)):
         a = min(a, costs[s])
     return float(min(a, b, c, d))
@@ -35,8 +37,8 @@ def cheapest(
     Of costs that are equal to `TIE` the larger free share of the disk wins, then the lower number. Overwrites `costs`.
     """
     for s in range(len(costs)):  # no branches, so that it can be vectorised
-        can = allowed[s] & (free[s] >= size) & (not barred[s])
-        costs[s] = costs[s] if can else np.inf
+        cannot = np.uint8(barred[s]) | np.uint8(free[s] < size) | (1 - np.uint8(allowed[s]))
+        costs[s] = np.inf if cannot else costs[s]
     lowest = least(costs)
     if lowest == np.inf:
         return NOWHERE

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_PEERS = 16
 """Segments of one interval on one server that are tried before the next interval."""
-ALMOST_BEST = 0.9
+ALMOST_BEST = 0.8
 """A move is made at once if it saves at least this share of what the best other candidate promised at its last look."""
 LOOKS_PER_MOVE = 64
 """A run looks at so many candidates for each move that it may make, ..."""
@@ -164,20 +164,16 @@ class Scanner:
             disk=(scorer.disk * board.projected)[servers],
         )
         own, least = scan_costs(grid, held, terms)
-        at = servers[held.servers()]
-        weight, self_cost = self._group_weight[held.group], grid.self_cost[held.group]
-        size_bytes = self._size_bytes[held.group]
-        time = own - spread * self_cost * held.weight
-        time -= scorer.disk[at] * board.projected[at] * size_bytes / weight
-        itself = (1 + spread) * self_cost * weight + scorer.disk[at] * size_bytes**2 / weight
-        saving = weight * (own - itself - least[held.group])
-        worth = saving > limits.min_saving * self_cost * weight * scorer.mean_weight
-        worth &= board.active[at]
+        saving, group, server = (np.empty(len(own), kind) for kind in (float, np.int64, np.int64))
+        count, cost = _find_worth(
+            (held.offsets, held.group, held.weight, own, least),
+            (self._group_weight, grid.self_cost, self._size_bytes),
+            (servers, board.active, scorer.disk, board.projected),
+            (spread, limits.min_saving * scorer.mean_weight),
+            (saving, group, server),
+        )
         return Candidates(
-            saving=saving[worth],
-            group=held.group[worth],
-            server=at[worth],
-            cost=float(np.sum(held.weight * (time - self_cost * weight)) / 2),
+            saving=saving[:count], group=group[:count], server=server[:count], cost=cost
         )
 
     def _holdings(self, tier: Flags, servers: Ints) -> Holdings:
@@ -191,6 +187,37 @@ class Scanner:
         return holdings_of(
             board.groups.of_segment[segment], server[here], self._group_weight, sizes
         )
+
+
+@compiled
+def _find_worth(
+    rows: tuple[Ints, Ints, Floats, Floats, Floats],
+    groups: tuple[Floats, Floats, Floats],
+    hosts: tuple[Ints, Flags, Floats, Ints],
+    factors: tuple[float, float],
+    out: tuple[Floats, Ints, Ints],
+) -> tuple[int, float]:
+    """Write the rows whose segments may be worth moving; return how many, and what all rows cost in time."""
+    offsets, group_of, held, own, least = rows
+    group_weight, self_costs, sizes = groups
+    servers, active, disks, projected = hosts
+    spread, bound = factors
+    saving, group, server = out
+    count, total = 0, 0.0
+    for local in range(len(servers)):
+        at = servers[local]
+        disk = disks[at]
+        for row in range(offsets[local], offsets[local + 1]):
+            one = group_of[row]
+            weight, self_cost, size = group_weight[one], self_costs[one], sizes[one]
+            beside = spread * self_cost * held[row] + disk * projected[at] * size / weight
+            total += held[row] * (own[row] - beside - self_cost * weight)
+            itself = (1 + spread) * self_cost * weight + disk * size * size / weight
+            gain = weight * (own[row] - itself - least[one])
+            if active[at] and gain > bound * self_cost * weight:
+                saving[count], group[count], server[count] = gain, one, at
+                count += 1
+    return count, total / 2
 
 
 def _group_sizes(board: Board) -> tuple[Floats, Ints]:

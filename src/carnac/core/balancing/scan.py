@@ -25,10 +25,13 @@ from carnac.core.balancing.grouping import Groups
 Cells: TypeAlias = tuple[Floats, Floats, Floats]
 """For each cell: e^−z, 1 − e^−z, and 2(z + e^−z − 1)."""
 
-Scratch: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats]
-"""Memory for one server's pass, since kernels make no arrays: weights, what lies ahead, sums of all cells and of one
-datasource's, and what is the same for each group. The first and the last are zero between two uses."""
+Scratch: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+"""Memory for one pass, with a column for each of `LANES` servers: weights, what lies ahead, sums of all cells, of one
+datasource's, and for each group how much of it there is and what it costs. The first and the last but one are zero
+between two uses."""
 
+LANES = 4
+"""Servers that a pass takes side by side: the sums of one need not wait for those of another."""
 _SERIES_BELOW = 0.25
 
 
@@ -158,6 +161,7 @@ def scan_costs(grid: Grid, held: Holdings, terms: Terms) -> tuple[Floats, Floats
     """
     own = np.zeros(len(held.group))
     least = np.full(len(grid.self_cost), np.inf)
+    spare = -len(terms.is_target) % LANES
     _scan(
         (
             grid.cells,
@@ -166,27 +170,32 @@ def scan_costs(grid: Grid, held: Holdings, terms: Terms) -> tuple[Floats, Floats
             grid.own_ends,
             (grid.by_datasource, grid.own_offsets),
         ),
-        (held.offsets, held.group, held.weight, own),
+        (np.pad(held.offsets, (0, spare), mode="edge"), held.group, held.weight, own),
         (
             grid.self_cost * (terms.spread / grid.unit),
             terms.size_bytes,
             terms.smallest_bytes,
             least,
         ),
-        (terms.is_target, terms.free_bytes, terms.disk / grid.unit),
+        (
+            np.pad(terms.is_target, (0, spare)),
+            np.pad(terms.free_bytes, (0, spare)),
+            np.pad(terms.disk / grid.unit, (0, spare)),
+        ),
         _scratch(grid),
     )
     return own * grid.unit, least * grid.unit
 
 
 def _scratch(grid: Grid) -> Scratch:
-    edges = len(grid.cells[0]) + 1
+    edges, groups = len(grid.cells[0]) + 1, len(grid.self_cost)
     return (
-        np.zeros(edges),
-        np.empty(edges),
-        np.zeros(edges),
-        np.zeros(edges),
-        np.zeros(len(grid.self_cost)),
+        np.zeros((edges, LANES)),
+        np.empty((edges, LANES)),
+        np.zeros((edges, LANES)),
+        np.zeros((edges, LANES)),
+        np.zeros((groups, LANES)),
+        np.zeros((groups, LANES)),
     )
 
 
@@ -199,26 +208,52 @@ def _sum_cells(
     Args:
         cells: Cells.
         part: Which of them: the first, and how many.
-        weight: By how much the weight rises at each edge: one more than there are cells.
+        weight: (edge, lane): by how much the weight rises at each edge, of which there is one more than cells.
         ahead: Scratch.
-        sums: Written.
+        sums: (edge, lane): written.
     """
     decay, gain, inner = cells
     first, count = part
+    a = b = c = d = 0.0
     for cell in range(count):
-        weight[cell + 1] += weight[cell]
-    ahead[count] = 0.0
-    for cell in range(count - 1, -1, -1):
-        ahead[cell] = decay[first + cell] * ahead[cell + 1] + weight[cell] * gain[first + cell]
-    behind = 0.0
-    sums[0] = 0.0
+        a, b = a + weight[cell, 0], b + weight[cell, 1]
+        c, d = c + weight[cell, 2], d + weight[cell, 3]
+        weight[cell, 0], weight[cell, 1], weight[cell, 2], weight[cell, 3] = a, b, c, d
+    a = b = c = d = 0.0
+    for cell in range(count, 0, -1):
+        ahead[cell, 0], ahead[cell, 1], ahead[cell, 2], ahead[cell, 3] = a, b, c, d
+        fade, share = decay[first + cell - 1], gain[first + cell - 1]
+        a = fade * a + weight[cell - 1, 0] * share
+        b = fade * b + weight[cell - 1, 1] * share
+        c = fade * c + weight[cell - 1, 2] * share
+        d = fade * d + weight[cell - 1, 3] * share
+    _sum_behind((decay, gain, inner), (first, count), weight, ahead, sums)
+    for lane in range(LANES):
+        weight[count, lane] = 0.0
+
+
+@compiled
+def _sum_behind(
+    cells: Cells, part: tuple[int, int], weight: Floats, ahead: Floats, sums: Floats
+) -> None:
+    """Do the last of the three passes of `_sum_cells`: what lies behind, and the sums."""
+    decay, gain, inner = cells
+    first, count = part
+    a = b = c = d = 0.0
+    e = f = g = h = 0.0
+    sums[0, 0] = sums[0, 1] = sums[0, 2] = sums[0, 3] = 0.0
     for cell in range(count):
-        at = first + cell
-        both = behind + ahead[cell + 1]
-        sums[cell + 1] = sums[cell] + weight[cell] * inner[at] + both * gain[at]
-        behind = decay[at] * behind + weight[cell] * gain[at]
-        weight[cell] = 0.0
-    weight[count] = 0.0
+        fade, share, own = decay[first + cell], gain[first + cell], inner[first + cell]
+        p, q, r, s = weight[cell, 0], weight[cell, 1], weight[cell, 2], weight[cell, 3]
+        a += p * own + (e + ahead[cell + 1, 0]) * share
+        b += q * own + (f + ahead[cell + 1, 1]) * share
+        c += r * own + (g + ahead[cell + 1, 2]) * share
+        d += s * own + (h + ahead[cell + 1, 3]) * share
+        e, f = fade * e + p * share, fade * f + q * share
+        g, h = fade * g + r * share, fade * h + s * share
+        after = cell + 1
+        sums[after, 0], sums[after, 1], sums[after, 2], sums[after, 3] = a, b, c, d
+        weight[cell, 0] = weight[cell, 1] = weight[cell, 2] = weight[cell, 3] = 0.0
 
 
 @compiled
@@ -231,32 +266,65 @@ def _scan(
 ) -> None:
     cells, own_cells, (first, after), (own_first, own_after), (by_datasource, own_offsets) = time
     offsets, pair_group, pair_weight, own = held
+    weight, ahead, sums, own_sums, same, costs = scratch
+    at = np.zeros(LANES, np.int64)
+    for server in range(0, len(offsets) - 1, LANES):
+        for lane in range(LANES):
+            at[lane] = offsets[server + lane]
+            for row in range(offsets[server + lane], offsets[server + lane + 1]):
+                weight[first[pair_group[row]], lane] += pair_weight[row]
+                weight[after[pair_group[row]], lane] -= pair_weight[row]
+        _sum_cells(cells, (0, len(cells[0])), weight, ahead, sums)
+        for n in range(len(by_datasource) - 1):
+            low, last = own_offsets[n], by_datasource[n + 1]
+            for lane in range(LANES):
+                row, end = at[lane], offsets[server + lane + 1]
+                while row < end and pair_group[row] < last:
+                    group = pair_group[row]
+                    weight[own_first[group] - low, lane] += pair_weight[row]
+                    weight[own_after[group] - low, lane] -= pair_weight[row]
+                    same[group, lane] = pair_weight[row]
+                    row += 1
+            _sum_cells(own_cells, (low, own_offsets[n + 1] - low - 1), weight, ahead, own_sums)
+            _cost_groups(
+                (by_datasource[n], last, low, server),
+                (first, after, own_first, own_after),
+                (sums, own_sums, same, costs),
+                group_terms,
+                server_terms,
+            )
+            for lane in range(LANES):
+                row, end = at[lane], offsets[server + lane + 1]
+                while row < end and pair_group[row] < last:
+                    own[row] = costs[pair_group[row], lane]
+                    same[pair_group[row], lane] = 0.0
+                    row += 1
+                at[lane] = row
+
+
+@compiled
+def _cost_groups(
+    part: tuple[int, int, int, int],
+    ends: tuple[Ints, Ints, Ints, Ints],
+    sums: tuple[Floats, Floats, Floats, Floats],
+    group_terms: tuple[Floats, Floats, Ints, Floats],
+    server_terms: tuple[Flags, Ints, Floats],
+) -> None:
+    """Write what a segment of each group of one datasource costs on `LANES` servers, and keep the least."""
+    start, stop, low, server = part
+    first, after, own_first, own_after = ends
+    of_all, of_own, same, costs = sums
     spread, size_bytes, smallest_bytes, least = group_terms
     is_target, free_bytes, disk = server_terms
-    weight, ahead, sums, own_sums, same = scratch
-    for server in range(len(is_target)):
-        for row in range(offsets[server], offsets[server + 1]):
-            weight[first[pair_group[row]]] += pair_weight[row]
-            weight[after[pair_group[row]]] -= pair_weight[row]
-        _sum_cells(cells, (0, len(cells[0])), weight, ahead, sums)
-        row = offsets[server]
-        for n in range(len(by_datasource) - 1):
-            start, low = row, own_offsets[n]
-            while row < offsets[server + 1] and pair_group[row] < by_datasource[n + 1]:
-                group = pair_group[row]
-                weight[own_first[group] - low] += pair_weight[row]
-                weight[own_after[group] - low] -= pair_weight[row]
-                same[group] = pair_weight[row]
-                row += 1
-            _sum_cells(own_cells, (low, own_offsets[n + 1] - low - 1), weight, ahead, own_sums)
-            for group in range(by_datasource[n], by_datasource[n + 1]):
-                cost = sums[after[group]] - sums[first[group]] + spread[group] * same[group]
-                cost += own_sums[own_after[group] - low] - own_sums[own_first[group] - low]
-                cost += disk[server] * size_bytes[group]
-                if is_target[server] and free_bytes[server] >= smallest_bytes[group]:
-                    least[group] = min(least[group], cost)
-                same[group] = cost
-            for at in range(start, row):
-                own[at] = same[pair_group[at]]
-            for group in range(by_datasource[n], by_datasource[n + 1]):
-                same[group] = 0.0
+    for group in range(start, stop):
+        a, b, c, d = first[group], after[group], own_first[group] - low, own_after[group] - low
+        lowest = least[group]
+        for lane in range(LANES):
+            cost = of_all[b, lane] - of_all[a, lane] + spread[group] * same[group, lane]
+            cost += of_own[d, lane] - of_own[c, lane]
+            cost += disk[server + lane] * size_bytes[group]
+            fits = free_bytes[server + lane] >= smallest_bytes[group]
+            if fits and is_target[server + lane] and cost < lowest:
+                lowest = cost
+            costs[group, lane] = cost
+        least[group] = lowest

@@ -83,12 +83,24 @@ def move_on(f: Fronts, row: int, front: int) -> None:
 
 
 @lean
-def add_front(f: Fronts, row: int, end: int, costs: Floats) -> None:
-    """Add what a segment from the front to `end` costs on each server, in units of 1/λ²."""
-    front = f.at[row]
-    add_scaled(costs, f.behind[row], -math.expm1(-f.rate * (end - front)))
-    for k in range(f.used[row]):
-        add_scaled(costs, f.ahead[row, k], pair_cost(front, end, front, f.ends[row, k], f.rate))
+def cost_front(f: Fronts, mine: int, end: int, costs: Floats) -> None:
+    """Write what a segment of row `mine` from the front to `end` costs on each server, in units of 1/λ²."""
+    front = f.at[0]
+    share = -math.expm1(-f.rate * (end - front))
+    first = pair_cost(front, end, front, f.ends[0, 0], f.rate) if f.used[0] else 0.0
+    second = first
+    if not f.used[mine]:
+        second = 0.0
+    elif f.ends[mine, 0] != f.ends[0, 0]:
+        second = pair_cost(front, end, front, f.ends[mine, 0], f.rate)
+    behind, ahead = f.behind[0], f.ahead[0, 0]
+    my_behind, my_ahead = f.behind[mine], f.ahead[mine, 0]
+    for s in range(len(costs)):  # as a rule this is all: one pass over memory
+        costs[s] = share * (behind[s] + my_behind[s]) + (first * ahead[s] + second * my_ahead[s])
+    for row in (0, mine):
+        for k in range(1, f.used[row]):
+            cost = pair_cost(front, end, front, f.ends[row, k], f.rate)
+            add_scaled(costs, f.ahead[row, k], cost)
 
 
 @lean
@@ -129,9 +141,7 @@ def sweep_rows(
         move_on(f, mine, rows.starts[row])
         best = given[row]
         if best < 0:
-            costs[:] = 0.0
-            add_front(f, 0, rows.ends[row], costs)
-            add_front(f, mine, rows.ends[row], costs)
+            cost_front(f, mine, rows.ends[row], costs)
             size, kind, copy = rows.sizes[row], room.kinds[row], rows.copies[row]
             bar(room, chosen, earlier, last_copy, copy, row, barred, True)
             best = cheapest(costs, room.allowed[kind], size, room.free, room.capacity, barred)

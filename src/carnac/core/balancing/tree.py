@@ -10,10 +10,12 @@ the world needs to know of it, in units of 1/λ and 1/λ²:
 
 A segment that covers a range is counted at the node (its cover) and not below; what covers a leaf in part stands in the
 leaf's slab, as pieces sorted by interval and server. Leaves that fill up are split. So a query meets O(log n) nodes, an
-update sums up O(log n) nodes anew for one server, and memory grows with the segments, not with the grid they lie on.
+update changes the sums of O(log n) nodes for one server, and memory grows with the segments, not with the grid they lie
+on.
 
-Each sum has only positive terms, over counts that are whole: nothing cancels, nothing drifts however often segments
-come and go, and since each node is anchored at its own ends, nothing overflows at any distance.
+Each sum has only positive terms, over counts that are whole: nothing cancels. A load adds to the sums above it, a drop has
+them computed anew, so nothing is left of what is gone; after n loads the relative error is at most n · 2⁻⁵³. Since each
+node is anchored at its own ends, nothing overflows at any distance.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ MAX_DEPTH = 128
 SPARE = 4 * MAX_DEPTH
 """More nodes than one segment can add to two trees: it may split the leaves on its two ways down."""
 STACK = 2 * MAX_DEPTH
+MAX_TERMS = 61
+"""Sums that are noted before they are added up; three more fill the last four."""
 
 LEFT, RIGHT, SUMS, COVER, SLAB = range(5)
 TO_RIGHT, TO_LEFT, WHOLE = range(3)
@@ -63,6 +67,7 @@ class Trees(NamedTuple):
         counts: (slab): how many pieces it has.
         pieces: (slab, piece, LO | HI | SERVER | WEIGHT), in this order.
         stack: Where walks keep the nodes that they have yet to visit, then those that they have met.
+        terms, factors: Where queries note which sums they want, and how often.
     """
 
     rate: float
@@ -76,6 +81,8 @@ class Trees(NamedTuple):
     counts: Ints
     pieces: Ints
     stack: Ints
+    terms: Ints
+    factors: Floats
 
 
 @lean
@@ -331,10 +338,60 @@ def put(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> int:
 
 
 @lean
+def is_one_way(t: Trees, met: Ints, count: int) -> bool:
+    """Whether each node that was met is a child of the one before, and none has new sums."""
+    for k in range(1, count):
+        node, above = met[k], met[k - 1]
+        if node < 0 or (t.links[above, LEFT] != node and t.links[above, RIGHT] != node):
+            return False
+    return bool(met[0] >= 0)
+
+
+@lean
+def add_on_the_way(
+    t: Trees, met: Ints, count: int, lo: int, hi: int, server: int, weight: int
+) -> None:
+    """Add what a segment casts to the sums of the nodes on the one way that leads to where it stands."""
+    node = met[count - 1]
+    first, last = t.spans[node, LO], t.spans[node, HI]
+    lo, hi = max(lo, first), min(hi, last)
+    cast = -math.expm1(-t.rate * (hi - lo)) * weight
+    to_right, to_left = cast, cast
+    if lo == first and hi == last:
+        whole = weight * t.fades[node, OWN]
+    else:
+        to_right *= math.exp(-t.rate * (last - hi))
+        to_left *= math.exp(-t.rate * (lo - first))
+        whole = weight * pair_cost(lo, hi, first, last, t.rate)
+    for k in range(count - 1, -1, -1):
+        row = t.links[met[k], SUMS]
+        if row >= 0:
+            t.sums[row, TO_RIGHT, server] += to_right
+            t.sums[row, TO_LEFT, server] += to_left
+            t.sums[row, WHOLE, server] += whole
+        if k > 0 and t.links[met[k - 1], LEFT] == met[k]:
+            other = t.links[met[k - 1], RIGHT]
+            whole += to_right * t.fades[other, REACH]
+            to_right *= t.fades[other, FADE]
+        elif k > 0:
+            other = t.links[met[k - 1], LEFT]
+            whole += to_left * t.fades[other, REACH]
+            to_left *= t.fades[other, FADE]
+
+
+@lean
 def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> None:
-    """Add the weight (it may be negative) of a segment that a server holds to one tree."""
+    """Add the weight (it may be negative) of a segment that a server holds to one tree.
+
+    What is loaded is added to the sums on the way, what is dropped makes them be computed anew: the first touches a
+    third of the memory, and adding what is positive is as good; the second leaves no trace of what is gone.
+    """
     met = t.stack[STACK:]
-    for k in range(put(t, root, lo, hi, server, weight) - 1, -1, -1):
+    count = put(t, root, lo, hi, server, weight)
+    if weight > 0 and is_one_way(t, met, count):
+        add_on_the_way(t, met, count, lo, hi, server, weight)
+        return
+    for k in range(count - 1, -1, -1):
         node, first, last = met[k], server, server + 1
         if node < 0:
             node, first, last = ~node, 0, t.sums.shape[2]

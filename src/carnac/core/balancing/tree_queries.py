@@ -11,6 +11,7 @@ from carnac.core.balancing.tree import (
     HI,
     LEFT,
     LO,
+    MAX_TERMS,
     OWN,
     REACH,
     RIGHT,
@@ -36,6 +37,29 @@ def add_scaled(out: Floats, values: Floats | Counts, factor: float) -> None:
 
 
 @lean
+def add_term(t: Trees, count: int, row: int, side: int, factor: float) -> int:
+    """Note that `factor` times one of the sums is to be added; return how many are noted now."""
+    t.terms[count], t.factors[count] = row * 3 + side, factor
+    return count + 1
+
+
+@lean
+def add_terms(t: Trees, count: int, first: int, last: int, out: Floats) -> None:
+    """Add what was noted to `out[s]` for servers `first <= s < last`, four at a time: the memory is the slower part."""
+    sums, terms, factors, to = t.sums, t.terms, t.factors, out[first:last]
+    for k in range(count, count + 3):
+        terms[k], factors[k] = terms[0], 0.0
+    for k in range(0, count, 4):
+        e, f, g, h = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
+        a = sums[terms[k] // 3, terms[k] % 3, first:last]
+        b = sums[terms[k + 1] // 3, terms[k + 1] % 3, first:last]
+        c = sums[terms[k + 2] // 3, terms[k + 2] % 3, first:last]
+        d = sums[terms[k + 3] // 3, terms[k + 3] % 3, first:last]
+        for s in range(len(to)):
+            to[s] += (e * a[s] + f * b[s]) + (g * c[s] + h * d[s])
+
+
+@lean
 def add_costs(t: Trees, root: int, lo: int, hi: int, first: int, last: int, out: Floats) -> None:
     """Add to `out[s]` what the interval costs against all that server `s` holds in this tree, in units of 1/λ².
 
@@ -45,13 +69,16 @@ def add_costs(t: Trees, root: int, lo: int, hi: int, first: int, last: int, out:
     reach = -math.expm1(-t.rate * (hi - lo))
     waiting = t.stack
     waiting[0] = root
-    depth = 1
+    depth, count = 1, 0
     while depth:
         depth -= 1
         node = waiting[depth]
         row, cover = t.links[node, SUMS], t.links[node, COVER]
         if row < 0 and cover < 0:
             continue
+        if count > MAX_TERMS - 3:
+            add_terms(t, count, first, last, out)
+            count = 0
         a, b = t.spans[node, LO], t.spans[node, HI]
         if b <= lo or a >= hi:
             side, gap = (TO_RIGHT, lo - b) if b <= lo else (TO_LEFT, a - hi)
@@ -63,12 +90,12 @@ def add_costs(t: Trees, root: int, lo: int, hi: int, first: int, last: int, out:
                     cast * t.fades[node, REACH],
                 )
             elif cast > 0:
-                add_scaled(out[first:last], t.sums[row, side, first:last], cast)
+                count = add_term(t, count, row, side, cast)
         elif lo <= a and b <= hi and row >= 0:
             after, before = -math.expm1(-t.rate * (hi - b)), -math.expm1(-t.rate * (a - lo))
-            add_scaled(out[first:last], t.sums[row, WHOLE, first:last], 1.0)
-            add_scaled(out[first:last], t.sums[row, TO_RIGHT, first:last], after)
-            add_scaled(out[first:last], t.sums[row, TO_LEFT, first:last], before)
+            count = add_term(t, count, row, WHOLE, 1.0)
+            count = add_term(t, count, row, TO_RIGHT, after)
+            count = add_term(t, count, row, TO_LEFT, before)
         else:
             if cover >= 0:
                 cost = pair_cost(lo, hi, a, b, t.rate)
@@ -78,6 +105,17 @@ def add_costs(t: Trees, root: int, lo: int, hi: int, first: int, last: int, out:
             if t.links[node, LEFT] >= 0:
                 waiting[depth], waiting[depth + 1] = t.links[node, LEFT], t.links[node, RIGHT]
                 depth += 2
+    add_terms(t, count, first, last, out)
+
+
+@lean
+def add_both_costs(
+    t: Trees, root: int, own: int, lo: int, hi: int, first: int, last: int, out: Floats
+) -> None:
+    """Do as `add_costs` for the tree of all and for the one of the segment's datasource, which is -1 if it has none."""
+    add_costs(t, root, lo, hi, first, last, out)
+    if own >= 0:
+        add_costs(t, own, lo, hi, first, last, out)
 
 
 @lean
