@@ -76,7 +76,7 @@ def test_no_file_names_a_package_registry() -> None:
 
 
 def test_lock_files_hold_exact_versions_with_hashes_and_nothing_else() -> None:
-    assert [path.stem for path in lock_files()] == ["build", "demo", "dev", "java", "lock"]
+    assert [path.stem for path in lock_files()] == ["bench", "build", "demo", "dev", "java", "lock"]
     for path in lock_files():
         wrong = [
             line
