@@ -136,8 +136,8 @@ class CompactionRun:
                 revision = self._compactor.publish(
                     self._publication(group, job, end, fences), self._lease
                 )
-        except Revoked:
-            self._compactor.remove_files(end.segments)
+        except Revoked as error:
+            self._give_up(group, job, end, error)
             raise
         except (Conflict, Invalid, NotFound, Corrupt) as error:
             self._give_up(group, job, end, error)

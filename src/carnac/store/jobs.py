@@ -21,7 +21,7 @@ from carnac.specs.tasks import (
     KillTask,
     load_task,
 )
-from carnac.store.compaction_reports import CompactionReport, GroupOutcome
+from carnac.store.compaction_reports import CompactionReport, GroupOutcome, GroupReport
 from carnac.store.maintenance import GcReport
 from carnac.store.store import Store
 from carnac.store.writing import WriteOutcome
@@ -37,6 +37,7 @@ class StoreJobs:
     Args:
         find_payload: The task as it was submitted, by id.
         interrupt: Makes the Spark jobs that run end soon; from any thread.
+        on_group: Told of each group of a compaction that has ended, from any thread.
     """
 
     def __init__(
@@ -45,10 +46,12 @@ class StoreJobs:
         *,
         find_payload: Callable[[str], str | None],
         interrupt: Callable[[], None],
+        on_group: Callable[[GroupReport], None] | None = None,
     ) -> None:
         self._store = store
         self._find_payload = find_payload
         self._interrupt = interrupt
+        self._on_group = on_group
 
     def run(
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
@@ -107,7 +110,12 @@ class StoreJobs:
                     target=spec.compaction_target(),
                 )
                 report = self._store.compact(
-                    groups, guard=guard, batch=batch, message=message, on_progress=on_progress
+                    groups,
+                    guard=guard,
+                    batch=batch,
+                    message=message,
+                    on_group=self._on_group,
+                    on_progress=on_progress,
                 )
                 return _compaction(report)
             case KillTask():
