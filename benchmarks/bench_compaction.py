@@ -226,15 +226,16 @@ def describe(options: argparse.Namespace) -> str:
     )
 
 
-def add_rounds(options: argparse.Namespace, part: str, rounds: list[Mapping[str, float]]) -> None:
-    """Write the medians of the rounds; those of earlier calls count too, if that is asked for."""
+def add_round(
+    options: argparse.Namespace, part: str, one: Mapping[str, float], *, is_first: bool
+) -> None:
+    """Write the medians of the rounds so far: a run that is stopped keeps its figures."""
     path = RESULTS / "compaction.json"
     content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    figures: dict[str, Any] = (
-        content.get("figures", {}) if content.get("note") == describe(options) else {}
-    )
-    known = figures.get(part, {}).get("rounds", []) if options.add else []
-    rounds = [*known, *({name: round(value, 4) for name, value in one.items()} for one in rounds)]
+    is_same = content.get("note") == describe(options)
+    figures: dict[str, Any] = content.get("figures", {}) if is_same else {}
+    known = [] if is_first else figures.get(part, {}).get("rounds", [])
+    rounds = [*known, {name: round(value, 4) for name, value in one.items()}]
     figures["aims"] = AIMS
     figures[part] = {"medians": medians(rounds), "runs": len(rounds), "rounds": rounds}
     if not options.dry_run:
@@ -276,13 +277,10 @@ def run_parts(options: argparse.Namespace, work: Path) -> None:
         for part in options.part:
             if part in {"rewrite", "minor"}:
                 warm_up(small, holder)
-            rounds = []
-            for _ in range(options.runs):
-                rounds.append(kinds[part]())
-                print(
-                    part, {name: round(value, 3) for name, value in rounds[-1].items()}, flush=True
-                )
-            add_rounds(options, part, rounds)
+            for index in range(options.runs):
+                figures = kinds[part]()
+                print(part, {name: round(value, 3) for name, value in figures.items()}, flush=True)
+                add_round(options, part, figures, is_first=index == 0 and not options.add)
     finally:
         holder.close()
 
