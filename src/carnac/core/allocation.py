@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from carnac.core.entries import Chunk
-from carnac.core.granularity import parse_granularity
+from carnac.core.granularity import Granularity, parse_granularity
 from carnac.core.intervals import Interval, IntervalSet, format_ms, interval_set
 from carnac.core.layout import find_free_cell
 from carnac.core.locks.events import Granted, LockReply, Refused, RequestLock, Waits
@@ -101,9 +101,11 @@ class PendingSegment:
     """A place that is kept for a segment until it is published or its owner is gone.
 
     Attributes:
+        pending_id: The place as one word: datasource, chunk, version, partition id.
         major_ms: The chunk's major version; the reservation lapses when the chunk gets another.
     """
 
+    pending_id: str
     datasource: str
     chunk: Interval
     major_ms: int
@@ -118,12 +120,6 @@ class PendingSegment:
     def key(self) -> Key:
         """What a repeated request recognises it by."""
         return (self.datasource, self.sequence, self.previous_id)
-
-    @property
-    def pending_id(self) -> str:
-        """The place as one word: datasource, chunk, version, partition id."""
-        start, end = format_ms(self.chunk.start_ms), format_ms(self.chunk.end_ms)
-        return f"{self.datasource}_{start}_{end}_{format_ms(self.major_ms)}_{self.partition_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +234,14 @@ class _Cell:
     next_partition_id: int
     is_live: bool
     is_changed: bool = False
+    _name: str = ""
+
+    def pending_id(self, datasource: str, partition_id: int) -> str:
+        """Return a place here as one word."""
+        if not self._name:
+            times = (self.interval.start_ms, self.interval.end_ms, self.major_ms)
+            self._name = "_".join([datasource, *map(format_ms, times)])
+        return f"{self._name}_{partition_id}"
 
 
 class _Draft:
@@ -250,6 +254,7 @@ class _Draft:
         self._cells: dict[str, dict[Interval, _Cell]] = {}
         self._read: set[tuple[str, Interval]] = set()
         self._whole: dict[tuple[str, Interval], _Cell] = {}
+        self._granularities: dict[str, Granularity] = {}
         self._asked: dict[tuple[str, str, Interval], LockReply] = {}
 
     def allocate(self, request: AllocationRequest) -> AllocationReply:
@@ -263,6 +268,7 @@ class _Draft:
         cell.next_partition_id += 1
         cell.is_changed = True
         return PendingSegment(
+            pending_id=cell.pending_id(request.datasource, partition_id),
             datasource=request.datasource,
             chunk=cell.interval,
             major_ms=cell.major_ms,
@@ -305,7 +311,10 @@ class _Draft:
 
     def _choose(self, request: AllocationRequest) -> _Cell:
         """Return the chunk that is there, or one that would be made."""
-        granularity = parse_granularity(request.segment_granularity)
+        text = request.segment_granularity
+        granularity = self._granularities.get(text)
+        if granularity is None:
+            granularity = self._granularities[text] = parse_granularity(text)
         bucket = granularity.bucket(request.at_ms)
         whole = self._whole.get((request.datasource, bucket))
         if whole is not None:

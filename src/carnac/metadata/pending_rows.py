@@ -17,6 +17,7 @@ p = bindparam
 c = t.pending_segments.c
 d = t.pending_chunks.c
 _COLUMNS = (
+    c.pending_id,
     c.datasource,
     c.start_ms,
     c.end_ms,
@@ -82,23 +83,29 @@ USE_UP = statement(
 
 
 def digest_of(key: Key) -> str:
-    """Return a short text for a request; no two requests have the same (128 bits of BLAKE2b)."""
-    text = "\x1f".join(key)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    """Return a short text for a request; no two requests have the same (128 bits of BLAKE2b).
+
+    It begins with the partition id that came before, so that what is written at one time lies side by side: a
+    transaction writes a few pages, not one for each place.
+    """
+    digest = hashlib.blake2b("\x1f".join(key).encode(), digest_size=16).hexdigest()
+    number = key[2].rpartition("_")[2]
+    return f"{number:0>10}-{digest}" if number.isdecimal() else digest
 
 
 def pending_of(row: Row) -> PendingSegment:
     """Return the reservation in a row."""
     return PendingSegment(
-        datasource=row[0],
-        chunk=Interval(row[1], row[2]),
-        major_ms=row[3],
-        partition_id=row[4],
-        sequence=row[5],
-        previous_id=row[6],
-        owner=row[7],
-        lease_id=row[8],
-        created_at_ms=row[9],
+        pending_id=row[0],
+        datasource=row[1],
+        chunk=Interval(row[2], row[3]),
+        major_ms=row[4],
+        partition_id=row[5],
+        sequence=row[6],
+        previous_id=row[7],
+        owner=row[8],
+        lease_id=row[9],
+        created_at_ms=row[10],
     )
 
 

@@ -438,10 +438,9 @@ pending_segments = Table(
     _maybe_text("lease_id"),
     _int("created_at_ms"),
     UniqueConstraint("pending_id", name="pending_segments_by_id"),
-    Index("pending_segments_by_owner", "owner"),
     sqlite_with_rowid=False,
 )
-"""Bound: what live tasks and writers have reserved and not published yet."""
+"""Bound: what live tasks and writers have reserved and not published yet; so few that nothing is kept by owner."""
 
 pending_chunks = Table(
     "pending_chunks",

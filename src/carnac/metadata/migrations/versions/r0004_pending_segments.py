@@ -34,7 +34,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("pending_id", name="pending_segments_by_id"),
         sqlite_with_rowid=False,
     )
-    op.create_index("pending_segments_by_owner", "pending_segments", ["owner"], unique=False)
     op.create_table(
         "pending_chunks",
         sa.Column("datasource", sa.Text(), nullable=False),
