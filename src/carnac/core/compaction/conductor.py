@@ -35,7 +35,12 @@ from carnac.core.compaction.states import (
     ChunkState,
     find_sights,
 )
-from carnac.core.compaction.stretches import Stretch, first_instant_skipped, plan_stretches
+from carnac.core.compaction.stretches import (
+    Stretch,
+    find_stretch,
+    first_instant_skipped,
+    plan_stretches,
+)
 from carnac.core.compaction.survey import Survey
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.entries import Chunk
@@ -144,17 +149,18 @@ class Conductor:
             for chunk, sight in find_sights(live, watch.stretches).items()
             if _holds(reached, chunk)
         }
-        busy = {
-            chunk
+        working = interval_set(
+            group.interval
             for one in self.queue.running
             if one.task.datasource == datasource
-            for chunk in one.task.chunks
-        }
+            for group in one.task.groups
+        )
+        busy = {chunk for chunk in sights if _touches(working, chunk)} if working else set()
         watch.sights = sights
         watch.due = watch.survey.find_due(
             sights, now_ms=now_ms, skip_from_ms=watch.skip_from_ms, busy=busy
         )
-        watch.again.update(busy.intersection(sights))
+        watch.again.update(busy)
         watch.again.update(chunk for chunk in sights if chunk.end_ms > watch.skip_from_ms)
         known = [chunk for one in reached for chunk in watch.survey.known_in(one)]
         states = watch.survey.forget(chunk for chunk in known if chunk not in sights)
@@ -223,6 +229,24 @@ class Conductor:
         ]
         watch.again.difference_update(failures or {})
         return [state for state in found if state is not None]
+
+    def give_back(self, task: CompactionTask) -> None:
+        """Note that a task of `start` could not be started; its chunks are looked at again."""
+        watch = self._watches.get(task.datasource)
+        if watch is not None:
+            watch.again.update(task.chunks)
+
+    def note_bytes(
+        self, datasource: str, at_ms: int, *, arrived: int = 0, rewritten: int = 0
+    ) -> None:
+        """Add to the history of the chunk that holds an instant."""
+        watch = self._watches[datasource]
+        if watch.stretches:
+            stretch = find_stretch(watch.stretches, at_ms)
+            chunk = None if stretch.granularity is None else stretch.granularity.bucket(at_ms)
+            known = watch.survey.known_in(chunk or Interval(at_ms, at_ms + 1))
+            for one in known[:1]:
+                watch.survey.note_bytes(one, arrived=arrived, rewritten=rewritten)
 
     def verdict(self, now_ms: int) -> Verdict:
         """Return whether the backlog clears, and when."""
@@ -307,3 +331,10 @@ def _holds(intervals: IntervalSet, chunk: Interval) -> bool:
     known = intervals.intervals
     place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
     return place >= 0 and known[place].contains(chunk)
+
+
+def _touches(intervals: IntervalSet, chunk: Interval) -> bool:
+    """Whether the chunk overlaps one of the intervals; O(log n)."""
+    known = intervals.intervals
+    place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
+    return any(one.overlaps(chunk) for one in known[max(place, 0) : place + 2])

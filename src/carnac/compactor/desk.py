@@ -1,0 +1,152 @@
+"""What people ask of compaction: how datasources are compacted, what would be done and why, how it goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from carnac.compactor.status import read_status
+from carnac.core.compaction.choosing import ChunkHistory
+from carnac.core.compaction.inputs import plan_segments
+from carnac.core.compaction.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.states import ChunkState
+from carnac.core.granularity import parse_granularity
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.errors import Invalid, NotFound
+from carnac.ports import Clock, MetadataStore
+from carnac.specs.compaction import CompactionSpec, load_compaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStatus:
+    """How compaction goes.
+
+    Attributes:
+        states: What is known of chunks, by datasource.
+        controller: What the controller has written down last; None if none ever has.
+    """
+
+    states: Mapping[str, Sequence[ChunkState]]
+    controller: Mapping[str, Any] | None
+
+
+class CompactionDesk:
+    """Answers over one store. Use it in a `with` block, or call `close`."""
+
+    def __init__(self, metadata: MetadataStore, clock: Clock) -> None:
+        self._metadata = metadata
+        self._clock = clock
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+        self._metadata.close()
+
+    def specs(self) -> Mapping[str, CompactionSpec]:
+        """Return how datasources are compacted by themselves, by name."""
+        found = self._metadata.compaction_specs()
+        return {name: load_compaction(text) for name, text in found.items()}
+
+    def put_spec(self, source: str | Mapping[str, object] | CompactionSpec) -> CompactionSpec:
+        """Set how a datasource is compacted by itself.
+
+        Raises:
+            Invalid: The spec is wrong; one sentence that names every problem with its place.
+        """
+        spec = source if isinstance(source, CompactionSpec) else load_compaction(source)
+        text = json.dumps(spec.to_json_dict(), separators=(",", ":"))
+        self._metadata.put_compaction_spec(spec.datasource, text)
+        return spec
+
+    def remove_spec(self, datasource: str) -> None:
+        """Compact a datasource by itself no more.
+
+        Raises:
+            NotFound: It is not.
+        """
+        names = self._metadata.compaction_specs()
+        if datasource not in names:
+            known = ", ".join(names) or "none"
+            raise NotFound(
+                f"datasource '{datasource}' has no compaction spec; there are {known}",
+                datasource=datasource,
+            )
+        self._metadata.put_compaction_spec(datasource, None)
+
+    def spec_of(self, datasource: str) -> CompactionSpec:
+        """Return how a datasource is compacted; the default if nothing is set."""
+        text = self._metadata.compaction_specs().get(datasource)
+        return CompactionSpec(datasource=datasource) if text is None else load_compaction(text)
+
+    def plan(
+        self,
+        datasource: str,
+        *,
+        interval: Interval | None = None,
+        spec: CompactionSpec | None = None,
+    ) -> CompactionPlan:
+        """Return what would be done now, and why.
+
+        Args:
+            interval: Only chunks that lie in it are compacted.
+            spec: In place of what is set.
+
+        Raises:
+            NotFound: There is no such datasource.
+        """
+        settings = (spec or self.spec_of(datasource)).to_settings()
+        head = self._metadata.head()
+        reach = (
+            None
+            if interval is None
+            else IntervalSet((self._widened(interval, settings.target.segment_granularity),))
+        )
+        visible = self._metadata.visible(datasource, revision=head.revision, intervals=reach)
+        if not visible and not self._metadata.count_visible(datasource):
+            names = ", ".join(info.name for info in self._metadata.datasources())
+            raise NotFound(
+                f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
+                datasource=datasource,
+            )
+        histories: dict[Interval, ChunkHistory] = {
+            state.chunk: state.history
+            for state in self._metadata.compaction_states(datasource)
+            if state.history is not None
+        }
+        return plan_compaction(
+            datasource,
+            plan_segments(visible),
+            settings,
+            now_ms=self._clock.now_ms(),
+            revision=head.revision,
+            within=None if interval is None else IntervalSet((interval,)),
+            histories=histories,
+        )
+
+    def status(self, datasource: str | None = None) -> CompactionStatus:
+        """Return how compaction goes, of one datasource or of all."""
+        names = self._metadata.compaction_specs()
+        if datasource is not None and datasource not in names:
+            known = ", ".join(names) or "none"
+            raise NotFound(
+                f"datasource '{datasource}' has no compaction spec; there are {known}",
+                datasource=datasource,
+            )
+        wanted = list(names) if datasource is None else [datasource]
+        return CompactionStatus(
+            states={name: self._metadata.compaction_states(name) for name in wanted},
+            controller=read_status(self._metadata),
+        )
+
+    @staticmethod
+    def _widened(interval: Interval, granularity: str | None) -> Interval:
+        """Return the interval with all chunks that overlap it, whole."""
+        if granularity is None:
+            return interval
+        try:
+            cut = parse_granularity(granularity)
+            first, last = cut.bucket(interval.start_ms), cut.bucket(interval.end_ms - 1)
+        except Invalid:
+            return interval
+        return Interval(first.start_ms, last.end_ms)

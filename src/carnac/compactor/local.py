@@ -1,0 +1,81 @@
+"""Runs tasks of compaction in threads of this process: `carnac compact --auto`, and tests."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from carnac.core.compaction.groups import CompactionGroup
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.errors import CarnacError
+from carnac.ports import Clock
+from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
+
+
+class LocalRunner:
+    """Runs tasks side by side in threads.
+
+    Args:
+        compact: Rewrites and publishes groups; returns what became of each.
+        tasks_max: Tasks at a time; more wait.
+    """
+
+    def __init__(
+        self,
+        compact: Callable[[Sequence[CompactionGroup]], Sequence[GroupEnd]],
+        clock: Clock,
+        *,
+        tasks_max: int,
+    ) -> None:
+        self._compact = compact
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(tasks_max, thread_name_prefix="carnac-compaction")
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._live: dict[str, tuple[LiveRun, Future[Sequence[GroupEnd]]]] = {}
+
+    def start(self, task: CompactionTask, terms: RunTerms) -> str:
+        """Start a task; return the id of the run. Local runs take no locks: a publish settles who was first."""
+        del terms
+        run_id = f"local-{next(self._numbers)}"
+        run = LiveRun(
+            run_id=run_id,
+            datasource=task.datasource,
+            groups=task.groups,
+            started_ms=self._clock.now_ms(),
+        )
+        with self._lock:
+            self._live[run_id] = (run, self._pool.submit(self._compact, task.groups))
+        return run_id
+
+    def take_ended(self) -> Sequence[RunEnd]:
+        """Return the runs that have ended since the last call, each once."""
+        with self._lock:
+            done = [run_id for run_id, (_, future) in self._live.items() if future.done()]
+            ended = [(run_id, self._live.pop(run_id)[1]) for run_id in done]
+        return [_end_of(run_id, future) for run_id, future in ended]
+
+    def live(self) -> Sequence[LiveRun]:
+        """Return the runs that are under way."""
+        with self._lock:
+            return [run for run, _ in self._live.values()]
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until a run has ended, if one is under way."""
+        with self._lock:
+            futures = [future for _, future in self._live.values()]
+        if futures:
+            wait(futures, timeout=timeout_s, return_when="FIRST_COMPLETED")
+
+    def close(self) -> None:
+        """Wait for the runs that are under way."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_of(run_id: str, future: Future[Sequence[GroupEnd]]) -> RunEnd:
+    try:
+        return RunEnd(run_id=run_id, groups=tuple(future.result()))
+    except CarnacError as error:
+        return RunEnd(run_id=run_id, error=error.message)

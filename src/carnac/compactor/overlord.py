@@ -1,0 +1,131 @@
+"""Has tasks of compaction run by an overlord: with locks, retries, and whatever runs its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from carnac.core.compaction.group_records import group_from_json, group_to_json
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.tasks.model import Task, TaskState
+from carnac.errors import NotFound
+from carnac.ports import IdSource
+from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
+from carnac.ports.task_records import TaskFilter
+
+ID_PREFIX = "compaction-"
+LIVE_STATES = tuple(state for state in TaskState if not state.is_over)
+LIVE_TASKS_MAX = 1_000
+RETRIES = 0
+"""The controller plans anew instead: what has failed may not be what should be done next."""
+
+
+class TaskDesk(Protocol):
+    """What is needed of the service of tasks."""
+
+    def submit(self, payload: Mapping[str, object]) -> Task:
+        """Submit a task."""
+        ...
+
+    def get(self, task_id: str) -> Task:
+        """Return a task; raises NotFound if there is none."""
+        ...
+
+    def list(self, which: TaskFilter, *, limit: int) -> Sequence[Task]:
+        """Return tasks, newest first."""
+        ...
+
+    def payload(self, task_id: str) -> Mapping[str, object]:
+        """Return a task as it was submitted."""
+        ...
+
+    def report(self, task_id: str) -> Mapping[str, object] | None:
+        """Return what its last attempt did; None if nothing is written down."""
+        ...
+
+
+class OverlordRunner:
+    """Submits tasks, and asks what became of them."""
+
+    def __init__(self, tasks: TaskDesk, ids: IdSource) -> None:
+        self._tasks = tasks
+        self._ids = ids
+        self._live: dict[str, LiveRun] | None = None
+
+    def start(self, task: CompactionTask, terms: RunTerms) -> str:
+        """Submit a task; return its id."""
+        run_id = ID_PREFIX + self._ids.new_id()
+        submitted = self._tasks.submit(
+            {
+                "type": "compact",
+                "id": run_id,
+                "dataSource": task.datasource,
+                "groups": [group_to_json(group) for group in task.groups],
+                "context": {"retries": RETRIES, "priority": terms.priority, **terms.context},
+            }
+        )
+        self._known()[run_id] = LiveRun(
+            run_id=run_id,
+            datasource=task.datasource,
+            groups=task.groups,
+            started_ms=submitted.created_at_ms,
+        )
+        return run_id
+
+    def take_ended(self) -> Sequence[RunEnd]:
+        """Return the tasks that are over since the last call, each once."""
+        ended = []
+        for run_id in list(self._known()):
+            end = self._end_of(run_id)
+            if end is not None:
+                del self._known()[run_id]
+                ended.append(end)
+        return ended
+
+    def live(self) -> Sequence[LiveRun]:
+        """Return the tasks that are not over, also those of a controller that is no more."""
+        return list(self._known().values())
+
+    def close(self) -> None:
+        """Nothing to release: the overlord goes on with what was submitted."""
+
+    def _known(self) -> dict[str, LiveRun]:
+        if self._live is None:
+            which = TaskFilter(states=LIVE_STATES, type="compact")
+            found = self._tasks.list(which, limit=LIVE_TASKS_MAX)
+            self._live = {
+                task.task_id: self._adopted(task)
+                for task in found
+                if task.task_id.startswith(ID_PREFIX)
+            }
+        return self._live
+
+    def _adopted(self, task: Task) -> LiveRun:
+        groups: Any = self._tasks.payload(task.task_id).get("groups") or ()
+        return LiveRun(
+            run_id=task.task_id,
+            datasource=task.datasource,
+            groups=tuple(group_from_json(group) for group in groups),
+            started_ms=task.created_at_ms,
+        )
+
+    def _end_of(self, run_id: str) -> RunEnd | None:
+        try:
+            task = self._tasks.get(run_id)
+        except NotFound:  # trimmed
+            return RunEnd(run_id=run_id)
+        if not task.state.is_over:
+            return None
+        report: Any = self._tasks.report(run_id) or {}
+        groups = tuple(
+            GroupEnd(
+                group_id=one["id"],
+                outcome=one["outcome"],
+                error=one.get("error"),
+                bytes_wasted=one.get("bytesWasted", 0),
+            )
+            for one in report.get("groups", ())
+        )
+        error = task.error or "the task failed"
+        is_failed = task.state is TaskState.FAILED and not groups
+        return RunEnd(run_id=run_id, groups=groups, error=error if is_failed else None)

@@ -1,0 +1,62 @@
+"""What the controller tells others of itself: the queue, the runs, whether it keeps up.
+
+It is written down beside the states of chunks, so that any process can show it; when it was written says how old it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from carnac.core.compaction.conductor import Conductor
+from carnac.ports import MetadataStore
+
+STATUS_KEY = "compaction_status"
+TASKS_SHOWN_MAX = 50
+
+
+def write_status(metadata: MetadataStore, conductor: Conductor, now_ms: int, last: str) -> str:
+    """Write the status down if it is another than the last one; return it."""
+    status = describe_status(conductor, now_ms)
+    text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
+    if text != last:
+        metadata.put_settings({STATUS_KEY: json.dumps({"at_ms": now_ms, **status})})
+    return text
+
+
+def read_status(metadata: MetadataStore) -> Mapping[str, Any] | None:
+    """Return what a controller has written down last; None if none ever has."""
+    text = metadata.settings().get(STATUS_KEY)
+    return None if text is None else json.loads(text)
+
+
+def describe_status(conductor: Conductor, now_ms: int) -> dict[str, Any]:
+    """Return the status as plain values; rates are in bytes of the cost model per second."""
+    verdict = conductor.verdict(now_ms)
+    queue = conductor.queue
+    return {
+        "outlook": str(verdict.outlook),
+        "clears_at_ms": verdict.clears_at_ms,
+        "backlog": verdict.backlog,
+        "arrivals_per_s": round(verdict.arrivals * 1000),
+        "dispatches_per_s": None
+        if verdict.dispatches is None
+        else round(verdict.dispatches * 1000),
+        "shed": verdict.shed,
+        "waiting": len(queue.waiting),
+        "cost_waiting": queue.cost_waiting,
+        "queue": [
+            {"task": task.task_id, "priority": round(task.priority, 4), "cost": task.cost}
+            for task in queue.waiting[:TASKS_SHOWN_MAX]
+        ],
+        "running": [
+            {
+                "run": one.run_id,
+                "task": one.task.task_id,
+                "cost": one.task.cost,
+                "started_ms": one.started_ms,
+            }
+            for one in queue.running
+        ],
+    }

@@ -1,0 +1,92 @@
+"""Who runs the tasks of compaction: one process, or an overlord."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from carnac.core.compaction.groups import CompactionGroup
+from carnac.core.compaction.tasks import CompactionTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEnd:
+    """What became of a group.
+
+    Attributes:
+        outcome: `committed`, `unchanged`, `conflict` or `failed`.
+        error: Why it did not commit; None if it did.
+        bytes_wasted: Of files that were written for nothing.
+    """
+
+    group_id: str
+    outcome: str
+    error: str | None = None
+    bytes_wasted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """A run that has ended.
+
+    Attributes:
+        groups: What is known of its groups; those that are missing are looked at again.
+        error: Why the whole run failed; None if it did not.
+    """
+
+    run_id: str
+    groups: Sequence[GroupEnd] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRun:
+    """A run that is under way, as far as whoever runs it can tell.
+
+    Attributes:
+        progress: In a few words; empty if not known.
+    """
+
+    run_id: str
+    datasource: str
+    groups: Sequence[CompactionGroup] = ()
+    started_ms: int = 0
+    progress: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """Under which terms the tasks of a datasource run.
+
+    Attributes:
+        priority: Of their locks.
+        context: Of the task, besides.
+    """
+
+    priority: int = 25
+    context: Mapping[str, object] = field(default_factory=dict)
+
+
+class CompactionRunner(Protocol):
+    """Runs tasks side by side. Whatever becomes of a run, the store stays whole: each group is published alone."""
+
+    def start(self, task: CompactionTask, terms: RunTerms) -> str:
+        """Start a task; return the id of the run.
+
+        Raises:
+            Unavailable: It cannot be started now.
+        """
+        ...
+
+    def take_ended(self) -> Sequence[RunEnd]:
+        """Return the runs that have ended since the last call, each once."""
+        ...
+
+    def live(self) -> Sequence[LiveRun]:
+        """Return the runs that are under way, also those that another controller started before this one."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds; runs that can go on without this process go on."""
+        ...

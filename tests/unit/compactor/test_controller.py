@@ -1,0 +1,224 @@
+"""The controller over a real store: the log followed, groups rewritten and published, states kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from carnac.bootstrap import open_records, open_store
+from carnac.bootstrap_compaction import LocalCompaction, compact_groups
+from carnac.compactor.controller import Controller
+from carnac.compactor.desk import CompactionDesk
+from carnac.compactor.local import LocalRunner
+from carnac.config import Settings
+from carnac.core.compaction.groups import CompactionGroup
+from carnac.core.compaction.manager import Capacity
+from carnac.core.compaction.states import ChunkStatus
+from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.ports.compaction import GroupEnd
+from carnac.store import Store
+from carnac.testing.clock import FakeClock, SequentialIds
+from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, read
+
+SPEC = {"dataSource": "events", "granularitySpec": {"segmentGranularity": "day"}}
+Compact = Callable[[Sequence[CompactionGroup]], Sequence[GroupEnd]]
+
+
+class Desk:
+    """A store, its controller, and a way to start the controller again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock, self.ids = FakeClock(NOW_MS), SequentialIds()
+        self.settings = Settings(store=str(folder / "store"))
+        self.store: Store = open_store(
+            create=True,
+            settings=self.settings,
+            clock=self.clock,
+            ids=self.ids,
+            pipeline=lambda root: StampedPipeline(root, clock=self.clock, ids=self.ids),
+        )
+        self.metadata = open_records(settings=self.settings, clock=self.clock)
+        self.desk = CompactionDesk(self.metadata, self.clock)
+        self.opened: list[LocalRunner] = []
+        self.start(lambda groups: compact_groups(self.store, groups))
+
+    def start(self, compact: Compact) -> None:
+        self.runner = LocalRunner(compact, self.clock, tasks_max=2)
+        self.opened.append(self.runner)
+        self.controller = Controller(
+            self.metadata, self.runner, self.clock, capacity=Capacity(tasks=2)
+        )
+
+    def settle(self) -> int:
+        """Have rounds until nothing is left to do; return how many chunks were analysed."""
+        analysed = 0
+        for _ in range(50):
+            report = self.controller.run_round()
+            analysed += report.analysed
+            if not report.started and not report.ended and self.controller.is_idle():
+                return analysed
+            self.runner.wait(30)
+        raise AssertionError("it does not come to rest")
+
+    def close(self) -> None:
+        for runner in self.opened:
+            runner.close()
+        self.store.close()
+        self.metadata.close()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with fast_folder() as name:
+        desk = Desk(Path(name))
+        yield desk
+        desk.close()
+
+
+def fill(store: Store, days: int, each: int) -> None:
+    for day in range(days):
+        for number in range(each):
+            append(store, (number, day * 24), (number + 100, day * 24 + 1))
+
+
+def counts(store: Store) -> list[int]:
+    return [chunk.entries for chunk in store.chunks("events")]
+
+
+def test_what_has_no_spec_is_left_alone(desk: Desk) -> None:
+    fill(desk.store, 1, 4)
+    assert desk.settle() == 0
+    assert counts(desk.store) == [4]
+
+
+def test_every_chunk_becomes_stable_and_no_row_is_lost(desk: Desk) -> None:
+    fill(desk.store, 3, 4)
+    before = read(desk.store)
+    desk.desk.put_spec(SPEC)
+    desk.settle()
+    assert counts(desk.store) == [1, 1, 1]
+    assert read(desk.store) == before
+    states = desk.desk.status("events").states["events"]
+    assert [state.status for state in states] == [ChunkStatus.STABLE] * 3
+    assert all(state.rewritten_bytes for state in states)
+    assert desk.controller.is_settled()
+    assert desk.settle() == 0, "nothing has changed"
+
+
+def test_a_late_append_has_its_own_chunk_looked_at_and_no_other(desk: Desk) -> None:
+    fill(desk.store, 5, 1)
+    desk.desk.put_spec(SPEC)
+    desk.settle()
+    append(desk.store, (1, 50))
+    assert desk.settle() == 1
+
+
+def test_another_controller_goes_on_where_the_last_one_was(desk: Desk) -> None:
+    fill(desk.store, 4, 2)
+    desk.desk.put_spec(SPEC)
+    desk.settle()
+    append(desk.store, (1, 0))
+    append(desk.store, (1, 1))
+    desk.start(lambda groups: compact_groups(desk.store, groups))
+    assert desk.settle() == 2, (
+        "one chunk has changed: judged once before and once after its compaction"
+    )
+    assert counts(desk.store)[0] <= 2
+
+
+def test_a_group_that_fails_rests_and_the_others_go_on(desk: Desk) -> None:
+    fill(desk.store, 3, 4)
+    desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
+    poisoned = desk.store.chunks("events")[1].interval
+
+    def compact(groups: Sequence[CompactionGroup]) -> Sequence[GroupEnd]:
+        (group,) = groups
+        if group.interval == poisoned:
+            return [GroupEnd(group_id=group.group_id, outcome="failed", error="disk full")]
+        return compact_groups(desk.store, groups)
+
+    desk.start(compact)
+    desk.settle()
+    assert counts(desk.store) == [1, 4, 1]
+    state = desk.desk.status("events").states["events"][1]
+    assert state.reason == "failed 1 times in a row, last: disk full"
+    assert not desk.controller.is_settled()
+    desk.start(lambda groups: compact_groups(desk.store, groups))
+    assert desk.settle() == 0, "it rests"
+    desk.clock.advance_ms(60_000)
+    desk.settle()
+    assert counts(desk.store) == [1, 1, 1]
+
+
+def test_a_run_that_fails_whole_is_tried_again(desk: Desk) -> None:
+    fill(desk.store, 1, 4)
+    desk.desk.put_spec(SPEC)
+
+    def compact(groups: Sequence[CompactionGroup]) -> Sequence[GroupEnd]:
+        raise Unavailable("spark does not answer")
+
+    desk.start(compact)
+    desk.settle()
+    state = desk.desk.status("events").states["events"][0]
+    assert state.failures == 1
+    assert "spark does not answer" in state.reason
+
+
+def test_a_spec_that_is_removed_ends_it(desk: Desk) -> None:
+    fill(desk.store, 1, 4)
+    desk.desk.put_spec({**SPEC, "slack": 5})
+    desk.settle()
+    assert counts(desk.store) == [4]
+    desk.desk.remove_spec("events")
+    desk.settle()
+    assert desk.controller.conductor.datasources == ()
+    with pytest.raises(NotFound, match="no compaction spec"):
+        desk.desk.remove_spec("events")
+
+
+def test_another_spec_is_followed_without_a_restart(desk: Desk) -> None:
+    fill(desk.store, 1, 4)
+    desk.desk.put_spec({**SPEC, "slack": 5})
+    desk.settle()
+    desk.desk.put_spec(SPEC)
+    desk.settle()
+    assert counts(desk.store) == [1]
+
+
+def test_the_plan_of_the_desk_says_why(desk: Desk) -> None:
+    fill(desk.store, 2, 4)
+    plan = desk.desk.plan("events")
+    assert [one.reason.partition(";")[0] for one in plan.explain()] == [
+        "4 segments where 1 would do",
+        "4 segments where 1 would do",
+    ]
+    with pytest.raises(NotFound, match="no datasource 'clicks'"):
+        desk.desk.plan("clicks")
+    with pytest.raises(Invalid, match="allowLossy"):
+        desk.desk.put_spec(
+            {"dataSource": "events", "granularitySpec": {"queryGranularity": "hour"}}
+        )
+
+
+def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
+    assert desk.desk.status().controller is None
+    fill(desk.store, 1, 4)
+    desk.desk.put_spec(SPEC)
+    desk.controller.run_round()
+    told = desk.desk.status().controller
+    assert told is not None
+    assert len(told["running"]) == 1
+    desk.settle()
+    told = desk.desk.status().controller
+    assert told is not None
+    assert (told["outlook"], told["waiting"], told["running"]) == ("clear", 0, [])
+
+
+def test_local_compaction_closes_what_it_opened(desk: Desk) -> None:
+    runner = LocalRunner(lambda _: [], desk.clock, tasks_max=1)
+    metadata = open_records(settings=desk.settings, clock=desk.clock)
+    controller = Controller(metadata, runner, desk.clock, capacity=Capacity())
+    LocalCompaction(controller, runner, metadata).close()
+    assert runner.live() == []
