@@ -10,12 +10,11 @@ the world needs to know of it, in units of 1/λ and 1/λ²:
 
 A segment that covers a range is counted at the node (its cover) and not below; what covers a leaf in part stands in the
 leaf's slab, as pieces sorted by interval and server. Leaves that fill up are split. So a query meets O(log n) nodes, an
-update changes the sums of O(log n) nodes for one server, and memory grows with the segments, not with the grid they lie
-on.
+update changes the sums of O(log n) nodes for one server, and memory grows with the segments, not with their grid.
 
-Each sum has only positive terms, over counts that are whole: nothing cancels. A load adds to the sums above it, a drop has
-them computed anew, so nothing is left of what is gone; after n loads the relative error is at most n · 2⁻⁵³. Since each
-node is anchored at its own ends, nothing overflows at any distance.
+Each sum has only positive terms, over counts that are whole: nothing cancels. A load adds to the sums above it, a drop
+has them computed anew, so nothing is left of what is gone; after n loads the relative error is at most n · 2⁻⁵³. Since
+each node is anchored at its own ends, nothing overflows at any distance.
 """
 
 from __future__ import annotations
