@@ -12,9 +12,11 @@ from carnac.api.app import make_app
 from carnac.api.desk import Desk
 from carnac.api.server import HttpServer
 from carnac.bootstrap import make_lockbox, make_spark_pipeline, open_records
+from carnac.bootstrap_compaction import CompactionDuty
 from carnac.bootstrap_runners import open_runners
 from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import RandomIds, SystemClock
+from carnac.compactor.duty import CompactionThread
 from carnac.config import Settings
 from carnac.overlord.allocation import AllocationService
 from carnac.runners import InProcessRunner
@@ -84,12 +86,19 @@ def open_overlord(
             Desk(tasks=tasks, locks=lockbox, loop=loop),
             [allocation_router(AllocationService(metadata))],
         )
+        duty = CompactionDuty(settings, runners, clock)
+        steps.callback(duty.close)
+        compaction = CompactionThread(
+            duty.run_round, lambda: loop.is_leader, period_ms=settings.compaction_period_ms
+        )
+        steps.callback(compaction.stop)
         steps.callback(server.stop)
         steps.callback(loop.close)  # first: another overlord may take over while the rest ends
 
         def start() -> None:
             server.start(app, has_access_log=has_access_log)
             loop.start()
+            compaction.start()
             _log.info("listening at %s, runner %s", url, settings.task_runner)
 
         return Overlord(url, start, steps.pop_all())

@@ -88,6 +88,12 @@ class Settings(BaseModel):
         ge=1,
         description="How many slots the leading overlord has for tasks that run at the same time; most take one.",
     )
+    task_start_timeout_ms: int = Field(
+        default=300_000,
+        ge=1_000,
+        description="How long a task's process may take from its start to its first sign of life; after that it counts "
+        "by `lease_ttl_ms`.",
+    )
     task_retention_ms: int = Field(
         default=7 * DAY_MS,
         ge=0,
@@ -106,6 +112,25 @@ class Settings(BaseModel):
         default=10_000,
         ge=0,
         description="How long the process of a cancelled task may take to end before it is killed.",
+    )
+    compaction_task_slots: int = Field(
+        default=2, ge=1, description="How many tasks of compaction run at a time."
+    )
+    compaction_cost_capacity_bytes: int = Field(
+        default=64 << 30,
+        ge=1,
+        description="What running tasks of compaction may cost together: bytes to read, and a little for each segment "
+        "and group. A task that costs more runs alone.",
+    )
+    compaction_queue_max: int = Field(
+        default=1_000,
+        ge=1,
+        description="How many tasks of compaction wait at most; those of lowest priority are deferred.",
+    )
+    compaction_period_ms: int = Field(
+        default=5_000,
+        ge=10,
+        description="Pause between two rounds of the controller of compaction.",
     )
     retention_age_ms: int = Field(
         default=7 * DAY_MS, ge=0, description="Revisions younger than this are kept."

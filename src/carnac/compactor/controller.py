@@ -107,6 +107,10 @@ class Controller:
         surveys = [conductor.survey(name) for name in conductor.datasources]
         return not any(survey.deferred() or survey.resting() for survey in surveys)
 
+    def has_more(self) -> bool:
+        """Whether the next round has something to do even if nothing changes."""
+        return self.conductor.has_more()
+
     def is_idle(self) -> bool:
         """Whether nothing runs or waits, though something may rest after a failure."""
         queue = self.conductor.queue

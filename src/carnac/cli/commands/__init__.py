@@ -19,6 +19,8 @@ from carnac.cli.commands import (
     picture,
     history,
     upkeep,
+    compact,
+    compaction,
     locks,
     task,
     overlord,
@@ -29,6 +31,8 @@ from carnac.cli.commands import (
 __all__ = [
     "app",
     "balance",
+    "compact",
+    "compaction",
     "contents",
     "demo",
     "doctor",

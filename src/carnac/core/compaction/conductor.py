@@ -230,6 +230,14 @@ class Conductor:
         watch.again.difference_update(failures or {})
         return [state for state in found if state is not None]
 
+    def has_more(self) -> bool:
+        """Whether the next round has something to look at even if nothing changes."""
+        return any(
+            watch.survey.deferred()
+            or any(chunk.end_ms <= watch.skip_from_ms for chunk in watch.again)
+            for watch in self._watches.values()
+        )
+
     def give_back(self, task: CompactionTask) -> None:
         """Note that a task of `start` could not be started; its chunks are looked at again."""
         watch = self._watches.get(task.datasource)

@@ -1,0 +1,396 @@
+"""`compact`: plan what should be folded, say why, and do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.options import AsJson, DryRun, IntervalText
+from carnac.cli.progress import job_progress
+from carnac.cli.tables import (
+    Column,
+    counted,
+    format_bytes,
+    format_count,
+    format_seconds,
+    short_interval,
+)
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.bootstrap_compaction import LocalCompaction
+    from carnac.cli.session import Session
+    from carnac.core.compaction.planning import CompactionPlan, Explanation
+    from carnac.core.compaction.tasks import CompactionTask
+    from carnac.core.intervals import Interval
+    from carnac.specs.compaction import CompactionSpec
+    from carnac.store.compaction_reports import CompactionReport
+
+EXPLANATIONS_SHOWN_MAX = 1_000
+"""More lines than this are not read; `--interval` chooses."""
+TASK_COLUMNS = [
+    Column("task"),
+    Column("interval", is_whole=True),
+    Column("groups", is_number=True),
+    Column("segments", is_number=True),
+    Column("becomes", is_number=True),
+    Column("size", is_number=True),
+    Column("priority", is_number=True),
+    Column("cost", is_number=True),
+    Column("color"),
+    Column("after"),
+]
+REASON_COLUMNS = [
+    Column("chunk", is_whole=True),
+    Column("segments", is_number=True),
+    Column("size", is_number=True),
+    Column("score"),
+    Column("priority", is_number=True),
+    Column("task"),
+    Column("reason"),
+]
+
+
+@command(
+    "compact",
+    panel=UPKEEP,
+    examples=[
+        "carnac compact flights --dry-run",
+        "carnac compact flights --explain --interval 2013-02-01/2013-03-01",
+        "carnac compact flights",
+        "carnac compact --auto --until-stable",
+    ],
+)
+def compact(
+    ctx: typer.Context,
+    datasource: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASOURCE", help="The datasource's name.", show_default=False),
+    ] = None,
+    *,
+    interval: IntervalText = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            "--spec", metavar="FILE", help="A compaction spec, in place of the one that is set."
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say of every time chunk why or why not.", metavar=""),
+    ] = False,
+    auto: Annotated[
+        bool,
+        typer.Option(
+            "--auto", help="Keep what has a compaction spec compacted, until stopped.", metavar=""
+        ),
+    ] = False,
+    until_stable: Annotated[
+        bool,
+        typer.Option("--until-stable", help="With --auto: end when nothing is left.", metavar=""),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fold small segments to large ones. Ingestion never waits for it, and no row is lost or doubled.
+
+    Without options: plan, compact, report. Time chunks of which nothing should be folded are left as they are;
+    --explain says why. Each group of segments is proved and published alone, so what is done stays done.
+    """
+    del as_json  # the session's output knows
+    session = session_of(ctx)
+    if auto:
+        if dry_run or explain or interval is not None or spec is not None:
+            raise Invalid("--auto follows the specs that are set; give no other options")
+        _run_auto(session, datasource, until_stable=until_stable)
+        return
+    if until_stable:
+        raise Invalid("--until-stable goes with --auto")
+    if datasource is None:
+        raise Invalid("say which datasource to compact, or --auto for all that have a spec")
+    from carnac.core.intervals import parse_interval
+
+    asked = None if interval is None else parse_interval(interval)
+    plan = _plan(session, datasource, asked, _read_spec(spec, datasource))
+    if explain:
+        _print_reasons(session, plan, asked)
+    elif dry_run:
+        _print_plan(session, plan)
+    else:
+        _run(session, plan)
+
+
+def _read_spec(path: Path | None, datasource: str) -> CompactionSpec | None:
+    if path is None:
+        return None
+    from carnac.cli.specfiles import read_text
+    from carnac.specs.compaction import load_compaction
+
+    found = load_compaction(read_text(str(path)))
+    if found.datasource != datasource:
+        raise Invalid(f"spec {path} is about {found.datasource}, not {datasource}")
+    return found
+
+
+def _plan(
+    session: Session, datasource: str, interval: Interval | None, spec: CompactionSpec | None
+) -> CompactionPlan:
+    from carnac.bootstrap_compaction import open_compaction
+
+    desk = open_compaction(settings=session.settings)
+    try:
+        return desk.plan(datasource, interval=interval, spec=spec)
+    finally:
+        desk.close()
+
+
+def _print_plan(session: Session, plan: CompactionPlan) -> None:
+    output = session.output
+    if output.is_json:
+        output.json({"dry_run": True, **plan_json(plan)})
+        return
+    if not plan.tasks:
+        output.line(_nothing(plan))
+        return
+    names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
+    output.table(
+        TASK_COLUMNS,
+        [
+            [
+                names[task.task_id],
+                f"{short_interval(task.chunks[0])} … {short_interval(task.chunks[-1])}"
+                if len(task.chunks) > 1
+                else short_interval(task.chunks[0]),
+                format_count(len(task.groups)),
+                format_count(len(task.segment_ids)),
+                format_count(task.segments_out),
+                format_bytes(task.size_bytes),
+                f"{task.priority:.2f}",
+                format_bytes(task.cost),
+                str(task.color),
+                " ".join(names[one] for one in task.after),
+            ]
+            for task in plan.tasks
+        ],
+    )
+    output.note(_sum(plan))
+
+
+def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
+    names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
+    reasons = plan.explain(interval)
+    if session.output.is_json:
+        session.output.json(
+            {**plan_json(plan), "chunks": [_reason_json(one, names) for one in reasons]}
+        )
+        return
+    shown = reasons[:EXPLANATIONS_SHOWN_MAX]
+    session.output.table(
+        REASON_COLUMNS,
+        [
+            [
+                short_interval(one.interval),
+                format_count(one.segments),
+                format_bytes(one.size_bytes),
+                str(one.action or "gap"),
+                f"{one.priority:.2f}" if one.priority else "",
+                names.get(one.task_id or "", ""),
+                one.reason,
+            ]
+            for one in shown
+        ],
+    )
+    if len(shown) < len(reasons):
+        session.output.note(
+            f"{format_count(len(reasons) - len(shown))} more; choose with --interval"
+        )
+    session.output.note(_sum(plan))
+
+
+def _nothing(plan: CompactionPlan) -> str:
+    return f"nothing to compact: {counted(len(plan.chunks), 'time chunk')} of {plan.datasource}, each left as it is"
+
+
+def _sum(plan: CompactionPlan) -> str:
+    kept = sum(1 for one in plan.chunks if plan.task_of(one.interval) is None)
+    segments = sum(len(task.segment_ids) for task in plan.tasks)
+    size_bytes = sum(task.size_bytes for task in plan.tasks)
+    out = sum(task.segments_out for task in plan.tasks)
+    return (
+        f"{counted(len(plan.tasks), 'task')} at revision {plan.revision}: {counted(segments, 'segment')} of "
+        f"{format_bytes(size_bytes)} would become about {format_count(out)}; "
+        f"{counted(kept, 'time chunk')} left as they are"
+    )
+
+
+def plan_json(plan: CompactionPlan) -> dict[str, object]:
+    """Return the tasks of a plan as plain values."""
+    names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
+    return {
+        "datasource": plan.datasource,
+        "revision": plan.revision,
+        "tasks": [_task_json(task, names) for task in plan.tasks],
+    }
+
+
+def _task_json(task: CompactionTask, names: dict[str, str]) -> dict[str, object]:
+    return {
+        "task": names[task.task_id],
+        "color": str(task.color),
+        "after": [names[one] for one in task.after],
+        "priority": round(task.priority, 6),
+        "cost": task.cost,
+        "size_bytes": task.size_bytes,
+        "rows": task.rows,
+        "segments_out": task.segments_out,
+        "groups": [
+            {
+                "kind": str(group.kind),
+                "interval": str(group.interval),
+                "segments": list(group.segment_ids),
+                "size_bytes": group.size_bytes,
+            }
+            for group in task.groups
+        ],
+    }
+
+
+def _reason_json(one: Explanation, names: dict[str, str]) -> dict[str, object]:
+    return {
+        "interval": str(one.interval),
+        "score": None if one.action is None else str(one.action),
+        "priority": round(one.priority, 6),
+        "segments": one.segments,
+        "size_bytes": one.size_bytes,
+        "task": names.get(one.task_id or ""),
+        "reason": one.reason,
+    }
+
+
+def _run(session: Session, plan: CompactionPlan) -> None:
+    if not plan.tasks:
+        if session.output.is_json:
+            session.output.json({**plan_json(plan), "groups": []})
+        else:
+            session.output.line(_nothing(plan))
+        return
+    with session.open_store() as store, job_progress(session, unit="groups") as on_progress:
+        reports = [
+            store.compact(
+                [group for task in turn for group in task.groups],
+                message=f"compact {plan.datasource}",
+                on_progress=on_progress,
+            )
+            for turn in turns_of(plan.tasks)
+        ]
+    _print_reports(session, plan, reports)
+
+
+def turns_of(tasks: Sequence[CompactionTask]) -> list[list[CompactionTask]]:
+    """Return the tasks in turns: those of a turn wait only for those of earlier ones."""
+    turns: list[list[CompactionTask]] = []
+    left, done = list(tasks), set[str]()
+    while left:
+        turn = [task for task in left if done.issuperset(task.after)]
+        done.update(task.task_id for task in turn)
+        left = [task for task in left if task.task_id not in done]
+        turns.append(turn)
+    return turns
+
+
+def _print_reports(
+    session: Session, plan: CompactionPlan, reports: Sequence[CompactionReport]
+) -> None:
+    groups = [one for report in reports for one in report.groups]
+    counts: dict[str, int] = {}
+    for one in groups:
+        counts[str(one.outcome)] = counts.get(str(one.outcome), 0) + 1
+    wasted = sum(one.bytes_wasted for one in groups)
+    written = sum(one.bytes_out for one in groups)
+    if session.output.is_json:
+        session.output.json(
+            {
+                "datasource": plan.datasource,
+                "base_revision": plan.revision,
+                "outcomes": counts,
+                "segments_in": sum(one.segments_in for one in groups),
+                "segments_out": sum(one.segments_out for one in groups),
+                "bytes_in": sum(one.bytes_in for one in groups),
+                "bytes_out": written,
+                "bytes_wasted": wasted,
+                "seconds": sum(report.seconds for report in reports),
+                "groups": [
+                    {
+                        "interval": str(one.group.interval),
+                        "kind": str(one.group.kind),
+                        "outcome": str(one.outcome),
+                        "revision": one.revision,
+                        "segments_in": one.segments_in,
+                        "segments_out": one.segments_out,
+                        "error": None if one.error is None else one.error.message,
+                    }
+                    for one in groups
+                ],
+            }
+        )
+        return
+    done = [one for one in groups if str(one.outcome) == "committed"]
+    session.output.line(
+        f"compacted {plan.datasource}: {counted(sum(one.segments_in for one in done), 'segment')} became "
+        f"{format_count(sum(one.segments_out for one in done))}, {format_bytes(written)} written in "
+        f"{counted(len(done), 'commit')}, {format_seconds(sum(report.seconds for report in reports))}"
+    )
+    for one in groups:
+        if one.error is not None:
+            session.output.warning(f"{short_interval(one.group.interval)}: {one.error.message}")
+    if wasted:
+        session.output.warning(f"{format_bytes(wasted)} were written for nothing")
+
+
+def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -> None:
+    from carnac.bootstrap_compaction import open_local_compaction
+
+    with session.open_store() as store:
+        local = open_local_compaction(
+            store,
+            settings=session.settings,
+            datasources=None if datasource is None else [datasource],
+            clock=session.clock,
+        )
+        try:
+            _rounds(session, local, until_stable=until_stable)
+        finally:
+            local.close()
+
+
+def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> None:
+    controller, groups, wasted = local.controller, 0, 0
+    while True:
+        report = controller.run_round()
+        for end in report.ended:
+            groups += sum(one.outcome == "committed" for one in end.groups)
+            wasted += sum(one.bytes_wasted for one in end.groups)
+            for problem in [end.error, *(one.error for one in end.groups)]:
+                if problem:
+                    session.output.warning(problem)
+        for task in report.started:
+            session.output.note(
+                f"{task.task_id}: {counted(len(task.segment_ids), 'segment')}, "
+                f"{format_bytes(task.size_bytes)}, priority {task.priority:.2f}"
+            )
+        is_calm = not report.started and not report.ended and controller.is_idle()
+        if until_stable and is_calm and not controller.has_more():
+            break
+        if controller.is_idle():
+            session.clock.sleep_ms(0 if until_stable else session.settings.compaction_period_ms)
+        else:
+            local.runner.wait(session.settings.compaction_period_ms / 1000)
+    text = f"{counted(groups, 'group')} committed"
+    if session.output.is_json:
+        session.output.json({"groups": groups, "bytes_wasted": wasted})
+    else:
+        session.output.line(f"nothing is left to compact; {text}")

@@ -1,0 +1,275 @@
+"""`compaction`: how datasources are compacted by themselves, how it goes, and what it will make of arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from carnac.cli.app import UPKEEP, add_group, command, session_of
+from carnac.cli.options import AsJson, Datasource
+from carnac.cli.tables import (
+    Column,
+    counted,
+    format_age,
+    format_bytes,
+    format_count,
+    second_ms,
+    short_interval,
+)
+
+if TYPE_CHECKING:
+    from carnac.cli.session import Session
+    from carnac.compactor.desk import CompactionDesk
+    from carnac.core.compaction.states import ChunkState
+
+CHUNKS_SHOWN_MAX = 500
+
+add_group(
+    "compaction",
+    "Datasources that keep themselves compacted: specs, status, simulation.",
+    panel=UPKEEP,
+)
+
+
+def open_desk(session: Session) -> CompactionDesk:
+    """Return what answers questions about compaction."""
+    from carnac.bootstrap_compaction import open_compaction
+
+    return open_compaction(settings=session.settings)
+
+
+@command(
+    "compaction set",
+    panel=UPKEEP,
+    examples=[
+        "carnac compaction set flights.yaml",
+        "echo 'dataSource: flights' | carnac compaction set -",
+    ],
+)
+def put(
+    ctx: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC", help="A JSON or YAML file, - for standard input.", show_default=False
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Have a datasource compacted by itself, by an overlord or `carnac compact --auto`.
+
+    The spec is Druid's automatic compaction configuration; docs/reference/compaction.md lists its fields.
+    """
+    from carnac.cli.specfiles import read_text
+
+    session = session_of(ctx)
+    text = read_text(file)
+    desk = open_desk(session)
+    try:
+        spec = desk.put_spec(text)
+    finally:
+        desk.close()
+    if as_json:
+        session.output.json(spec.to_json_dict())
+    else:
+        session.output.line(f"{spec.datasource} is compacted by itself from now on")
+
+
+@command("compaction show", panel=UPKEEP, examples=["carnac compaction show"])
+def show(
+    ctx: typer.Context,
+    datasource: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASOURCE", help="Default: all.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the compaction specs that are set, as JSON."""
+    del as_json
+    from carnac.errors import NotFound
+
+    session = session_of(ctx)
+    desk = open_desk(session)
+    try:
+        specs = desk.specs()
+    finally:
+        desk.close()
+    if datasource is not None and datasource not in specs:
+        known = ", ".join(specs) or "none"
+        raise NotFound(
+            f"datasource '{datasource}' has no compaction spec; there are {known}",
+            datasource=datasource,
+        )
+    found = [spec.to_json_dict() for name, spec in specs.items() if datasource in {None, name}]
+    session.output.json(found if datasource is None else found[0])
+
+
+@command("compaction remove", panel=UPKEEP, examples=["carnac compaction remove flights"])
+def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
+    """Have a datasource compacted by itself no more; what runs goes on."""
+    session = session_of(ctx)
+    desk = open_desk(session)
+    try:
+        desk.remove_spec(datasource)
+    finally:
+        desk.close()
+    if as_json:
+        session.output.json({"datasource": datasource})
+    else:
+        session.output.line(f"{datasource} is not compacted by itself any more")
+
+
+@command(
+    "compaction status",
+    panel=UPKEEP,
+    examples=["carnac compaction status", "carnac compaction status --json"],
+)
+def status(
+    ctx: typer.Context,
+    datasource: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASOURCE", help="Show its time chunks one by one.", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how compaction goes: states of time chunks, queue, what runs, and whether the backlog will clear.
+
+    Rates are in bytes of cost a second: what tasks read, and a little for each segment and group. The backlog clears
+    if less arrives than the slots can do; else it never will, and what is shed is the work of least benefit.
+    """
+    session = session_of(ctx)
+    desk = open_desk(session)
+    try:
+        found = desk.status(datasource)
+    finally:
+        desk.close()
+    if as_json:
+        session.output.json(
+            {
+                "controller": found.controller,
+                "datasources": {
+                    name: [_state_json(state) for state in states]
+                    for name, states in found.states.items()
+                },
+            }
+        )
+        return
+    if not found.states:
+        session.output.line(
+            "no datasource is compacted by itself; set a spec: carnac compaction set"
+        )
+        return
+    if datasource is None:
+        _print_summary(session, found.states)
+    else:
+        _print_chunks(session, found.states[datasource])
+    _print_controller(session, found.controller)
+
+
+def _state_json(state: ChunkState) -> dict[str, object]:
+    return {
+        "interval": str(state.chunk),
+        "status": str(state.status),
+        "revision": state.revision,
+        "segments": state.segments,
+        "priority": round(state.priority, 6),
+        "cost": state.cost,
+        "reason": state.reason,
+        "failures": state.failures,
+        "retry_at_ms": state.retry_at_ms or None,
+        "arrived_bytes": state.arrived_bytes,
+        "rewritten_bytes": state.rewritten_bytes,
+    }
+
+
+def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]]) -> None:
+    from carnac.core.compaction.states import ChunkStatus
+
+    columns = [Column("datasource")]
+    columns += [Column(str(one), is_number=True) for one in ChunkStatus]
+    columns += [Column("failing", is_number=True), Column("write amplification", is_number=True)]
+    rows = []
+    for name, known in states.items():
+        arrived = sum(state.arrived_bytes for state in known)
+        rewritten = sum(state.rewritten_bytes for state in known)
+        counts = [sum(state.status is one for state in known) for one in ChunkStatus]
+        failing = sum(state.failures > 0 for state in known)
+        amplification = f"{rewritten / arrived:.1f}" if arrived else ""
+        rows.append([name, *map(format_count, counts), format_count(failing), amplification])
+    session.output.table(columns, rows)
+
+
+def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
+    columns = [
+        Column("chunk", is_whole=True),
+        Column("state", is_whole=True),
+        Column("segments", is_number=True),
+        Column("priority", is_number=True),
+        Column("cost", is_number=True),
+        Column("reason"),
+    ]
+    session.output.table(
+        columns,
+        [
+            [
+                short_interval(state.chunk),
+                str(state.status),
+                format_count(state.segments),
+                f"{state.priority:.2f}" if state.priority else "",
+                format_bytes(state.cost) if state.cost else "",
+                state.reason,
+            ]
+            for state in states[:CHUNKS_SHOWN_MAX]
+        ],
+    )
+    if len(states) > CHUNKS_SHOWN_MAX:
+        session.output.note(f"{format_count(len(states) - CHUNKS_SHOWN_MAX)} more; see --json")
+
+
+def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
+    output = session.output
+    if told is None:
+        output.note("no controller has run yet: start an overlord, or carnac compact --auto")
+        return
+    now_ms = session.clock.now_ms()
+    dispatches = told["dispatches_per_s"]
+    facts = [
+        ("queue", f"{counted(told['waiting'], 'task')}, cost {format_bytes(told['cost_waiting'])}"),
+        ("running", counted(len(told["running"]), "task")),
+        ("arrivals", f"{format_bytes(told['arrivals_per_s'])} a second"),
+        (
+            "dispatch",
+            "not known yet" if dispatches is None else f"{format_bytes(dispatches)} a second",
+        ),
+        ("verdict", verdict_text(told)),
+        ("as of", f"{format_age(max(now_ms - told['at_ms'], 0))} ago"),
+    ]
+    output.line()
+    output.facts(facts)
+    for one in told["running"]:
+        age = format_age(max(now_ms - one["started_ms"], 0))
+        output.line(f"  runs  {one['task']}  cost {format_bytes(one['cost'])}  for {age}")
+    for one in told["queue"][:10]:
+        output.line(
+            f"  waits {one['task']}  priority {one['priority']:.2f}  cost {format_bytes(one['cost'])}"
+        )
+
+
+def verdict_text(told: Mapping[str, Any]) -> str:
+    """Return what becomes of the backlog, in words."""
+    backlog = format_bytes(told["backlog"])
+    match told["outlook"]:
+        case "clear":
+            return "nothing waits"
+        case "clears":
+            return f"a backlog of {backlog} clears at {second_ms(told['clears_at_ms'])}"
+        case "never":
+            shed = told["shed"]
+            words = f"; {counted(shed, 'task')} of lowest priority shed" if shed else ""
+            return f"a backlog of {backlog} never clears: more arrives than is done{words}"
+        case _:
+            return f"a backlog of {backlog}; no task has ended yet, so the pace is not known"
