@@ -40,6 +40,7 @@ class Bench:
         *,
         metadata: MetadataStore | None = None,
         runner: FakeRunner | None = None,
+        start_lease_ms: int = LEASE_MS,
         wait: Callable[[float], bool] | None = None,
     ) -> OverlordLoop:
         """Return another overlord."""
@@ -53,6 +54,7 @@ class Bench:
                 runner="fake",
                 capacity=2,
                 lease_ms=LEASE_MS,
+                start_lease_ms=start_lease_ms,
                 period_ms=1_000,
                 upkeep_period_ms=10 * LEASE_MS,
             ),

@@ -95,6 +95,7 @@ def open_loop(
             runner=settings.task_runner,
             capacity=settings.task_slots,
             lease_ms=settings.lease_ttl_ms,
+            start_lease_ms=settings.task_start_timeout_ms,
             period_ms=settings.overlord_period_ms,
             upkeep_period_ms=settings.overlord_upkeep_period_ms,
             url=url,

@@ -60,7 +60,9 @@ def run_attempt(
         Revoked: The attempt is not to be run, or not any more: it was claimed before, cancelled, or given up.
         CarnacError: It failed; that is written down.
     """
-    reply = metadata.change_tasks(ClaimAttempt(task_id=task_id, number=number, holder=holder))
+    reply = metadata.change_tasks(
+        ClaimAttempt(task_id=task_id, number=number, holder=holder, lease_ms=lockbox.lease_ms)
+    )
     if not isinstance(reply, Current):
         raise _no_right(task_id, number, reply if isinstance(reply, Stale) else None)
     task, attempt = reply.task, reply.attempt

@@ -47,7 +47,8 @@ class LoopSettings:
     Attributes:
         runner: Which runner starts attempts.
         capacity: Slots in all.
-        lease_ms: How long leadership, and an attempt, outlive their last sign of life.
+        lease_ms: How long leadership outlives its last sign of life.
+        start_lease_ms: How long a process may take from its start to its first sign of life.
         period_ms: Pause between rounds.
         upkeep_period_ms: Pause between rounds of upkeep.
         url: Where this overlord's HTTP interface is; empty if it has none.
@@ -56,6 +57,7 @@ class LoopSettings:
     runner: str
     capacity: int
     lease_ms: int
+    start_lease_ms: int
     period_ms: int
     upkeep_period_ms: int
     url: str = ""
@@ -222,7 +224,7 @@ class OverlordLoop:
             DispatchTasks(
                 fence=leader.fence,
                 capacity=self._settings.capacity,
-                lease_ms=self._settings.lease_ms,
+                lease_ms=self._settings.start_lease_ms,
                 runner=self._settings.runner,
             )
         )

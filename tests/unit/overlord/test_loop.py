@@ -143,3 +143,18 @@ class TestLoop:
         assert waits == [1.0] * 3
         assert bench.runner.started == ["a/1"]
         assert bench.tasks.leader() is None
+
+    def test_who_starts_slowly_is_waited_for_longer_than_who_works(self, bench: Bench) -> None:
+        slow = 10 * LEASE_MS
+        loop = bench.make_loop("one", start_lease_ms=slow)
+        bench.tasks.submit({**DELETE, "id": "a"})
+        loop.run_round()
+        bench.runner.alive.clear()
+        bench.clock.advance_ms(slow - 1)
+        loop.run_round()
+        assert bench.tasks.get("a").state is TaskState.RUNNING
+        claim = ClaimAttempt(task_id="a", number=1, holder="here", lease_ms=LEASE_MS)
+        assert isinstance(bench.metadata.change_tasks(claim), Current)
+        bench.clock.advance_ms(LEASE_MS)
+        loop.run_round()
+        assert bench.tasks.get("a").state is TaskState.WAITING

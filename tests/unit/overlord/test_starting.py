@@ -39,7 +39,12 @@ def loop(metadata: MemoryMetadataStore, clock: FakeClock, runner: FakeRunner) ->
         holder="overlord one",
         runners={"fake": runner},
         settings=LoopSettings(
-            runner="fake", capacity=1, lease_ms=LEASE_MS, period_ms=1, upkeep_period_ms=10**9
+            runner="fake",
+            capacity=1,
+            lease_ms=LEASE_MS,
+            start_lease_ms=LEASE_MS,
+            period_ms=1,
+            upkeep_period_ms=10**9,
         ),
     )
     made.run_round()

@@ -64,7 +64,12 @@ class Office:
             holder="here",
             runners={"fake": FakeRunner("fake")},
             settings=LoopSettings(
-                runner="fake", capacity=1, lease_ms=TTL_MS, period_ms=1, upkeep_period_ms=10**9
+                runner="fake",
+                capacity=1,
+                lease_ms=TTL_MS,
+                start_lease_ms=TTL_MS,
+                period_ms=1,
+                upkeep_period_ms=10**9,
             ),
         )
 

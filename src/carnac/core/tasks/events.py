@@ -38,7 +38,7 @@ class DispatchTasks:
     Attributes:
         fence: Of its leadership.
         capacity: Slots in all, those in use included.
-        lease_ms: How long an attempt outlives its last sign of life.
+        lease_ms: How long an attempt that starts may take until its process says that it is there.
         runner: Which runner starts them.
     """
 
@@ -67,11 +67,16 @@ class VouchAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimAttempt:
-    """The attempt's process is there and begins. Only the first one that claims an attempt has it."""
+    """The attempt's process is there and begins. Only the first one that claims an attempt has it.
+
+    Attributes:
+        lease_ms: How long it outlives its last sign of life from now on; None: as long as it was given to start.
+    """
 
     task_id: str
     number: int
     holder: str
+    lease_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -320,6 +320,7 @@ def _claim(draft: TaskDraft, event: ClaimAttempt) -> TaskReply:
         holder=event.holder,
         claimed_at_ms=draft.at_ms,
         heartbeat_at_ms=draft.at_ms,
+        lease_ms=attempt.lease_ms if event.lease_ms is None else event.lease_ms,
     )
     return Current(task=task, attempt=draft.put_attempt(claimed))
 
