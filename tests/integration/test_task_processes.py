@@ -1,0 +1,173 @@
+"""Tasks between real processes that die and stop: overlords and attempts, on SQLite. No Spark: they delete."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carnac.bootstrap import make_lockbox, open_records, open_store
+from carnac.bootstrap_tasks import open_tasks
+from carnac.clock import SystemClock
+from carnac.config import Settings
+from carnac.core.commits import Change, CommitKind, Publication
+from carnac.core.intervals import ETERNITY
+from carnac.core.tasks.model import Attempt, AttemptState, TaskState
+from carnac.overlord import Lockbox, TaskService
+from carnac.testing.segments import write_segment
+from tests.integration.task_children import run_overlord
+from tests.locks import wants
+
+pytestmark = pytest.mark.slow
+
+SPAWN = multiprocessing.get_context("spawn")
+LEASE_MS = 3_000
+PATIENCE_S = 90.0
+"""For a machine that is busy with other things."""
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Return the first answer that is true; what is waited for is another process."""
+    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    while not (answer := condition()):
+        assert time.monotonic() < end, f"never saw {what}"
+        pause.wait(0.05)
+    return answer
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    chosen = Settings(
+        store=str(tmp_path / "store"),
+        lease_ttl_ms=LEASE_MS,
+        overlord_period_ms=100,
+        task_stop_grace_ms=500,
+        task_runner="process",
+    )
+    with open_store(create=True, settings=chosen) as store:
+        row = {"__time": "2013-01-01T12:00:00Z", "carrier": "AA"}
+        segment = write_segment(store.deep_storage, [row], datasource="flights")
+        change = Change(datasource="flights", adds=(segment,))
+        store._metadata.publish(Publication(kind=CommitKind.APPEND, changes=(change,)))
+    return chosen
+
+
+@pytest.fixture
+def tasks(settings: Settings) -> Iterator[TaskService]:
+    with open_tasks(settings=settings) as service:
+        yield service
+
+
+@pytest.fixture
+def lockbox(settings: Settings) -> Iterator[Lockbox]:
+    """For somebody who holds the chunk, so that attempts wait for it."""
+    clock = SystemClock()
+    box = make_lockbox(open_records(settings=settings, clock=clock), settings, clock)
+    request = wants("somebody", ETERNITY, datasource="flights", priority=90)
+    box.acquire(replace(request, lease_ms=3_600_000))
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def start_overlord(settings: Settings) -> Iterator[Callable[[], Any]]:
+    started: list[Any] = []
+
+    def start() -> Any:
+        child = SPAWN.Process(target=run_overlord, args=(settings.model_dump(),))
+        child.start()
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.terminate()
+        child.join()
+
+
+def running(tasks: TaskService, task_id: str, number: int) -> Attempt | None:
+    """The attempt, once it has said that it is there and its handle is known."""
+    for one in tasks.attempts(task_id):
+        if one.number == number and one.state is AttemptState.RUNNING and one.handle is not None:
+            return one
+    return None
+
+
+def pid_of(attempt: Attempt) -> int:
+    assert attempt.handle is not None
+    return int(attempt.handle.split("/")[1])
+
+
+def test_whoever_dies_the_task_is_done_once(
+    settings: Settings,
+    tasks: TaskService,
+    lockbox: Lockbox,
+    start_overlord: Callable[[], Any],
+) -> None:
+    first, second = start_overlord(), start_overlord()
+    task_id = tasks.submit(
+        {
+            "type": "delete",
+            "dataSource": "flights",
+            "interval": "2013-01-01/2013-01-02",
+            "context": {"retries": 9, "retryDelayMs": 10},
+        }
+    ).task_id
+
+    attempt = until(lambda: running(tasks, task_id, 1), "the first attempt")
+    os.kill(pid_of(attempt), signal.SIGKILL)
+    attempt = until(lambda: running(tasks, task_id, 2), "the second, after the first was killed")
+    assert tasks.attempts(task_id)[0].state is AttemptState.LOST
+    os.kill(pid_of(attempt), signal.SIGSTOP)
+    attempt = until(lambda: running(tasks, task_id, 3), "the third, after the second stopped")
+
+    leader = until(tasks.leader, "a leader")
+    by_pid = {str(child.pid): child for child in (first, second)}
+    died = by_pid[leader.holder.split("process ")[1].split(" on ")[0]]
+    died.kill()
+    died.join()
+    heir = until(
+        lambda: (now := tasks.leader()) and now.fence > leader.fence and now, "another leader"
+    )
+    assert heir.leader_id != leader.leader_id
+    still = tasks.attempts(task_id)[-1]
+    assert (still.number, still.state) == (attempt.number, AttemptState.RUNNING), "it lives on"
+
+    lockbox.release("somebody")
+    task = until(lambda: (now := tasks.get(task_id)).state.is_over and now, "the end")
+    assert (task.state, task.error) == (TaskState.SUCCEEDED, None)
+    with open_store(settings=settings) as store:
+        assert [str(commit.kind) for commit in store.log()] == ["delete", "append"]
+        assert (store.show().writer, store.show().batch) == ("task", task_id)
+        assert store.datasources() == ()
+    assert lockbox.explain() == ()
+    until(lambda: not tasks.live_attempts(), "all processes settled")
+    assert tasks.log(task_id) is not None
+
+
+def test_a_cancelled_attempt_ends_and_frees_its_place_in_the_queue(
+    tasks: TaskService, lockbox: Lockbox, start_overlord: Callable[[], Any]
+) -> None:
+    start_overlord()
+    task_id = tasks.submit({"type": "delete", "dataSource": "flights", "where": "TRUE"}).task_id
+    attempt = until(lambda: running(tasks, task_id, 1), "the attempt")
+    until(lambda: len(lockbox.explain()) == 2, "it waiting for the lock")
+    assert tasks.cancel(task_id).state is TaskState.CANCELLED
+    assert [one.lock.task_id for one in lockbox.explain()] == ["somebody"]
+    until(lambda: not _is_there(pid_of(attempt)), "the end of its process")
+
+
+def _is_there(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
