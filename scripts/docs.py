@@ -16,6 +16,7 @@ REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGES = {
     "cli.md": "carnac.cli.reference.cli_page",
     "compaction.md": "carnac.specs.compaction_reference",
+    "http.md": "carnac.api.reference",
     "python.md": "carnac.cli.reference.python_page",
     "scenario.md": "carnac.simulation.reference",
     "settings.md": "carnac.cli.reference.settings_page",

@@ -13,7 +13,19 @@ import pytest
 
 from tests.e2e.cli import run_process
 
-WATCHED = ("pyspark", "py4j", "duckdb", "pyarrow", "pandas", "altair", "vl_convert", "rich", "yaml")
+WATCHED = (
+    "pyspark",
+    "py4j",
+    "duckdb",
+    "pyarrow",
+    "pandas",
+    "altair",
+    "vl_convert",
+    "rich",
+    "yaml",
+    "fastapi",
+    "httpx",
+)
 PROBE = """
 import json, sys
 from carnac.cli import main

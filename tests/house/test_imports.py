@@ -14,11 +14,15 @@ import pytest
 from tests.house.checkout import ROOT, name_of, python_files, text_of
 
 JVM = {"pyspark", "py4j"}
-HEAVY = JVM | {"duckdb", "numba", "numpy", "pandas", "polars", "pyarrow", "sqlalchemy", "fsspec"}
+HTTP = {"fastapi", "httpx", "uvicorn"}
+HEAVY = (
+    JVM | HTTP | {"duckdb", "numba", "numpy", "pandas", "polars", "pyarrow", "sqlalchemy", "fsspec"}
+)
 MODULES_BY_IMPORT = {
     "yaml": "pyyaml",
     "_datasketches": "datasketches",
     "pydantic_core": "pydantic",
+    "starlette": "fastapi",
     "vl_convert": "vl_convert_python",
 }
 REPORT = (
@@ -53,6 +57,11 @@ def test_the_package_itself_loads_nothing_heavy(module: str) -> None:
 )
 def test_reading_and_metadata_never_load_spark(module: str) -> None:
     assert loaded_by(module) & JVM == set()
+
+
+def test_commands_load_no_http_before_they_need_it() -> None:
+    assert loaded_by("carnac.cli.commands") & HTTP == set()
+    assert loaded_by("carnac.bootstrap_tasks") & HTTP == set()
 
 
 def declared_dependencies() -> set[str]:

@@ -29,7 +29,6 @@ def main(place: str, source: str) -> None:
         }
         ingested = store.ingest(spec)
         deleted = store.delete("events", where="n < 100")
-        count = store.read_spark("events").count()
         holder = SparkHolder(SparkSettings(master=store.settings.spark_master))
         seen = run_tasks(
             holder,
@@ -41,7 +40,6 @@ def main(place: str, source: str) -> None:
     report = {
         "rows": ingested.report.rows_written,
         "deleted": deleted.rows_deleted,
-        "count": count,
         "seen": sorted(set(seen)),
     }
     print(json.dumps(report))

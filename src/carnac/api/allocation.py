@@ -9,9 +9,9 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Query
 
 from carnac.api.bodies import JsonList, body_shown
 from carnac.api.problems import add_handlers
@@ -61,7 +61,12 @@ def make_router(desk: AllocationDesk) -> APIRouter:
         return [reply_to_json(reply) for reply in replies]
 
     @router.get(PATH, summary="Return the places that are kept and not published yet")
-    def pending(owner: str | None = None, datasource: str | None = None) -> list[dict[str, object]]:
+    def pending(
+        owner: Annotated[
+            str | None, Query(description="Only those of an attempt: `task/number`.")
+        ] = None,
+        datasource: Annotated[str | None, Query(description="Only those of a datasource.")] = None,
+    ) -> list[dict[str, object]]:
         return [reply_to_json(one) for one in desk.pending(owner=owner, datasource=datasource)]
 
     return router

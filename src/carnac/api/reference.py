@@ -48,7 +48,7 @@ def render() -> str:
         by_tag.setdefault(tag_of(operation), []).append(_operation(method, path, operation))
     parts = [_INTRO]
     for tag, texts in by_tag.items():
-        parts += [f"\n## {tag.capitalize()}\n", *texts]
+        parts += [f"\n## {tag[:1].upper() + tag[1:]}\n", *texts]
     return "".join([*parts, "\n## Shapes\n", *_shapes(description)])
 
 
@@ -103,7 +103,11 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _shapes(description: Mapping[str, Any]) -> Iterator[str]:
     for name, schema in description["components"]["schemas"].items():
-        yield f"\n### {name}\n\n{schema.get('description', '')}\n\n| field | type |\n|---|---|\n"
+        yield f"\n### {name}\n\n{schema.get('description', '')}\n\n"
+        if "enum" in schema:
+            yield f"One of {_type(schema)}.\n"
+            continue
+        yield "| field | type |\n|---|---|\n"
         for field, kind in schema["properties"].items():
             note = kind.get("description")
             yield f"| `{field}` | {_type(kind)}{f': {note}' if note else ''} |\n"

@@ -119,6 +119,7 @@ def overlord(tmp_path_factory: pytest.TempPathFactory) -> Overlord:
             runner="fake",
             capacity=1,
             lease_ms=60_000,
+            start_lease_ms=60_000,
             period_ms=1,
             upkeep_period_ms=1,
             url=LEADER_URL,

@@ -7,7 +7,8 @@ from html import unescape
 
 import pytest
 
-from carnac.api.page import operations
+from carnac.api.page import operations, parameters_of
+from carnac.api.reference import describe
 from carnac.core.locks.model import LockType
 from tests.locks import hours, wants
 from tests.unit.api.conftest import LEADER_URL, Overlord
@@ -115,3 +116,11 @@ def test_the_page_shows_every_operation_and_needs_nothing_from_elsewhere(
     assert "http://" not in page.text
     assert "https://" not in page.text
     assert "<script" not in page.text
+
+
+def test_everything_on_the_reference_page_is_explained() -> None:
+    for method, path, operation in operations(describe()):
+        assert operation.get("summary"), f"{method} {path}"
+        assert "422" not in operation["responses"], "what is wrong is answered with 400"
+        for parameter in parameters_of(operation):
+            assert parameter.get("description"), f"{method} {path}: {parameter['name']}"

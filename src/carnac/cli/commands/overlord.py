@@ -8,11 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from carnac.cli.app import UPKEEP, command, session_of
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
 
 PORT = 8090
 """Druid's port of overlords."""
@@ -66,14 +70,9 @@ def overlord(
     """
     from carnac.bootstrap_overlord import open_overlord
     from carnac.cli.logs import start_logging
-    from carnac.errors import Invalid
 
     session = session_of(ctx)
-    settings = session.settings
-    if runner is not None:
-        if runner not in RUNNERS:
-            raise Invalid(f"there is no runner '{runner}'; there are {', '.join(RUNNERS)}")
-        settings = settings.model_copy(update={"task_runner": runner})
+    settings = _with_runner(session.settings, runner)
     start_logging(is_json=as_json, level=logging.DEBUG if session.is_debug else logging.INFO)
     with _told_to_stop() as told:
         opened = open_overlord(
@@ -85,6 +84,14 @@ def overlord(
         finally:
             opened.close()
     logging.getLogger("carnac.overlord").info("stopped")
+
+
+def _with_runner(settings: Settings, runner: str | None) -> Settings:
+    if runner is None:
+        return settings
+    if runner not in RUNNERS:
+        raise Invalid(f"there is no runner '{runner}'; there are {', '.join(RUNNERS)}")
+    return settings.model_copy(update={"task_runner": runner})
 
 
 @contextmanager
