@@ -21,6 +21,7 @@ PAGES = {
     "scenario.md": "carnac.simulation.reference",
     "settings.md": "carnac.cli.reference.settings_page",
     "spec.md": "carnac.specs.reference",
+    "task.md": "carnac.specs.task_reference",
 }
 
 

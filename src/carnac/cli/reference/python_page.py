@@ -10,11 +10,15 @@ from collections.abc import Iterator
 
 import carnac
 from carnac.bootstrap import open_store
+from carnac.bootstrap_tasks import open_tasks
 from carnac.core.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
+from carnac.core.leadership import Leadership
 from carnac.core.segments import Segment
+from carnac.core.tasks.model import Attempt, RetryPolicy, Task
 from carnac.errors import CarnacError
+from carnac.overlord import TaskService
 from carnac.ports import (
     DatasourceInfo,
     Head,
@@ -24,6 +28,7 @@ from carnac.ports import (
     Published,
     RejectedRows,
     Tag,
+    TaskFilter,
 )
 from carnac.store import Store
 from carnac.store.history import DatasourceDiff
@@ -54,6 +59,11 @@ VALUES: tuple[type, ...] = (
     GcReport,
     GcAction,
     Finding,
+    Task,
+    Attempt,
+    RetryPolicy,
+    TaskFilter,
+    Leadership,
 )
 """What the methods of a store take and return, in the order of the page."""
 
@@ -88,6 +98,9 @@ def render() -> str:
     parts += [_function(name, member, level=3) for name, member in public_members(Store)]
     parts.append(f"## Result\n\n{_doc(Result)}")
     parts += [_function(name, member, level=3) for name, member in public_members(Result)]
+    parts.append(_function("carnac.open_tasks", open_tasks, level=2))
+    parts.append(f"## TaskService\n\n{_doc(TaskService)}")
+    parts += [_function(name, member, level=3) for name, member in public_members(TaskService)]
     parts.append("## Errors\n\n" + "\n".join(_errors()) + "\n")
     parts.append("## Values\n\nFrozen dataclasses. `…` in a type is shortened.\n")
     parts += [_value(kind) for kind in VALUES]

@@ -1,0 +1,86 @@
+"""The reference page of tasks, made of the models: `docs/reference/task.md`."""
+
+from __future__ import annotations
+
+import re
+
+from carnac.specs.base import SpecModel
+from carnac.specs.reference import block_table
+from carnac.specs.tasks import (
+    CleanTask,
+    CompactTask,
+    DeleteTask,
+    IngestTask,
+    KillTask,
+    TaskSpec,
+)
+
+BLOCKS: tuple[tuple[type[SpecModel], str], ...] = (
+    (TaskSpec, "Every task"),
+    (IngestTask, "index_parallel, index, replace"),
+    (CompactTask, "compact"),
+    (DeleteTask, "delete"),
+    (KillTask, "kill"),
+    (CleanTask, "clean"),
+)
+
+_INTRO = """# Tasks
+
+<!-- Made from the code by `make docs`; do not edit. -->
+
+What an overlord should do, as JSON, YAML or Python objects: for `carnac task submit`, `carnac.open_tasks(…).submit` and
+`POST /druid/indexer/v1/task`. How tasks live is in [tasks](../concepts/tasks.md). Druid's `index_parallel`, `index`,
+`compact` and `kill` tasks are read as they are; a field that would change the result and is not supported, and one that
+does not exist, are problems, all named in one error.
+
+```yaml
+type: compact
+dataSource: edits
+interval: 2015-09-01/2015-10-01
+target: {segmentGranularity: day}
+context: {priority: 30, retries: 2}
+```
+
+The context says how the task is dispatched, tried again, and what it locks:
+
+| key | default | meaning |
+|---|---|---|
+| `priority` | by type | higher ones start first, and their locks preempt: 75 streaming, 50 ingestion, replacement and deletion, 25 compaction, 0 others |
+| `slots` | 1 | how much of the overlord's `task_slots` an attempt takes |
+| `retries` | 3 | how many failures are followed by another attempt |
+| `retryDelayMs` | 1000 | pause before the second attempt; it doubles with each failure |
+| `longestRetryDelayMs` | 300000 | what the pause doubles up to |
+| `taskLockTimeout` | 300000 | how long a lock is waited for, in milliseconds |
+| `forceTimeChunkLock` | false | lock whole time chunks ([locking](../concepts/locking.md)) |
+| `taskLockType` | by type | `EXCLUSIVE`, `SHARED`, `REPLACE` or `APPEND` |
+| `sparkConf` | | settings of the task's own Spark driver, by name |
+
+Other keys are carried along.
+"""
+
+
+def render() -> str:
+    """Return the page, as Markdown."""
+    parts = [_INTRO]
+    for model, heading in BLOCKS:
+        schema = model.model_json_schema(by_alias=True, mode="validation")
+        table = block_table(model, heading, "", schema)
+        parts.append(table if model is TaskSpec else _without_shared(table))
+    text = (
+        "\n".join(parts)
+        .replace(" | in Druid |", " |")
+        .replace("---|---|---|---|---|", "---|---|---|---|")
+    )
+    text = re.sub(r" \| (–|`[^`|]*`) \|$", " |", text, flags=re.MULTILINE)
+    text = text.replace("](#the-spec)", "](spec.md#the-spec)")
+    return text.replace("](#ignored-field)", "](spec.md#ignored-field)").rstrip() + "\n"
+
+
+def _without_shared(table: str) -> str:
+    """Return the section without the fields that every task has."""
+    names = {"id", "groupId", "dependencies", "context", "ignored"}
+    return "\n".join(
+        line
+        for line in table.split("\n")
+        if not any(line.startswith(f"| `{name}` |") for name in names)
+    )
