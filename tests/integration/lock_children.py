@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from carnac.clock import RandomIds, SystemClock
+from carnac.core.locks.events import RequestLock
 from carnac.core.locks.model import Lock
 from carnac.errors import Revoked
 from carnac.metadata import open_metadata
@@ -20,6 +21,7 @@ from tests.locks import hours, wants
 from tests.logs import append_of, day, segment
 
 SHORT_LEASE_MS = 700
+LONG_LEASE_MS = 600_000
 REFUSED = 21
 """Exit code of a child whose publish was refused because its lock was gone."""
 PUBLISHED = 22
@@ -31,9 +33,12 @@ def lockbox_of(url: str, on_statement: Callable[[str], None] | None = None) -> t
     return store, box
 
 
+def whole_day(task: str) -> RequestLock:
+    return wants(task, hours(0, 24), timeout_ms=20_000)
+
+
 def acquire(box: Lockbox, task: str) -> Lock:
-    request = wants(task, hours(0, 24), timeout_ms=20_000)
-    return box.acquire(replace(request, lease_ms=SHORT_LEASE_MS))
+    return box.acquire(replace(whole_day(task), lease_ms=SHORT_LEASE_MS))
 
 
 def hold_and_publish(url: str, tell: Any, go_on: Any, step: str) -> None:
@@ -45,12 +50,17 @@ def hold_and_publish(url: str, tell: Any, go_on: Any, step: str) -> None:
             go_on.get()
 
     store, box = lockbox_of(url)
-    lock = acquire(box, "child")
-    stop_at("held")
+    if step == "waiting":
+        box.acquire(replace(whole_day("first"), lease_ms=LONG_LEASE_MS))
+        box.request(replace(whole_day("child"), lease_ms=SHORT_LEASE_MS))
+        stop_at("waiting")
     try:
+        lock = acquire(box, "child")
+        stop_at("held")
         with box.publishing([lock]) as fences:
             stop_at("publishing")
             store.publish(replace(append_of(segment("late", day(1))), requirements=fences))
+            stop_at("published")
     except Revoked:
         sys.exit(REFUSED)
     sys.exit(PUBLISHED)

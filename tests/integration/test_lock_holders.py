@@ -40,24 +40,30 @@ def start_holder(url: str, step: str) -> tuple[Any, int, Any]:
     return child, tell.get(timeout=60), go_on
 
 
-def test_a_killed_holder_blocks_for_one_lease(database_url: str) -> None:
+@pytest.mark.parametrize("step", ["waiting", "held", "publishing", "published"])
+def test_whoever_is_killed_blocks_for_one_lease(database_url: str, step: str) -> None:
     store, box = children.lockbox_of(database_url)
-    child, pid, _ = start_holder(database_url, "publishing")
+    child, pid, _ = start_holder(database_url, step)
     os.kill(pid, signal.SIGKILL)
     child.join()
+    if step == "waiting":  # it died in the queue, before the next one, who must not wait for it
+        box.release("first")
     began = time.monotonic()
     lock = children.acquire(box, "next")
     assert time.monotonic() - began < children.SHORT_LEASE_MS / 1000 + SLACK_S
     assert lock.state is LockState.HELD
-    assert store.head().revision == 0
+    assert store.head().revision == (step == "published"), "what is published stays so"
+    assert store.check() == ()
     box.close()
 
 
-@pytest.mark.parametrize("step", ["held", "publishing"])
-def test_a_stopped_holder_that_wakes_late_does_not_publish(database_url: str, step: str) -> None:
+@pytest.mark.parametrize("step", ["waiting", "held", "publishing"])
+def test_whoever_is_stopped_and_wakes_late_does_not_publish(database_url: str, step: str) -> None:
     store, box = children.lockbox_of(database_url)
     child, pid, go_on = start_holder(database_url, step)
     children.stop_child(pid)
+    if step == "waiting":
+        box.release("first")
     lock = children.acquire(box, "next")
     go_on.put("go")
     children.wake_child(pid)
