@@ -1,6 +1,7 @@
 """Balancing: evaluations of the cost, placements in any order and in order of time, and a run of 1,000 moves.
 
-One core. Segments are hours of ten datasources on 300 servers, as the reference measured them, unless said otherwise.
+One core, and all times are CPU time of the one thread, which other work on the machine hardly changes (a busy cache
+does). Segments are hours of ten datasources on 300 servers, as the reference measured them, unless said otherwise.
 The naive rate, the sum over all pairs, is taken in the same run: the ratio of the two does not depend on the machine.
 
     python -m benchmarks.bench_balancing [--only PART] [--runs 5] [--small]
@@ -16,7 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.harness import RUNS, ratio, read_figures, seconds, write_results
+from benchmarks.harness import RUNS, ratio, read_figures, write_results
+from benchmarks.harness import cpu_seconds as seconds
 from carnac.core.balancing.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
 from carnac.core.balancing.columns import SegmentColumns, segment_columns
 from carnac.core.balancing.compiled import compiled

@@ -11,6 +11,7 @@ from dataclasses import replace
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core.balancing.board import Reason
@@ -223,3 +224,4 @@ def check_evacuation_of(before: ClusterState, plan: CoordinatorPlan) -> None:
 
 
 TestLivingCluster = LivingCluster.TestCase
+TestLivingCluster.settings = settings(max_examples=max(10, settings().max_examples // 3))
