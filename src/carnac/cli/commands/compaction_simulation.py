@@ -1,0 +1,334 @@
+"""`compaction simulate`: what compaction will make of arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.progress import phase_progress
+from carnac.cli.tables import (
+    Column,
+    format_age,
+    format_bytes,
+    format_count,
+    second_ms,
+)
+
+if TYPE_CHECKING:
+    from carnac.cli.session import Session
+    from carnac.simulation.folding import Arrival, FoldingMoment, FoldingOutcome
+    from carnac.specs.compaction import CompactionSpec
+
+START_MS = 1_767_225_600_000
+"""2026-01-01, where given arrivals begin: a number of its own, so that a run can be repeated."""
+ROWS_SHOWN = 12
+SETTLING_DAYS = 0.5
+"""How long after the last arrival a simulation goes on."""
+
+
+@command(
+    "compaction simulate",
+    panel=UPKEEP,
+    examples=[
+        "carnac compaction simulate --days 7",
+        "carnac compaction simulate --days 7 --late-share 0.5 --lateness P30D --out week.svg",
+        "carnac compaction simulate --days 2 --size-bytes 50000000 --slots 1 --bytes-per-second 1000000",
+    ],
+)
+def simulate(
+    ctx: typer.Context,
+    datasource: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASOURCE",
+            help="Arrivals as its log has them. Default: as the options say.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    days: Annotated[
+        float, typer.Option("--days", metavar="N", min=0.01, help="Of arrivals.")
+    ] = 7.0,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            "--spec",
+            metavar="FILE",
+            help="A compaction spec. Default: the datasource's, else hours of 500 MiB.",
+        ),
+    ] = None,
+    every: Annotated[
+        str, typer.Option("--every", metavar="PERIOD", help="How often an append comes.")
+    ] = "PT1M",
+    size_bytes: Annotated[
+        int, typer.Option("--size-bytes", metavar="N", min=1, help="Of an append's segment.")
+    ] = 2_000_000,
+    late_share: Annotated[
+        float,
+        typer.Option(
+            "--late-share",
+            metavar="X",
+            min=0,
+            max=1,
+            help="Of appends that bring rows of long ago as well: a segment of a tenth of the size.",
+        ),
+    ] = 0.0,
+    lateness: Annotated[
+        str, typer.Option("--lateness", metavar="PERIOD", help="How late these are at most.")
+    ] = "P30D",
+    slots: Annotated[
+        int | None,
+        typer.Option("--slots", metavar="N", min=1, help="Tasks at a time. Default: as set."),
+    ] = None,
+    queue_max: Annotated[
+        int | None,
+        typer.Option(
+            "--queue-max", metavar="N", min=1, help="Tasks that may wait. Default: as set."
+        ),
+    ] = None,
+    bytes_per_second: Annotated[
+        int,
+        typer.Option(
+            "--bytes-per-second", metavar="N", min=1, help="What a task reads and writes."
+        ),
+    ] = 50_000_000,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Draw it: an .svg, .png or .html file."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let arrivals come and compaction follow: queue, segments too many, bytes written, time until folded.
+
+    What is judged, planned, dispatched and shed is decided by the code that does so in a store; only how long tasks
+    take is a model. Segments too many are those above what the size of a time chunk asks for.
+    """
+    session = session_of(ctx)
+    if out is not None:
+        from carnac.console.export import load_converter
+
+        load_converter()
+    shape = _find_spec(session, spec, datasource)
+    if datasource is None:
+        coming = _given(
+            days=days,
+            every=every,
+            size_bytes=size_bytes,
+            late_share=late_share,
+            lateness=lateness,
+            seed=seed,
+        )
+        start_ms = START_MS
+    else:
+        found = _recorded(session, datasource)
+        start_ms, coming = found[0].at_ms, _repeat(found, days)
+    outcome = _simulate(
+        session,
+        shape,
+        coming,
+        start_ms=start_ms,
+        days=days,
+        slots=slots,
+        queue_max=queue_max,
+        bytes_per_second=bytes_per_second,
+    )
+    if out is not None:
+        from carnac.console.export import write_chart
+        from carnac.console.folding_chart import draw_folding
+
+        subtitle = _subtitle(outcome, days)
+        name = datasource or "arrivals"
+        write_chart(
+            draw_folding(outcome.moments, title=f"Compaction of {name}", subtitle=subtitle), out
+        )
+    if as_json:
+        session.output.json(_outcome_json(outcome, out))
+        return
+    _print(session, outcome, start_ms)
+    if out is not None:
+        session.output.line(f"{out} ({format_bytes(out.stat().st_size)})")
+
+
+def _find_spec(session: Session, path: Path | None, datasource: str | None) -> CompactionSpec:
+    from carnac.cli.specfiles import read_text
+    from carnac.specs.compaction import load_compaction
+
+    if path is not None:
+        return load_compaction(read_text(str(path)))
+    if datasource is not None:
+        from carnac.cli.commands.compaction import open_desk
+
+        desk = open_desk(session)
+        try:
+            return desk.spec_of(datasource)
+        finally:
+            desk.close()
+    return load_compaction(
+        {"dataSource": "events", "granularitySpec": {"segmentGranularity": "hour"}}
+    )
+
+
+def _given(
+    *, days: float, every: str, size_bytes: int, late_share: float, lateness: str, seed: int
+) -> Iterable[Arrival]:
+    import random
+
+    from carnac.core.periods import parse_period
+    from carnac.simulation.folding import make_arrivals
+
+    return make_arrivals(
+        start_ms=START_MS,
+        days=days,
+        every_ms=parse_period(every).nominal_ms,
+        size_bytes=size_bytes,
+        rows=max(size_bytes // 50, 1),
+        late_share=late_share,
+        lateness_ms=parse_period(lateness).nominal_ms,
+        rng=random.Random(seed),  # noqa: S311 - a seed must replay a run
+    )
+
+
+def _recorded(session: Session, datasource: str) -> list[Arrival]:
+    from carnac.simulation.arrivals_of_log import arrivals_of
+
+    with session.open_store() as store:
+        revisions: list[int] = []
+        before: int | None = None
+        while page := store.log(datasource=datasource, before=before, limit=500):
+            revisions += [one.revision for one in page]
+            before = page[-1].revision
+        return arrivals_of((store.show(one) for one in reversed(revisions)), datasource)
+
+
+def _repeat(arrivals: Sequence[Arrival], days: float) -> Iterable[Arrival]:
+    from carnac.simulation.arrivals_of_log import repeated
+
+    return repeated(arrivals, days)
+
+
+def _simulate(
+    session: Session,
+    shape: CompactionSpec,
+    coming: Iterable[Arrival],
+    *,
+    start_ms: int,
+    days: float,
+    slots: int | None,
+    queue_max: int | None,
+    bytes_per_second: int,
+) -> FoldingOutcome:
+    from carnac.bootstrap_compaction import capacity_of
+    from carnac.core.compaction.manager import Capacity
+    from carnac.simulation.folding import FoldingSimulation, Pace
+
+    usual = capacity_of(session.settings)
+    capacity = Capacity(
+        tasks=slots or usual.tasks, cost=usual.cost, queue_max=queue_max or usual.queue_max
+    )
+    until_ms = start_ms + round((days + SETTLING_DAYS) * 86_400_000)
+    hours = max((until_ms - start_ms) // 3_600_000, 1)
+    simulation = FoldingSimulation(
+        shape.to_settings(), capacity=capacity, pace=Pace(bytes_per_s=bytes_per_second)
+    )
+    with phase_progress(session, unit="hours") as tell:
+        return simulation.run(
+            coming,
+            until_ms=until_ms,
+            on_progress=lambda at_ms: tell("simulate", (at_ms - start_ms) // 3_600_000, hours),
+        )
+
+
+def _subtitle(outcome: FoldingOutcome, days: float) -> str:
+    last = outcome.moments[-1]
+    return (
+        f"{days:g} day{'' if days == 1 else 's'}, {format_bytes(last.arrived_bytes)} arrived in {format_count(last.chunks)} time chunks, "
+        f"{format_count(outcome.groups)} groups committed; {_end_of(outcome)}"
+    )
+
+
+def _end_of(outcome: FoldingOutcome) -> str:
+    last = outcome.moments[-1]
+    if outcome.settled_at_ms is not None:
+        return f"all stable at {second_ms(outcome.settled_at_ms)}"
+    left = last.waiting + last.deferred
+    return f"not all stable at the end: {format_count(left)} waiting or deferred"
+
+
+def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
+    step = max(1, -(-len(outcome.moments) // ROWS_SHOWN))
+    shown = outcome.moments[step - 1 :: step]
+    if shown[-1] is not outcome.moments[-1]:
+        shown = (*shown, outcome.moments[-1])
+    session.output.table(
+        [
+            Column("day", is_number=True),
+            Column("chunks", is_number=True),
+            Column("segments", is_number=True),
+            Column("waiting", is_number=True),
+            Column("deferred", is_number=True),
+            Column("too many", is_number=True),
+            Column("worst", is_number=True),
+            Column("amplification", is_number=True),
+            Column("until folded", is_number=True),
+        ],
+        [_row(one, start_ms) for one in shown],
+    )
+    worst = max(one.surplus_max for one in outcome.moments)
+    session.output.line(
+        f"{format_count(outcome.tasks)} tasks, {format_count(outcome.groups)} groups; at most "
+        f"{format_count(worst)} segments too many in a time chunk; {_end_of(outcome)}"
+    )
+    if outcome.verdict.outlook == "never":
+        session.output.warning(
+            "more arrives than is done: give compaction more slots, a larger slack or larger segments"
+        )
+
+
+def _row(one: FoldingMoment, start_ms: int) -> list[str]:
+    return [
+        f"{(one.at_ms - start_ms) / 86_400_000:.1f}",
+        format_count(one.chunks),
+        format_count(one.segments),
+        format_count(one.waiting),
+        format_count(one.deferred),
+        format_count(one.surplus),
+        format_count(one.surplus_max),
+        f"{one.write_amplification:.1f}",
+        "" if one.latency_ms is None else format_age(round(one.latency_ms)),
+    ]
+
+
+def _outcome_json(outcome: FoldingOutcome, out: Path | None) -> dict[str, object]:
+    return {
+        "tasks": outcome.tasks,
+        "groups": outcome.groups,
+        "conflicts": outcome.conflicts,
+        "settled_at_ms": outcome.settled_at_ms,
+        "outlook": str(outcome.verdict.outlook),
+        "moments": [
+            {
+                "at_ms": one.at_ms,
+                "chunks": one.chunks,
+                "segments": one.segments,
+                "waiting": one.waiting,
+                "running": one.running,
+                "deferred": one.deferred,
+                "surplus": one.surplus,
+                "surplus_max": one.surplus_max,
+                "arrived_bytes": one.arrived_bytes,
+                "rewritten_bytes": one.rewritten_bytes,
+                "write_amplification": round(one.write_amplification, 4),
+                "latency_ms": one.latency_ms,
+            }
+            for one in outcome.moments
+        ],
+        "files": [] if out is None else [str(out)],
+    }

@@ -1,0 +1,139 @@
+"""What compaction makes of arrivals, hour by hour, as one chart: queue, surplus, write amplification, latency. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from carnac.console.picture import FONT, SCHEMA
+
+if TYPE_CHECKING:
+    from carnac.console.picture import Chart
+    from carnac.simulation.folding import FoldingMoment
+
+WIDTH = 1080
+HEIGHT = 110
+MOMENTS_MAX = 400
+"""A curve has no more points than this: more cannot be seen."""
+COLORS = {
+    "waiting": "#d1495b",
+    "deferred": "#f6ae2d",
+    "running": "#33658a",
+    "mean of the chunks": "#33658a",
+    "of the worst chunk": "#d1495b",
+    "so far": "#33658a",
+    "folded in the hour": "#33658a",
+}
+
+Line = tuple[str, list[tuple[float, float]]]
+
+
+def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str) -> Chart:
+    """Return four panels over one axis of days."""
+    step = max(1, -(-len(moments) // MOMENTS_MAX))
+    kept = [*moments[::step], *([moments[-1]] if (len(moments) - 1) % step else [])]
+    first_ms = moments[0].at_ms - 3_600_000
+    days = [(one.at_ms - first_ms) / 86_400_000 for one in kept]
+    panels: list[tuple[str, list[Line]]] = [
+        (
+            "tasks, chunks",
+            [
+                ("waiting", [(day, one.waiting) for day, one in zip(days, kept, strict=True)]),
+                ("running", [(day, one.running) for day, one in zip(days, kept, strict=True)]),
+                ("deferred", [(day, one.deferred) for day, one in zip(days, kept, strict=True)]),
+            ],
+        ),
+        (
+            "segments too many",
+            [
+                ("mean of the chunks", [(day, one.surplus / max(one.chunks, 1)) for day, one in zip(days, kept, strict=True)]),
+                ("of the worst chunk", [(day, one.surplus_max) for day, one in zip(days, kept, strict=True)]),
+            ],
+        ),
+        (
+            "write amplification",
+            [("so far", [(day, one.write_amplification) for day, one in zip(days, kept, strict=True)])],
+        ),
+        (
+            "minutes until folded",
+            [
+                (
+                    "folded in the hour",
+                    [
+                        (day, one.latency_ms / 60_000)
+                        for day, one in zip(days, kept, strict=True)
+                        if one.latency_ms is not None
+                    ],
+                )
+            ],
+        ),
+    ]  # fmt: skip
+    return {
+        "$schema": SCHEMA,
+        "background": "white",
+        "padding": 14,
+        "title": {
+            "text": title,
+            "subtitle": subtitle,
+            "anchor": "start",
+            "fontSize": 17,
+            "subtitleFontSize": 12.5,
+            "subtitleColor": "#555",
+            "offset": 12,
+        },
+        "config": {
+            "font": FONT,
+            "view": {"stroke": None},
+            "axis": {"labelFontSize": 11.5, "titleFontSize": 12, "labelColor": "#444"},
+            "legend": {"labelFontSize": 12, "symbolType": "stroke", "symbolStrokeWidth": 4},
+        },
+        "vconcat": [
+            _panel(name, lines, end=days[-1], is_last=place == len(panels) - 1)
+            for place, (name, lines) in enumerate(panels)
+        ],
+        "resolve": {"scale": {"color": "independent"}},
+        "spacing": 14,
+    }
+
+
+def _panel(name: str, lines: Sequence[Line], *, end: float, is_last: bool) -> Chart:
+    values = [
+        {"line": line, "day": round(day, 3), "value": round(value, 3)}
+        for line, points in lines
+        for day, value in points
+    ]
+    names = [line for line, _ in lines]
+    legend = {"title": None, "orient": "right"} if len(names) > 1 else None
+    return {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "data": {"values": values},
+        "mark": {"type": "line", "strokeWidth": 1.8},
+        "encoding": {
+            "x": {
+                "field": "day",
+                "type": "quantitative",
+                "title": "days" if is_last else None,
+                "scale": {"domain": [0, end], "nice": False},
+                "axis": {"grid": False, "labels": is_last, "ticks": is_last, "tickCount": 14},
+            },
+            "y": {
+                "field": "value",
+                "type": "quantitative",
+                "title": name,
+                "axis": {
+                    "gridColor": "#eee",
+                    "domain": False,
+                    "ticks": False,
+                    "tickCount": 4,
+                    "tickMinStep": 0.5,
+                },
+            },
+            "color": {
+                "field": "line",
+                "type": "nominal",
+                "scale": {"domain": names, "range": [COLORS[one] for one in names]},
+                "legend": legend,
+            },
+        },
+    }
