@@ -45,7 +45,7 @@ The context says how the task is dispatched, tried again, and what it locks:
 
 | key | default | meaning |
 |---|---|---|
-| `priority` | by type | higher ones start first, and their locks preempt: 75 streaming, 50 ingestion, replacement and deletion, 25 compaction, 0 others |
+| `priority` | by type | higher ones start first, their locks preempt: 75 streams, 50 batches, 25 compaction, 0 others |
 | `slots` | 1 | how much of the overlord's `task_slots` an attempt takes |
 | `retries` | 3 | how many failures are followed by another attempt |
 | `retryDelayMs` | 1000 | pause before the second attempt; it doubles with each failure |

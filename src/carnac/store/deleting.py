@@ -1,8 +1,12 @@
-"""The texts of deletions by predicate."""
+"""Deletions by predicate: their texts, and what they publish."""
 
 from __future__ import annotations
 
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, format_ms
+from collections.abc import Sequence
+
+from carnac.core.commits import Change, Drop
+from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
+from carnac.ports import SegmentRewrite
 
 
 def within(predicate: str, interval: Interval) -> str:
@@ -19,3 +23,26 @@ def within(predicate: str, interval: Interval) -> str:
 def describe(predicate: str, interval: Interval | None) -> str:
     """Return what a deletion does, for the log."""
     return f"delete where {predicate}" + ("" if interval is None else f" in {interval}")
+
+
+def change_of(
+    datasource: str, rewrites: Sequence[SegmentRewrite], segment_granularity: str
+) -> Change:
+    """Return the change that puts what is left of segments into their place."""
+    return Change(
+        datasource=datasource,
+        adds=tuple(segment for rewrite in rewrites for segment in rewrite.replacements),
+        drops=tuple(
+            Drop(segment_id=rewrite.source.segment.segment_id, expected=rewrite.source.visible)
+            for rewrite in rewrites
+        ),
+        segment_granularity=segment_granularity,
+    )
+
+
+def touched(rewrites: Sequence[SegmentRewrite]) -> IntervalSet:
+    """Return the instants that the rewritten segments showed."""
+    where = IntervalSet()
+    for rewrite in rewrites:
+        where = where.union(rewrite.source.visible)
+    return where

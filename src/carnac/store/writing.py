@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.commits import Change, CommitKind, Drop, Publication
@@ -275,30 +275,33 @@ class Writer:
             )
             if not rewrites:
                 return WriteOutcome(revision=None, rows_deleted=0)
-            change = Change(
-                datasource=datasource,
-                adds=tuple(segment for rewrite in rewrites for segment in rewrite.replacements),
-                drops=_whole_drops(rewrites),
-                segment_granularity=self.segment_granularity(datasource),
+            publication = Publication(
+                kind=CommitKind.DELETE,
+                changes=(
+                    deleting.change_of(datasource, rewrites, self.segment_granularity(datasource)),
+                ),
+                writer=writer,
+                batch=number,
+                base_revision=base,
+                message=message or deleting.describe(predicate, interval),
+                lease_id=lease.lease_id,
             )
-            where = EMPTY
-            for rewrite in rewrites:
-                where = where.union(rewrite.source.visible)
-            with (
-                self._files_until_published(change.adds),
-                guarding.publishing(guard, datasource, where, is_append=False) as required,
-            ):
-                publication = Publication(
-                    kind=CommitKind.DELETE,
-                    changes=(change,),
-                    requirements=required,
-                    writer=writer,
-                    batch=number,
-                    base_revision=base,
-                    message=message or deleting.describe(predicate, interval),
-                    lease_id=lease.lease_id,
-                )
-                published = self._publish(publication, lease)
+            return self._publish_rewrites(publication, rewrites, lease, guard)
+
+    def _publish_rewrites(
+        self,
+        publication: Publication,
+        rewrites: Sequence[SegmentRewrite],
+        lease: Lease,
+        guard: WriteGuard | None,
+    ) -> WriteOutcome:
+        (change,) = publication.changes
+        where = deleting.touched(rewrites)
+        with (
+            self._files_until_published(change.adds),
+            guarding.publishing(guard, change.datasource, where, is_append=False) as required,
+        ):
+            published = self._publish(replace(publication, requirements=required), lease)
         return WriteOutcome(
             revision=published.revision,
             segments_added=len(change.adds),
@@ -486,13 +489,6 @@ def _reach(spec: IngestSpec) -> Interval | None:
     granularity = spec.granularity.segment_granularity
     first, last = granularity.bucket(span.start_ms), granularity.bucket(span.end_ms - 1)
     return Interval(first.start_ms, last.end_ms)
-
-
-def _whole_drops(rewrites: Sequence[SegmentRewrite]) -> tuple[Drop, ...]:
-    sources = [rewrite.source for rewrite in rewrites]
-    return tuple(
-        Drop(segment_id=source.segment.segment_id, expected=source.visible) for source in sources
-    )
 
 
 def _granularity_key(datasource: str) -> str:

@@ -12,6 +12,7 @@ import carnac
 from carnac.bootstrap import open_store
 from carnac.bootstrap_tasks import open_tasks
 from carnac.core.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
 from carnac.core.leadership import Leadership
@@ -31,6 +32,7 @@ from carnac.ports import (
     TaskFilter,
 )
 from carnac.store import Store
+from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
 from carnac.store.maintenance import Finding, GcAction, GcReport
 from carnac.store.results import Result
@@ -59,6 +61,10 @@ VALUES: tuple[type, ...] = (
     GcReport,
     GcAction,
     Finding,
+    CompactionGroup,
+    CompactionTarget,
+    CompactionReport,
+    GroupReport,
     Task,
     Attempt,
     RetryPolicy,
