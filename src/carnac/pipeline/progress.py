@@ -148,7 +148,8 @@ class Watch:
     def _poll(self) -> None:
         while not self._stop.wait(POLL_S):
             try:
-                self._tell(*self._tasks_done())
+                if self._on_progress is not None:  # asking Spark costs more than many a task
+                    self._tell(*self._tasks_done())
                 self.verdict = self.tally.failure or self._phase.stop_when(self.tally)
                 if self.verdict is not None:
                     self._cancel()

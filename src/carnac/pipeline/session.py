@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
+import carnac
 from carnac.errors import Unavailable
 from carnac.pipeline.java import prepare_java
 
@@ -47,6 +48,8 @@ _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.python.daemon.module": "carnac.pipeline.worker_daemon",
+    "spark.executorEnv.PYTHONPATH": str(Path(carnac.__file__).parent.parent),
 }
 
 
