@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.console.picture import FONT, SCHEMA
@@ -33,41 +33,31 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
     step = max(1, -(-len(moments) // MOMENTS_MAX))
     kept = [*moments[::step], *([moments[-1]] if (len(moments) - 1) % step else [])]
     first_ms = moments[0].at_ms - 3_600_000
-    days = [(one.at_ms - first_ms) / 86_400_000 for one in kept]
+
+    def line(name: str, value: Callable[[FoldingMoment], float | None]) -> Line:
+        found = [((one.at_ms - first_ms) / 86_400_000, value(one)) for one in kept]
+        return name, [(day, number) for day, number in found if number is not None]
+
     panels: list[tuple[str, list[Line]]] = [
         (
             "tasks, chunks",
             [
-                ("waiting", [(day, one.waiting) for day, one in zip(days, kept, strict=True)]),
-                ("running", [(day, one.running) for day, one in zip(days, kept, strict=True)]),
-                ("deferred", [(day, one.deferred) for day, one in zip(days, kept, strict=True)]),
+                line("waiting", lambda one: one.waiting),
+                line("running", lambda one: one.running),
+                line("deferred", lambda one: one.deferred),
             ],
         ),
         (
             "segments too many",
             [
-                ("mean of the chunks", [(day, one.surplus / max(one.chunks, 1)) for day, one in zip(days, kept, strict=True)]),
-                ("of the worst chunk", [(day, one.surplus_max) for day, one in zip(days, kept, strict=True)]),
+                line("mean of the chunks", lambda one: one.surplus / max(one.chunks, 1)),
+                line("of the worst chunk", lambda one: one.surplus_max),
             ],
         ),
-        (
-            "write amplification",
-            [("so far", [(day, one.write_amplification) for day, one in zip(days, kept, strict=True)])],
-        ),
-        (
-            "minutes until folded",
-            [
-                (
-                    "folded in the hour",
-                    [
-                        (day, one.latency_ms / 60_000)
-                        for day, one in zip(days, kept, strict=True)
-                        if one.latency_ms is not None
-                    ],
-                )
-            ],
-        ),
-    ]  # fmt: skip
+        ("write amplification", [line("so far", lambda one: one.write_amplification)]),
+        ("minutes until folded", [line("folded in the hour", _latency_minutes)]),
+    ]
+    end = (kept[-1].at_ms - first_ms) / 86_400_000
     return {
         "$schema": SCHEMA,
         "background": "white",
@@ -88,12 +78,16 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
             "legend": {"labelFontSize": 12, "symbolType": "stroke", "symbolStrokeWidth": 4},
         },
         "vconcat": [
-            _panel(name, lines, end=days[-1], is_last=place == len(panels) - 1)
+            _panel(name, lines, end=end, is_last=place == len(panels) - 1)
             for place, (name, lines) in enumerate(panels)
         ],
         "resolve": {"scale": {"color": "independent"}},
         "spacing": 14,
     }
+
+
+def _latency_minutes(one: FoldingMoment) -> float | None:
+    return None if one.latency_ms is None else one.latency_ms / 60_000
 
 
 def _panel(name: str, lines: Sequence[Line], *, end: float, is_last: bool) -> Chart:

@@ -248,8 +248,9 @@ def _simulate(
 
 def _subtitle(outcome: FoldingOutcome, days: float) -> str:
     last = outcome.moments[-1]
+    unit = "day" if days == 1 else "days"
     return (
-        f"{days:g} day{'' if days == 1 else 's'}, {format_bytes(last.arrived_bytes)} arrived in {format_count(last.chunks)} time chunks, "
+        f"{days:g} {unit}, {format_bytes(last.arrived_bytes)} arrived in {format_count(last.chunks)} time chunks, "
         f"{format_count(outcome.groups)} groups committed; {_end_of(outcome)}"
     )
 

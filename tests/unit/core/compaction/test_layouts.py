@@ -1,0 +1,127 @@
+"""What of the layout of a segment is compared with its target, and what the planner is told of a visible segment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.inputs import PlanSegment, SegmentLayout, plan_segments
+from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.outcome import layout_of
+from carnac.core.compaction.planning import plan_compaction
+from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Score
+from carnac.core.compaction.settings import AgeRule, CompactionSettings
+from carnac.core.entries import Entry, VisibleSegment
+from carnac.core.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.periods import parse_period
+from carnac.core.segments import Column, ColumnType, HashedPartition, Metric, MetricKind, Segment
+from carnac.core.versions import SegmentVersion, id_ranges
+from carnac.errors import Invalid
+
+DAY = parse_interval("2013-01-01/2013-01-02")
+COUNT = Metric(name="n", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
+RAW = SegmentLayout(dimensions=("page", "user"), sort_columns=("page",))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, None),
+        ({"query_granularity": "HOUR"}, "query granularity NONE, not HOUR"),
+        ({"metrics": (COUNT,)}, "not rolled up"),
+        ({"dimensions": ("page",)}, "has dimension user"),
+        ({"dimensions": ("page", "user", "more")}, None),
+        ({"sort_by": ("page",)}, None),
+        ({"sort_by": ("user",)}, "not sorted by user"),
+        ({"partitioning": Partitioning(kind="hashed")}, "partitioning dynamic, not hashed"),
+        ({"partitioning": Partitioning(kind="dynamic")}, None),
+    ],
+)
+def test_only_what_is_asked_for_is_compared(asked: dict[str, object], words: str | None) -> None:
+    target = CompactionTarget(**asked)  # type: ignore[arg-type]
+    assert TargetView(target).difference(RAW) == words
+    assert TargetView(target).difference(layout_of(target)) is None
+
+
+def test_a_coarser_query_granularity_is_no_difference() -> None:
+    view = TargetView(CompactionTarget(query_granularity="HOUR"))
+    assert view.difference(replace(RAW, query_granularity="DAY")) is None
+    assert view.difference(replace(RAW, query_granularity="MINUTE")) is not None
+
+
+def test_other_partition_dimensions_are_a_difference() -> None:
+    by_page = CompactionTarget(partitioning=Partitioning(kind="range", dimensions=("page",)))
+    ranged = replace(RAW, partition_kind="range", partition_dimensions=("user",))
+    assert TargetView(by_page).difference(ranged) == "partitioned by other dimensions than page"
+
+
+def test_so_many_segments_as_buckets_are_ideal() -> None:
+    view = TargetView(CompactionTarget(partitioning=Partitioning(kind="hashed", buckets=4)))
+    assert view.ideal(1, 1) == 4
+    giant = PlanSegment(segment_id="a", start_ms=0, end_ms=1, size_bytes=1 << 50, rows=1)
+    assert view.oversize([giant]) == []
+
+
+def test_a_clipped_segment_counts_by_what_shows() -> None:
+    segment = Segment(
+        segment_id="a",
+        datasource="events",
+        chunk=DAY,
+        path="a.parquet",
+        size_bytes=1000,
+        rows=10,
+        input_rows=10,
+        min_time_ms=DAY.start_ms,
+        max_time_ms=DAY.end_ms - 1,
+        columns=(Column(name="page", type=ColumnType.STRING),),
+        partition=HashedPartition(dimensions=("page",), bucket=0, buckets=2, function="f"),
+    )
+    noon = Interval(DAY.start_ms, DAY.start_ms + DAY.duration_ms // 2)
+    entry = Entry(
+        entry_id=7 << 20,
+        segment_id="a",
+        chunk=DAY,
+        span=segment.span,
+        clip=IntervalSet((noon,)),
+        version=SegmentVersion(0),
+        partition_id=0,
+        overshadowed_ids=id_ranges(()),
+        update_group=id_ranges((0,)),
+    )
+    (one,) = plan_segments([VisibleSegment(segment=segment, entry=entry)])
+    assert (one.size_bytes, one.rows, one.revision, one.chunk) == (500, 5, 7, DAY)
+    assert (one.start_ms, one.end_ms) == (noon.start_ms, noon.end_ms)
+    assert one.layout is not None
+    assert one.layout.partition_kind == "hashed"
+
+
+def test_rules_may_be_added() -> None:
+    segments = [
+        PlanSegment(
+            segment_id=f"s{number}",
+            start_ms=DAY.start_ms,
+            end_ms=DAY.end_ms,
+            size_bytes=10,
+            rows=1,
+            chunk=DAY,
+        )
+        for number in range(5)
+    ]
+    how = CompactionSettings()
+    assert plan_compaction("e", segments, how, now_ms=0).tasks
+    frozen = Score(action=Action.NO_OPINION, reason="it is Sunday")
+    plan = plan_compaction("e", segments, how, now_ms=0, rules=(lambda *_: frozen, *DEFAULT_RULES))
+    assert not plan.tasks
+    assert [one.reason for one in plan.explain()] == ["it is Sunday"]
+    silent = plan_compaction("e", segments, how, now_ms=0, rules=())
+    assert [one.reason for one in silent.explain()] == ["no rule is about it"]
+
+
+def test_targets_with_and_without_granularity_do_not_mix() -> None:
+    rule = AgeRule(
+        older_than=parse_period("P1D"), target=CompactionTarget(segment_granularity="DAY")
+    )
+    with pytest.raises(Invalid, match="segmentGranularity"):
+        CompactionSettings(age_rules=(rule,))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from carnac.core.compaction.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.manager import (
+    PASSES_MAX,
+    Capacity,
+    TaskQueue,
+    change_queue,
+    decide_dispatch,
+    end_task,
+    shed_surplus,
+    start_task,
+)
+from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.intervals import Interval
+
+
+def task(
+    name: str,
+    *,
+    gain: int = 1,
+    cost: int = 10,
+    segments: str = "",
+    priority: int = 0,
+    after: tuple[str, ...] = (),
+) -> CompactionTask:
+    chunk = Interval(0, 10)
+    group = CompactionGroup(
+        group_id=name,
+        datasource="events",
+        kind=GroupKind.MAJOR,
+        interval=chunk,
+        segment_ids=tuple(segments or f"of {name}" for _ in range(1)),
+    )
+    return CompactionTask(
+        task_id=name,
+        datasource="events",
+        datasource_priority=priority,
+        groups=(group,),
+        chunks=(chunk,),
+        segments_out=1,
+        gain=gain,
+        cost=cost,
+        after=after,
+    )
+
+
+def queue(*tasks: CompactionTask) -> TaskQueue:
+    return change_queue(TaskQueue(), added=tasks)
+
+
+def names(tasks: tuple[CompactionTask, ...]) -> list[str]:
+    return [one.task_id for one in tasks]
+
+
+def test_the_most_urgent_go_first_within_slots() -> None:
+    waiting = queue(task("low", gain=1), task("high", gain=90), task("paid", gain=1, priority=5))
+    done = decide_dispatch(waiting, Capacity(tasks=2))
+    assert names(done.starts) == ["paid", "high"]
+    assert names(done.queue.waiting) == ["low"]
+
+
+def test_of_equal_ones_the_newest_goes_first() -> None:
+    late = replace(task("late"), chunks=(Interval(10, 20),))
+    assert names(queue(task("early"), late).waiting) == ["late", "early"]
+
+
+def test_what_shares_a_segment_with_a_running_task_waits() -> None:
+    running = start_task(TaskQueue(), task("a", segments="s"), "run", 0)
+    waiting = change_queue(running, added=[task("b", segments="s"), task("c")])
+    assert names(decide_dispatch(waiting, Capacity(tasks=5)).starts) == ["c"]
+
+
+def test_a_black_task_waits_for_the_red_ones_it_names() -> None:
+    waiting = queue(task("red"), task("black", after=("red",)))
+    first = decide_dispatch(waiting, Capacity(tasks=5))
+    assert names(first.starts) == ["red"]
+    running = start_task(first.queue, first.starts[0], "run", 0)
+    assert decide_dispatch(running, Capacity(tasks=5)).starts == ()
+    ended, one = end_task(running, "run")
+    assert one is not None
+    assert names(decide_dispatch(ended, Capacity(tasks=5)).starts) == ["black"]
+
+
+def test_a_task_that_costs_more_than_all_runs_alone() -> None:
+    waiting = queue(task("giant", gain=99_999, cost=1000), task("small", cost=10))
+    first = decide_dispatch(waiting, Capacity(tasks=5, cost=100))
+    assert names(first.starts) == ["giant"]
+    running = start_task(first.queue, first.starts[0], "run", 0)
+    assert decide_dispatch(running, Capacity(tasks=5, cost=100)).starts == ()
+
+
+def test_small_tasks_pass_a_large_one_only_so_often() -> None:
+    """Nothing waits for a large task at first, and it is not passed for ever."""
+    capacity = Capacity(tasks=2, cost=100)
+    waiting = queue(task("large", gain=10_000, cost=95))
+    running = start_task(waiting, task("before", cost=50), "before", 0)
+    passed = 0
+    for number in range(100):
+        running = change_queue(running, added=[task(f"small {number}", cost=5)])
+        done = decide_dispatch(running, capacity)
+        if not done.starts:
+            break
+        (one,) = done.starts
+        passed += 1
+        running, _ = end_task(start_task(done.queue, one, "run", 0), "run")
+    assert passed == PASSES_MAX
+    running, _ = end_task(running, "before")
+    assert names(decide_dispatch(running, capacity).starts)[0] == "large"
+
+
+def test_the_lowest_priorities_are_shed() -> None:
+    waiting = queue(*(task(f"t{gain}", gain=gain) for gain in (5, 1, 9, 3)))
+    rest = shed_surplus(waiting, Capacity(queue_max=2))
+    assert names(rest.queue.waiting) == ["t9", "t5"]
+    assert names(rest.shed) == ["t3", "t1"]
+
+
+def test_a_run_that_nobody_knows_changes_nothing() -> None:
+    assert end_task(TaskQueue(), "nobody") == (TaskQueue(), None)
