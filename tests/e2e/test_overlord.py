@@ -69,7 +69,7 @@ class RunningOverlord:
     @property
     def url(self) -> str:
         """Where it listens; waits until it does."""
-        assert self._is_told.wait(60), "it does not start"
+        assert self._is_told.wait(120), "it does not start"
         found = re.search(r"listening at (http://[\d.:]+)", "".join(self.lines))
         assert found is not None, self.lines
         return found[1]
@@ -117,7 +117,7 @@ def test_a_task_over_http_from_end_to_end(start: Start, store: Path, tmp_path: P
     with overlord.client() as client:
         task = client.submit({**DELETE, "id": "d"})
         assert task.task_id == "d"
-        done = client.wait("d", timeout_ms=60_000)
+        done = client.wait("d", timeout_ms=120_000)
         assert (done.state, done.error) == (TaskState.SUCCEEDED, None)
         assert rows_in(store) == ROWS - len(DAYS[1])
         attempt = client.attempts("d")[0]
@@ -150,10 +150,10 @@ def test_another_overlord_takes_over_within_a_lease_and_the_work_goes_on(
         assert httpx.get(f"{second.url}/druid/indexer/v1/isLeader").status_code == 404
         assert httpx.get(f"{second.url}/druid/indexer/v1/leader").text == first.url
         client.submit({**DELETE, "id": "a"})
-        assert client.wait("a", timeout_ms=60_000).state is TaskState.SUCCEEDED
+        assert client.wait("a", timeout_ms=120_000).state is TaskState.SUCCEEDED
         first.end(signal.SIGKILL)
         client.submit({**DELETE, "id": "b", "interval": "2013-01-01/P1D"})
-        assert client.wait("b", timeout_ms=60_000).state is TaskState.SUCCEEDED
+        assert client.wait("b", timeout_ms=120_000).state is TaskState.SUCCEEDED
         assert rows_in(store) == len(DAYS[2])
     assert httpx.get(f"{second.url}/druid/indexer/v1/isLeader").json() == {"leader": True}
     assert second.end(signal.SIGINT) == 0

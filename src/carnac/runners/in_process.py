@@ -43,7 +43,10 @@ class InProcessRunner:
         self._threads: dict[str, threading.Thread] = {}
         self._lines = _LinesByThread(logging.INFO)
         self._lines.setFormatter(logging.Formatter(_LINE))
-        logging.getLogger(PACKAGE).addHandler(self._lines)
+        package = logging.getLogger(PACKAGE)
+        self._level = package.level
+        package.addHandler(self._lines)
+        package.setLevel(min(package.getEffectiveLevel(), logging.INFO))
 
     def start(self, task: Task, attempt: Attempt) -> str:
         """Start the thread; return its handle."""
@@ -97,6 +100,7 @@ class InProcessRunner:
     def close(self) -> None:
         """Wait a while for those that still run; they cannot outlive the process."""
         logging.getLogger(PACKAGE).removeHandler(self._lines)
+        logging.getLogger(PACKAGE).setLevel(self._level)
         threads, self._threads = list(self._threads.values()), {}
         for thread in threads:
             thread.join(self._join_ms / 1000)

@@ -65,14 +65,14 @@ def end() -> Iterator[Callable[[str], int]]:
             pass
 
 
-def until(is_so: Callable[[], bool], *, tries: int = 2_000) -> None:
-    """Wait until something is so, 20 s at most."""
+def until(is_so: Callable[[], bool], *, tries: int = 6_000) -> None:
+    """Wait until something is so, 60 s at most."""
     pause = threading.Event()
     for _ in range(tries):
         if is_so():
             return
         pause.wait(0.01)
-    raise AssertionError("it did not become so within 20 s")
+    raise AssertionError("it did not become so within 60 s")
 
 
 def text_of(log: Path) -> str:

@@ -1,0 +1,62 @@
+"""An overlord put together from settings, in this process: attempts are threads, and every part is closed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from carnac.bootstrap import open_store
+from carnac.bootstrap_overlord import open_overlord
+from carnac.bootstrap_tasks import open_tasks
+from carnac.config import Settings
+from carnac.core.tasks.model import TaskState
+from carnac.errors import NotFound, Unavailable
+from tests.e2e.cli import DAYS, ROWS, make_store
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture
+def settings(store_dir: Path) -> Settings:
+    make_store(store_dir)
+    return Settings(store=str(store_dir), task_runner="in_process", overlord_period_ms=20)
+
+
+def test_tasks_run_as_threads_and_all_threads_end_with_it(settings: Settings) -> None:
+    before = set(threading.enumerate())
+    overlord = open_overlord(settings=settings, host="127.0.0.1", port=0)
+    overlord.start()
+    with open_tasks(settings=settings) as tasks:
+        for day in (1, 2):
+            task = {"type": "delete", "dataSource": "flights", "id": f"d{day}"}
+            tasks.submit({**task, "interval": f"2013-01-0{day}/P1D"})
+        for day in (1, 2):
+            done = tasks.wait(f"d{day}", timeout_ms=120_000)
+            assert (done.state, done.error) == (TaskState.SUCCEEDED, None)
+    log = httpx.get(f"{overlord.url}/druid/indexer/v1/task/d1/log").text
+    assert "task d1 succeeded" in log
+    assert "d2" not in log
+    overlord.close()
+    overlord.close()
+    assert set(threading.enumerate()) - before == set()
+    with open_store(settings=settings) as store:
+        left = store.sql("SELECT count(*) AS n FROM flights").rows()
+    assert left == [{"n": ROWS - len(DAYS[0]) - len(DAYS[1])}]
+
+
+def test_what_cannot_be_opened_leaves_nothing_open(settings: Settings, tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    nowhere = settings.model_copy(update={"store": str(tmp_path / "none")})
+    with pytest.raises(NotFound):
+        open_overlord(settings=nowhere, host="127.0.0.1", port=0)
+    first = open_overlord(settings=settings, host="127.0.0.1", port=0)
+    port = int(first.url.rpartition(":")[2])
+    with pytest.raises(Unavailable, match="choose another --port"):
+        open_overlord(settings=settings, host="127.0.0.1", port=port)
+    first.close()
+    again = open_overlord(settings=settings, host="127.0.0.1", port=port)
+    again.close()
+    assert set(threading.enumerate()) - before == set()
