@@ -191,3 +191,9 @@ def test_the_joint_cost_needs_neither_numpy_nor_numba() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_what_starts_together_counts_twice_within_a_datasource_in_order_of_time_too() -> None:
+    rows = columns_of([(1, HOUR), (0, HOUR), (1, HOUR), (0, HOUR)])
+    assert place_in_time_order(rows, 2).tolist() == [0, 1, 1, 0]
+    assert place(rows, 2).tolist() == [0, 1, 1, 0]
