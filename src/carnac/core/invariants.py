@@ -10,6 +10,7 @@
 | EN-2 | no instant of a segment is visible through two entries |
 | CN-1 | a rewrite's output holds the rows of its input |
 | TL-1 .. TL-4 | what a timeline shows: defined and checked in `core/timeline/laws.py` |
+| CP-1 .. CP-5 | what compaction may plan, and when it rests: defined and checked in `core/compaction/laws.py` |
 | BL-1 .. BL-4 | what balancing may plan, and when it rests: defined and checked in `core/balancing/laws.py` |
 | LK-1 | locks of different groups that are held on one (time, partition id) are of types that may stand side by side |
 | LK-2 | nobody preempts a lock in its publishing section |
