@@ -19,9 +19,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings, load_settings
@@ -328,17 +330,30 @@ class _Allocator:
         """Answer over HTTP until the block ends, where the executors reach this machine; yields the URL."""
         from carnac.api.allocation import serve
 
-        settings = self._settings
-        is_here = settings.spark_remote is None and settings.spark_master.startswith("local")
-        host = settings.spark_conf.get("spark.driver.host")
-        if host is None:
-            host = "127.0.0.1" if is_here else socket.gethostbyname(socket.gethostname())
-        return serve(self._service(), host=host)
+        return serve(self._service(), host=_driver_host(self._settings))
 
     def _make(self) -> AllocationService:
         from carnac.overlord.allocation import AllocationService
 
         return AllocationService(self._metadata)
+
+
+def _driver_host(settings: Settings) -> str:
+    """Return the address under which executors reach this machine."""
+    host = settings.spark_conf.get("spark.driver.host")
+    if host is not None:
+        return host
+    if settings.spark_remote is None and settings.spark_master.startswith("local"):
+        return "127.0.0.1"
+    master = urlsplit(settings.spark_master)
+    if master.scheme == "spark" and master.hostname is not None:
+        with (
+            suppress(OSError),
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+        ):  # sends nothing: asks the system which of its addresses leads there
+            probe.connect((master.hostname, master.port or 7077))
+            return str(probe.getsockname()[0])
+    return socket.gethostbyname(socket.gethostname())
 
 
 class _Once(Generic[T]):

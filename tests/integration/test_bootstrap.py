@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import carnac
-from carnac.bootstrap import METADATA_FILE, _Once, locate_store, open_store
+from carnac.bootstrap import METADATA_FILE, _driver_host, _Once, locate_store, open_store
 from carnac.config import Settings
 from carnac.errors import Conflict, Invalid, NotFound
 from carnac.testing.clock import FakeClock, SequentialIds
@@ -147,3 +147,20 @@ def test_a_store_on_postgresql_says_where_its_files_go_once(
         store.revert(1)
         with pytest.raises(Conflict):
             store.revert(1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        ({"spark_master": "local[2]"}, "127.0.0.1"),
+        ({"spark_master": "spark://127.0.0.1:7077"}, "127.0.0.1"),
+        (
+            {"spark_master": "yarn", "spark_conf": {"spark.driver.host": "driver.example"}},
+            "driver.example",
+        ),
+    ],
+)
+def test_executors_ask_for_places_where_they_reach_the_driver(
+    settings: dict[str, object], host: str
+) -> None:
+    assert _driver_host(Settings.model_validate(settings)) == host
