@@ -1,0 +1,101 @@
+"""Tasks on Spark, from their submission to what a query sees: Druid's own specs, run by attempts under locks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carnac.bootstrap import open_store
+from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings
+from carnac.core.tasks.model import TaskState
+from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.session import SparkHolder
+from carnac.ports import DeepStorage
+from carnac.testing.tasks import FakeRunner
+
+
+class Lent(SparkPipeline):
+    """A pipeline on the Spark of the whole run, which goes on when a store is closed."""
+
+    def close(self) -> None:
+        """Leave Spark as it is."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    chosen = Settings(store=str(tmp_path / "store"), task_runner="in_process")
+    open_store(create=True, settings=chosen).close()
+    return chosen
+
+
+def index_task(*hours: int) -> dict[str, Any]:
+    rows = [{"time": f"2015-09-12T{hour:02d}:00:00Z", "page": f"p{hour}"} for hour in hours]
+    return {
+        "type": "index_parallel",
+        "spec": {
+            "dataSchema": {
+                "dataSource": "edits",
+                "timestampSpec": {"column": "time", "format": "iso"},
+                "dimensionsSpec": {"dimensions": ["page"]},
+                "granularitySpec": {"segmentGranularity": "DAY", "rollup": False},
+            },
+            "ioConfig": {
+                "type": "index_parallel",
+                "inputSource": {"type": "inline", "data": "\n".join(map(json.dumps, rows))},
+                "inputFormat": {"type": "json"},
+                "appendToExisting": True,
+            },
+        },
+    }
+
+
+def test_druids_tasks_ingest_and_compact_and_ours_delete(
+    settings: Settings, spark_holder: SparkHolder
+) -> None:
+    def lend(storage: DeepStorage) -> Lent:
+        return Lent(
+            output_url=storage.url, clock=SystemClock(), ids=RandomIds(), spark=spark_holder
+        )
+
+    loop = open_loop(settings=settings, runners={"in_process": FakeRunner("in_process")})
+    with open_tasks(settings=settings, runners={}) as tasks:
+
+        def run(payload: Mapping[str, object]) -> Mapping[str, Any]:
+            task_id = tasks.submit(payload).task_id
+            assert loop.run_round() == (task_id,)
+            report = run_task_attempt(task_id, 1, settings=settings, pipeline=lend)
+            assert tasks.get(task_id).state is TaskState.SUCCEEDED
+            assert tasks.report(task_id) == json.loads(json.dumps(report))
+            return report
+
+        assert run(index_task(1, 2))["rowStats"]["written"] == 2
+        run(index_task(3))
+        compacted = run(
+            {
+                "type": "compact",
+                "dataSource": "edits",
+                "ioConfig": {
+                    "type": "compact",
+                    "inputSpec": {"type": "interval", "interval": "2015-09-12/2015-09-13"},
+                },
+            }
+        )
+        assert compacted["groups"][0]["rowsOut"] == 3
+        assert (
+            run({"type": "delete", "dataSource": "edits", "where": "page = 'p2'"})["rowsDeleted"]
+            == 1
+        )
+    loop.close()
+    with open_store(settings=settings) as store:
+        found = store.sql("SELECT page FROM edits ORDER BY page").rows()
+        assert [row["page"] for row in found] == ["p1", "p3"]
+        assert [str(commit.kind) for commit in store.log()] == [
+            "delete", "rewrite", "append", "append",
+        ]  # fmt: skip
+        assert len(store.segments("edits")) == 1
