@@ -31,6 +31,10 @@ from carnac.core.balancing.sweep import place_in_time_order
 
 SERVERS, DATASOURCES = 300, 10
 START_MS = 1_767_225_600_000
+NOTE = (
+    "Seconds of CPU of one thread. The parts are measured one by one; `load_1min_at_end` is that of the last one, and "
+    "where other programs share the caches, what waits for memory (place, growth) takes up to half as long again."
+)
 RATE = np.log(2) / DAY_MS
 
 
@@ -72,7 +76,7 @@ def main() -> None:
     warm_up()
     for part in PARTS if chosen.only is None else (chosen.only,):
         figures[part] = PARTS[part](10 if chosen.small else 1, chosen.runs)
-    write_results("balancing", figures, packages=("numba", "numpy"))
+    write_results("balancing", figures, packages=("numba", "numpy"), note=NOTE)
 
 
 def some_hours(count: int, days: int, seed: int = 1) -> SegmentColumns:
