@@ -25,7 +25,7 @@ from carnac.core.entries import Chunk
 from carnac.core.granularity import Granularity, parse_granularity
 from carnac.core.intervals import Interval, IntervalSet, format_ms, interval_set
 from carnac.core.layout import find_free_cell
-from carnac.core.locks.events import Granted, LockReply, Refused, RequestLock, Waits
+from carnac.core.locks.events import Granted, LockReply, Lost, Refused, RequestLock, Waits
 from carnac.core.locks.model import Lock, LockGranularity, LockType, describe_end
 from carnac.core.versions import IdRanges
 from carnac.errors import CarnacError, Conflict, Revoked
@@ -380,9 +380,9 @@ def _not_granted(request: AllocationRequest, chunk: Interval, reply: LockReply) 
             owner=request.owner,
             circle=list(reply.circle),
         )
-    lock = getattr(reply, "lock", None)
-    end = describe_end(lock) if isinstance(lock, Lock) else "is not there"
+    lock = reply.lock if isinstance(reply, Lost) else None
     return Revoked(
-        f"the lock of {request.owner} on {request.datasource} {chunk} {end}; nothing was allocated: stop",
+        f"the lock of {request.owner} on {request.datasource} {chunk} {describe_end(lock)}; "
+        f"nothing was allocated: stop",
         owner=request.owner,
     )
