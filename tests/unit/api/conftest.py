@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
@@ -96,8 +97,25 @@ class Overlord:
         )
 
 
+class Current:
+    """Stands for the service of the test that runs: making an application takes longer than any test here."""
+
+    def __init__(self) -> None:
+        self.service: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.service, name)
+
+
+@pytest.fixture(scope="session")
+def stage() -> tuple[FastAPI, Desk]:
+    """The application, over services that are put in place by each test."""
+    desk: Any = Desk(tasks=Current(), locks=Current(), loop=Current())  # type: ignore[arg-type]
+    return make_app(desk), desk
+
+
 @pytest.fixture
-def overlord(tmp_path_factory: pytest.TempPathFactory) -> Overlord:
+def overlord(stage: tuple[FastAPI, Any], tmp_path_factory: pytest.TempPathFactory) -> Overlord:
     clock, ids = FakeClock(), SequentialIds()
     metadata = open_metadata("memory://", clock=clock, ids=ids)
     runner = ProcessRunner(
@@ -125,7 +143,8 @@ def overlord(tmp_path_factory: pytest.TempPathFactory) -> Overlord:
             url=LEADER_URL,
         ),
     )
-    app = make_app(Desk(tasks=tasks, locks=lockbox, loop=loop))
+    app, desk = stage
+    desk.tasks.service, desk.locks.service, desk.loop.service = tasks, lockbox, loop
     return Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
 
 
