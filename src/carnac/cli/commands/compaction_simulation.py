@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -31,6 +31,65 @@ SETTLING_DAYS = 0.5
 """How long after the last arrival a simulation goes on."""
 
 
+Recorded: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATASOURCE",
+        help="Arrivals as its log has them. Default: as the options say.",
+        show_default=False,
+    ),
+]
+Days: TypeAlias = Annotated[
+    float, typer.Option("--days", metavar="N", min=0.01, help="Of arrivals.")
+]
+SpecFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--spec",
+        metavar="FILE",
+        help="A compaction spec. Default: the datasource's, else hours of 500 MiB.",
+    ),
+]
+Every: TypeAlias = Annotated[
+    str, typer.Option("--every", metavar="PERIOD", help="How often an append comes.")
+]
+SizeBytes: TypeAlias = Annotated[
+    int, typer.Option("--size-bytes", metavar="N", min=1, help="Of an append's segment.")
+]
+LateShare: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--late-share",
+        metavar="X",
+        min=0,
+        max=1,
+        help="Of appends that bring rows of long ago as well: a segment of a tenth of the size.",
+    ),
+]
+Lateness: TypeAlias = Annotated[
+    str, typer.Option("--lateness", metavar="PERIOD", help="How late these are at most.")
+]
+Slots: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--slots", metavar="N", min=1, help="Tasks at a time. Default: as set."),
+]
+QueueMax: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--queue-max", metavar="N", min=1, help="Tasks that may wait. Default: as set."),
+]
+Speed: TypeAlias = Annotated[
+    int,
+    typer.Option("--bytes-per-second", metavar="N", min=1, help="What a task reads and writes."),
+]
+Seed: TypeAlias = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
+]
+Picture: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Draw it: an .svg, .png or .html file."),
+]
+
+
 @command(
     "compaction simulate",
     panel=UPKEEP,
@@ -42,68 +101,19 @@ SETTLING_DAYS = 0.5
 )
 def simulate(
     ctx: typer.Context,
-    datasource: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASOURCE",
-            help="Arrivals as its log has them. Default: as the options say.",
-            show_default=False,
-        ),
-    ] = None,
+    datasource: Recorded = None,
     *,
-    days: Annotated[
-        float, typer.Option("--days", metavar="N", min=0.01, help="Of arrivals.")
-    ] = 7.0,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            "--spec",
-            metavar="FILE",
-            help="A compaction spec. Default: the datasource's, else hours of 500 MiB.",
-        ),
-    ] = None,
-    every: Annotated[
-        str, typer.Option("--every", metavar="PERIOD", help="How often an append comes.")
-    ] = "PT1M",
-    size_bytes: Annotated[
-        int, typer.Option("--size-bytes", metavar="N", min=1, help="Of an append's segment.")
-    ] = 2_000_000,
-    late_share: Annotated[
-        float,
-        typer.Option(
-            "--late-share",
-            metavar="X",
-            min=0,
-            max=1,
-            help="Of appends that bring rows of long ago as well: a segment of a tenth of the size.",
-        ),
-    ] = 0.0,
-    lateness: Annotated[
-        str, typer.Option("--lateness", metavar="PERIOD", help="How late these are at most.")
-    ] = "P30D",
-    slots: Annotated[
-        int | None,
-        typer.Option("--slots", metavar="N", min=1, help="Tasks at a time. Default: as set."),
-    ] = None,
-    queue_max: Annotated[
-        int | None,
-        typer.Option(
-            "--queue-max", metavar="N", min=1, help="Tasks that may wait. Default: as set."
-        ),
-    ] = None,
-    bytes_per_second: Annotated[
-        int,
-        typer.Option(
-            "--bytes-per-second", metavar="N", min=1, help="What a task reads and writes."
-        ),
-    ] = 50_000_000,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
-    ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Draw it: an .svg, .png or .html file."),
-    ] = None,
+    days: Days = 7.0,
+    spec: SpecFile = None,
+    every: Every = "PT1M",
+    size_bytes: SizeBytes = 2_000_000,
+    late_share: LateShare = 0.0,
+    lateness: Lateness = "P30D",
+    slots: Slots = None,
+    queue_max: QueueMax = None,
+    bytes_per_second: Speed = 50_000_000,
+    seed: Seed = 0,
+    out: Picture = None,
     as_json: AsJson = False,
 ) -> None:
     """Let arrivals come and compaction follow: queue, segments too many, bytes written, time until folded.
@@ -141,20 +151,23 @@ def simulate(
         bytes_per_second=bytes_per_second,
     )
     if out is not None:
-        from carnac.console.export import write_chart
-        from carnac.console.folding_chart import draw_folding
-
-        subtitle = _subtitle(outcome, days)
-        name = datasource or "arrivals"
-        write_chart(
-            draw_folding(outcome.moments, title=f"Compaction of {name}", subtitle=subtitle), out
-        )
+        _draw(outcome, datasource or "arrivals", days, out)
     if as_json:
         session.output.json(_outcome_json(outcome, out))
         return
     _print(session, outcome, start_ms)
     if out is not None:
         session.output.line(f"{out} ({format_bytes(out.stat().st_size)})")
+
+
+def _draw(outcome: FoldingOutcome, name: str, days: float, out: Path) -> None:
+    from carnac.console.export import write_chart
+    from carnac.console.folding_chart import draw_folding
+
+    chart = draw_folding(
+        outcome.moments, title=f"Compaction of {name}", subtitle=_subtitle(outcome, days)
+    )
+    write_chart(chart, out)
 
 
 def _find_spec(session: Session, path: Path | None, datasource: str | None) -> CompactionSpec:

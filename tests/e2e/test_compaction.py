@@ -1,0 +1,94 @@
+"""`carnac compact` and `carnac compaction`: plans, reasons, specs, status, simulations; without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from carnac.errors import CarnacError, Invalid, NotFound
+from tests.e2e.conftest import Run
+
+SPEC = {"dataSource": "flights", "granularitySpec": {"segmentGranularity": "month"}}
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps(SPEC), encoding="utf-8")
+    return path
+
+
+def test_what_is_stable_is_left_alone_and_says_why(run: Run, store: Path) -> None:
+    done = run("compact", "flights", "--dry-run", "--store", store)
+    assert done.out.startswith("nothing to compact: 3 time chunks of flights")
+    reasons = run("compact", "flights", "--explain", "--json", "--store", store).json["chunks"]
+    assert [one["score"] for one in reasons] == ["stable"] * 3
+    assert all(one["reason"] for one in reasons)
+
+
+def test_a_plan_shows_tasks_and_every_reason(run: Run, store: Path, spec: Path) -> None:
+    plan = run("compact", "flights", "--dry-run", "--spec", spec, "--json", "--store", store).json
+    (task,) = plan["tasks"]
+    assert plan["dry_run"] is True
+    assert task["groups"][0]["kind"] == "major"
+    assert len(task["groups"][0]["segments"]) == 3
+    shown = run("compact", "flights", "--explain", "--spec", spec, "--store", store)
+    assert "segment granularity MONTH is asked for" in shown.out
+    assert "1 task at revision" in shown.err
+    inside = run(
+        "compact", "flights", "--explain", "--spec", spec, "--store", store,
+        "--interval", "2013-01-01/2013-01-03",
+    )  # fmt: skip
+    assert "it is not wholly inside the interval that was asked for" in inside.out
+
+
+def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> None:
+    assert (
+        "no datasource is compacted by itself" in run("compaction", "status", "--store", store).out
+    )
+    run("compaction", "set", spec, "--store", store)
+    (shown,) = run("compaction", "show", "--store", store).json
+    assert shown == {"dataSource": "flights", "granularitySpec": {"segmentGranularity": "MONTH"}}
+    assert run("compaction", "show", "flights", "--store", store).json == shown
+    status = run("compaction", "status", "--store", store)
+    assert "flights" in status.out
+    assert "no controller has run yet" in status.err
+    assert run("compaction", "status", "--json", "--store", store).json == {
+        "controller": None,
+        "datasources": {"flights": []},
+    }
+    run("compaction", "remove", "flights", "--store", store)
+    assert run("compaction", "show", "--store", store).json == []
+
+
+@pytest.mark.parametrize(
+    ("error", "args", "words"),
+    [
+        (Invalid, ("compact",), "say which datasource"),
+        (NotFound, ("compact", "trains"), "no datasource 'trains'"),
+        (Invalid, ("compact", "--auto", "--dry-run"), "give no other options"),
+        (Invalid, ("compact", "flights", "--until-stable"), "goes with --auto"),
+        (NotFound, ("compaction", "remove", "flights"), "has no compaction spec"),
+        (NotFound, ("compaction", "status", "flights"), "has no compaction spec"),
+        (NotFound, ("compaction", "show", "flights"), "has no compaction spec"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    run: Run, store: Path, error: type[CarnacError], args: tuple[str, ...], words: str
+) -> None:
+    done = run(*args, "--store", store, code=error.exit_code)
+    assert words in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_simulation_is_a_table_and_a_picture(run: Run, store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "week.svg"
+    done = run("compaction", "simulate", "--days", "0.2", "--out", out, "--store", store)
+    assert "amplification" in done.out
+    assert "all stable at 2026-01-01" in done.out
+    assert out.read_text(encoding="utf-8").startswith("<svg")
+    told = run("compaction", "simulate", "flights", "--days", "2", "--json", "--store", store).json
+    assert told["outlook"] == "clear"
+    assert told["moments"][-1]["chunks"] == 4, "the three days of the log, and again a day later"
