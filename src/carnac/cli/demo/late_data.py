@@ -38,7 +38,7 @@ FEW_SEGMENTS, MANY_SEGMENTS = 1, 3
 """A chunk with more segments than this is compacted: many while late rows come, few once they have ended."""
 APPENDS_MAX = COMPACTIONS_MAX = 2
 """At a time: so a slow machine sees the same thing, for longer."""
-SETTLE_MAX_MS = 120_000
+SETTLE_MAX_MS = 240_000
 RUNNER = "in_process"
 
 
