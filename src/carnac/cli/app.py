@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
 from carnac.cli.session import Session
 
@@ -22,6 +23,9 @@ READING = "Read"
 HISTORY = "History"
 UPKEEP = "Look after a store"
 BALANCING = "Balancing"
+
+PANELS = (DEMO, WRITING, READING, HISTORY, UPKEEP, BALANCING)
+"""In the order in which the help shows them."""
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -46,8 +50,21 @@ class CommandInfo:
 
 COMMANDS: dict[str, CommandInfo] = {}
 
+_panels: dict[str, str] = {}
+
+
+class _InOrder(TyperGroup):
+    """Lists commands and groups of commands panel by panel; Typer would list all groups last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names as the help shows them."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: PANELS.index(_panels.get(name, UPKEEP)))
+
+
 app = typer.Typer(
     name="carnac",
+    cls=_InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -120,6 +137,7 @@ def add_group(name: str, help_text: str | None, *, panel: str) -> None:
     else:
         app.add_typer(group, help=help_text, rich_help_panel=panel)
     _groups[name] = group
+    _panels[name] = panel
 
 
 def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], F]:
@@ -158,6 +176,7 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
                 rich_help_panel=panel if not group else None,
                 context_settings=_CONTEXT,
             )(guarded)
+        _panels.setdefault(name, panel)
         COMMANDS[name] = CommandInfo(name=name, panel=panel, examples=tuple(examples))
         return function
 
