@@ -84,9 +84,13 @@ def rewrite(spark_holder: SparkHolder, deep_storage: Path) -> Rewrite:
             task_memory_bytes=memory_bytes,
         )
         ends: Ends = {}
+
+        def on_end(job: RewriteJob, end: RewriteResult | CarnacError) -> None:
+            ends[job.key] = end
+
         pipeline.run_rewrites(
             jobs,
-            on_end=lambda job, end: ends.setdefault(job.key, end),
+            on_end=on_end,
             **more,  # type: ignore[arg-type]
         )
         return ends

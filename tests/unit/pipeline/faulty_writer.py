@@ -75,8 +75,12 @@ def _other(value: Any, kind: ColumnType | None) -> Any:
     if hasattr(value, "replace") and not isinstance(value, str):  # a time
         return value.replace(year=value.year - 1)
     if value is None:
-        plain = {ColumnType.STRING: "", ColumnType.LONG: 0, ColumnType.DOUBLE: 0.0}
-        return plain.get(kind, [])  # type: ignore[call-overload]
+        plain: dict[ColumnType | None, Any] = {
+            ColumnType.STRING: "",
+            ColumnType.LONG: 0,
+            ColumnType.DOUBLE: 0.0,
+        }
+        return plain.get(kind, [])
     return value + 1
 
 
