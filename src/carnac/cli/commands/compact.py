@@ -390,6 +390,8 @@ def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> 
         else:
             local.runner.wait(session.settings.compaction_period_ms / 1000)
     text = f"{counted(groups, 'group')} committed"
+    if wasted:
+        text += f", {format_bytes(wasted)} written for nothing"
     if session.output.is_json:
         session.output.json({"groups": groups, "bytes_wasted": wasted})
     else:

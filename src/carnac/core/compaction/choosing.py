@@ -171,7 +171,9 @@ class _Options:
 
     def choice(self, k: int) -> Choice:
         """Return a choice as a value."""
-        chosen = sorted((*self._fixed, *self._free[:k]), key=_by_size)
+        chosen = self._free[:k]
+        if self._fixed:
+            chosen = sorted((*self._fixed, *chosen), key=_by_size)
         is_all = k == len(self._free)
         return Choice(
             kind=GroupKind.MAJOR if is_all else GroupKind.MINOR,
