@@ -41,7 +41,7 @@ def python_workers() -> list[int]:
             continue
         pid = int(entry.name)
         parents[pid] = int(stat[1])
-        if b"pyspark.daemon" in command:
+        if b"pyspark.worker" in command:  # what every daemon is told to fork
             daemons.add(pid)
     mine = {pid for pid in daemons if _descends(pid, parents)}
     return sorted(pid for pid in mine if parents[pid] in daemons)
