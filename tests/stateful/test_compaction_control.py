@@ -258,3 +258,15 @@ def test_new_settings_judge_all_chunks_anew() -> None:
     desk.restart()
     assert desk.look() == 5
     assert desk.runs
+
+
+def test_a_chunk_in_work_is_judged_when_its_task_has_ended() -> None:
+    desk = Desk(PLAIN, CAPACITIES[2])
+    for _ in range(4):
+        desk.append(0, 10)
+    assert desk.look() == 1
+    desk.append(0, 10)
+    assert desk.look() == 0, "a task is at work on it"
+    assert not desk.conductor.queue.waiting
+    desk.finish(0)
+    assert desk.look() == 1

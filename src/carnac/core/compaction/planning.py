@@ -154,6 +154,6 @@ def judge_chunks(
 def end_of(segments: Iterable[PlanSegment]) -> int | None:
     """Return where the newest data end; None if there are none.
 
-    Rows count, not time chunks: to make days of hours must not make the data newer.
+    Rows count, not time chunks: the month of today is not newer than its rows.
     """
     return max([one.end_ms for one in segments], default=None)
