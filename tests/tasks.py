@@ -160,7 +160,7 @@ class Oracle:
         ):
             return False
         found.state = "succeeded"
-        self.tasks[name].end = "succeeded"
+        self.tasks[name].end, self.tasks[name].wakes_ms = "succeeded", None
         return True
 
     def fail(self, name: str, number: int, state: str, *, is_retryable: bool) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis import assume
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core.leadership import Leadership, decide_leader
 from carnac.core.tasks.events import (
@@ -36,6 +35,14 @@ picks = st.integers(0, 9)
 numbers = st.integers(1, 3)
 
 
+def has_tasks(machine: TasksMachine) -> bool:
+    return bool(machine.oracle.tasks)
+
+
+def has_tried(machine: TasksMachine) -> bool:
+    return any(task.tries for task in machine.oracle.tasks.values())
+
+
 class TasksMachine(RuleBasedStateMachine):
     """Tasks are named in order; most attempts that are spoken of are the last ones."""
 
@@ -49,10 +56,10 @@ class TasksMachine(RuleBasedStateMachine):
     @rule(
         priority=st.sampled_from([0, 50, 50, 75]),
         slots=st.sampled_from([1, 1, 2, 5]),
-        after=st.lists(picks, max_size=2, unique=True),
-        retries=st.sampled_from([0, 1, 3]),
+        after=st.sampled_from([(), (), (0,), (1,), (0, 2)]),
+        retries=st.sampled_from([3, 1, 0]),
     )
-    def submit(self, priority: int, slots: int, after: list[int], retries: int) -> None:
+    def submit(self, priority: int, slots: int, after: tuple[int, ...], retries: int) -> None:
         names = list(self.oracle.tasks)
         chosen = dict.fromkeys(names[pick % len(names)] for pick in after if names)
         event = wants(
@@ -70,38 +77,47 @@ class TasksMachine(RuleBasedStateMachine):
         assert isinstance(again, Submitted)
         assert not again.is_new
 
-    @rule()
-    def start_what_is_next(self) -> None:
+    @rule(claims=st.booleans())
+    def start_what_is_next(self, claims: bool) -> None:
         expected = self.oracle.dispatch(CAPACITY)
         reply = self.ask(dispatch(capacity=CAPACITY))
         assert isinstance(reply, Dispatched)
         assert [task.task_id for task, _ in reply.started] == expected
         pending = [task for task in self.table.tasks.values() if task.state is TaskState.PENDING]
         check_order([task for task, _ in reply.started], pending)
+        for task, attempt in reply.started if claims else ():
+            right = self.oracle.claim(task.task_id, attempt.number)
+            assert right
+            self.says(ClaimAttempt(task_id=task.task_id, number=attempt.number, holder="h"), right)
 
+    @precondition(has_tried)
     @rule(pick=picks, back=st.sampled_from([0, 0, 0, 1]))
     def claim(self, pick: int, back: int) -> None:
         name, number = self.attempt(pick, back)
         right = self.oracle.claim(name, number)
         self.says(ClaimAttempt(task_id=name, number=number, holder="here"), right)
 
+    @precondition(has_tried)
     @rule(pick=picks, back=st.sampled_from([0, 0, 1]))
     def beat(self, pick: int, back: int) -> None:
         name, number = self.attempt(pick, back)
         self.says(BeatAttempt(task_id=name, number=number), self.oracle.beat(name, number))
 
+    @precondition(has_tried)
     @rule(pick=picks, back=st.sampled_from([0, 0, 0, 1]))
     def succeed(self, pick: int, back: int) -> None:
         name, number = self.attempt(pick, back)
         self.says(FinishAttempt(task_id=name, number=number), self.oracle.succeed(name, number))
 
-    @rule(pick=picks, is_retryable=st.booleans())
+    @precondition(has_tried)
+    @rule(pick=picks, is_retryable=st.sampled_from([True, True, False]))
     def fail(self, pick: int, is_retryable: bool) -> None:
         name, number = self.attempt(pick, 0)
         right = self.oracle.fail(name, number, "failed", is_retryable=is_retryable)
         event = FinishAttempt(task_id=name, number=number, error="no", is_retryable=is_retryable)
         self.says(event, right)
 
+    @precondition(has_tried)
     @rule(pick=picks)
     def die(self, pick: int) -> None:
         name, number = self.attempt(pick, 0)
@@ -109,18 +125,21 @@ class TasksMachine(RuleBasedStateMachine):
         reply = self.ask(LoseAttempt(task_id=name, number=number, error="gone"))
         assert isinstance(reply, Stale) != right
 
-    @rule(duration_ms=st.sampled_from([500, 1_000, 4_000, LEASE_MS - 1, LEASE_MS]))
+    @precondition(has_tried)
+    @rule(duration_ms=st.sampled_from([500, 1_000, 1_000, 2_000, 4_000, LEASE_MS]))
     def let_time_pass(self, duration_ms: int) -> None:
         self.oracle.at_ms += duration_ms
         self.oracle.expire()
         self.ask(ExpireAttempts())
 
+    @precondition(has_tasks)
     @rule(pick=picks)
     def cancel(self, pick: int) -> None:
         name = self.name(pick)
         self.oracle.cancel(name)
         assert self.ask(CancelTask(task_id=name)) is not None
 
+    @precondition(has_tasks)
     @rule(pick=picks)
     def retry(self, pick: int) -> None:
         name = self.name(pick)
@@ -163,12 +182,10 @@ class TasksMachine(RuleBasedStateMachine):
 
     def name(self, pick: int) -> str:
         names = list(self.oracle.tasks)
-        assume(names)
         return names[pick % len(names)]
 
     def attempt(self, pick: int, back: int) -> tuple[str, int]:
         tried = [name for name, task in self.oracle.tasks.items() if task.tries]
-        assume(tried)
         name = tried[pick % len(tried)]
         return name, max(1, len(self.oracle.tasks[name].tries) - back)
 
