@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from carnac.bootstrap import open_store as open  # noqa: A004 - carnac.open is how a store is opened
+    from carnac.bootstrap_compaction import open_compaction
     from carnac.bootstrap_tasks import open_tasks
+    from carnac.compactor.desk import CompactionDesk
     from carnac.core.intervals import Interval
     from carnac.errors import (
         CarnacError,
@@ -37,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CarnacError",
+    "CompactionDesk",
     "Conflict",
     "Corrupt",
     "IngestSpec",
@@ -48,12 +51,15 @@ __all__ = [
     "TaskService",
     "Unavailable",
     "open",
+    "open_compaction",
     "open_tasks",
 ]
 
 _PLACES = {
     "open": ("carnac.bootstrap", "open_store"),
     "open_tasks": ("carnac.bootstrap_tasks", "open_tasks"),
+    "open_compaction": ("carnac.bootstrap_compaction", "open_compaction"),
+    "CompactionDesk": ("carnac.compactor.desk", "CompactionDesk"),
     "TaskService": ("carnac.overlord", "TaskService"),
     "Store": ("carnac.store", "Store"),
     "Interval": ("carnac.core.intervals", "Interval"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from carnac.compactor.status import read_status
 from carnac.core.compaction.choosing import ChunkHistory
@@ -38,6 +39,17 @@ class CompactionDesk:
     def __init__(self, metadata: MetadataStore, clock: Clock) -> None:
         self._metadata = metadata
         self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release connections. Idempotent."""

@@ -141,11 +141,8 @@ def _plan(
 ) -> CompactionPlan:
     from carnac.bootstrap_compaction import open_compaction
 
-    desk = open_compaction(settings=session.settings)
-    try:
+    with open_compaction(settings=session.settings) as desk:
         return desk.plan(datasource, interval=interval, spec=spec)
-    finally:
-        desk.close()
 
 
 def _print_plan(session: Session, plan: CompactionPlan) -> None:

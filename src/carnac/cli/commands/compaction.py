@@ -66,11 +66,8 @@ def put(
 
     session = session_of(ctx)
     text = read_text(file)
-    desk = open_desk(session)
-    try:
+    with open_desk(session) as desk:
         spec = desk.put_spec(text)
-    finally:
-        desk.close()
     if as_json:
         session.output.json(spec.to_json_dict())
     else:
@@ -91,11 +88,8 @@ def show(
     from carnac.errors import NotFound
 
     session = session_of(ctx)
-    desk = open_desk(session)
-    try:
+    with open_desk(session) as desk:
         specs = desk.specs()
-    finally:
-        desk.close()
     if datasource is not None and datasource not in specs:
         known = ", ".join(specs) or "none"
         raise NotFound(
@@ -110,11 +104,8 @@ def show(
 def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
     """Have a datasource compacted by itself no more; what runs goes on."""
     session = session_of(ctx)
-    desk = open_desk(session)
-    try:
+    with open_desk(session) as desk:
         desk.remove_spec(datasource)
-    finally:
-        desk.close()
     if as_json:
         session.output.json({"datasource": datasource})
     else:
@@ -142,11 +133,8 @@ def status(
     if less arrives than the slots can do; else it never will, and what is shed is the work of least benefit.
     """
     session = session_of(ctx)
-    desk = open_desk(session)
-    try:
+    with open_desk(session) as desk:
         found = desk.status(datasource)
-    finally:
-        desk.close()
     if as_json:
         session.output.json(
             {

@@ -179,11 +179,8 @@ def _find_spec(session: Session, path: Path | None, datasource: str | None) -> C
     if datasource is not None:
         from carnac.cli.commands.compaction import open_desk
 
-        desk = open_desk(session)
-        try:
+        with open_desk(session) as desk:
             return desk.spec_of(datasource)
-        finally:
-            desk.close()
     return load_compaction(
         {"dataSource": "events", "granularitySpec": {"segmentGranularity": "hour"}}
     )

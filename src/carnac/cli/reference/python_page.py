@@ -10,9 +10,14 @@ from collections.abc import Iterator
 
 import carnac
 from carnac.bootstrap import open_store
+from carnac.bootstrap_compaction import open_compaction
 from carnac.bootstrap_tasks import open_tasks
+from carnac.compactor.desk import CompactionDesk, CompactionStatus
 from carnac.core.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
+from carnac.core.compaction.planning import CompactionPlan, Explanation
+from carnac.core.compaction.states import ChunkState
+from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
 from carnac.core.leadership import Leadership
@@ -65,6 +70,11 @@ VALUES: tuple[type, ...] = (
     CompactionTarget,
     CompactionReport,
     GroupReport,
+    CompactionPlan,
+    Explanation,
+    CompactionTask,
+    CompactionStatus,
+    ChunkState,
     Task,
     Attempt,
     RetryPolicy,
@@ -107,6 +117,9 @@ def render() -> str:
     parts.append(_function("carnac.open_tasks", open_tasks, level=2))
     parts.append(f"## TaskService\n\n{_doc(TaskService)}")
     parts += [_function(name, member, level=3) for name, member in public_members(TaskService)]
+    parts.append(_function("carnac.open_compaction", open_compaction, level=2))
+    parts.append(f"## CompactionDesk\n\n{_doc(CompactionDesk)}")
+    parts += [_function(name, member, level=3) for name, member in public_members(CompactionDesk)]
     parts.append("## Errors\n\n" + "\n".join(_errors()) + "\n")
     parts.append("## Values\n\nFrozen dataclasses. `…` in a type is shortened.\n")
     parts += [_value(kind) for kind in VALUES]
