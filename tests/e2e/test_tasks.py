@@ -112,3 +112,15 @@ def test_cancelling_retrying_and_waiting_for_what_fails(run: Run, store: Path, f
     assert (shown["state"], shown["error"]) == ("failed", "no such column")
     done = run("task", "log", "mine", "--store", store)
     assert "there is no log that can be read from here" in done.err
+
+
+def test_garbage_collection_forgets_tasks_that_were_over_for_long(
+    run: Run, store: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("task", "submit", file, "--store", store)
+    run("task", "cancel", "mine", "--store", store)
+    assert run("gc", "--store", store, "--json").json["tasks_forgotten"] == []
+    monkeypatch.setenv("CARNAC_TASK_RETENTION_MS", "0")
+    assert "would be forgotten: 1 task" in run("gc", "--dry-run", "--store", store).out
+    assert run("gc", "--store", store, "--json").json["tasks_forgotten"] == ["mine"]
+    assert run("task", "list", "--store", store).out == "no tasks\n"

@@ -29,11 +29,15 @@ def gc(
     """Trim history by the retention rules, and delete the files that nothing names any more.
 
     A file goes in two phases: to the trash, and after the trash period for good. Tags, retained revisions, readers and
-    running writers keep theirs.
+    running writers keep theirs. Tasks that were over for longer than task_retention_ms are forgotten, with their logs.
     """
+    from carnac.bootstrap_tasks import open_tasks
+
     session = session_of(ctx)
     with session.open_store() as store:
         report = store.gc(dry_run=dry_run)
+    with open_tasks(settings=session.settings) as tasks:
+        forgotten = tasks.trim(retention_ms=session.settings.task_retention_ms, dry_run=dry_run)
     if as_json:
         session.output.json(
             {
@@ -41,6 +45,7 @@ def gc(
                 "revisions_kept": report.revisions_kept,
                 "revisions_trimmed": report.revisions_trimmed,
                 "deleted_bytes": report.deleted_bytes,
+                "tasks_forgotten": [task.task_id for task in forgotten],
                 "actions": to_json(report.actions),
             }
         )
@@ -71,6 +76,8 @@ def gc(
         f"{would}deleted: {counted(counts['delete'], 'file')}, {format_bytes(report.deleted_bytes)}; "
         f"{would}put in the trash: {format_count(counts['trash'])}"
     )
+    if forgotten:
+        session.output.line(f"{would}forgotten: {counted(len(forgotten), 'task')}")
     if counts["keep"] and not show_kept:
         session.output.note(f"{format_count(counts['keep'])} old files are kept; --kept says why")
 
