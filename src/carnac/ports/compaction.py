@@ -42,17 +42,12 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
-    """A run that is under way, as far as whoever runs it can tell.
-
-    Attributes:
-        progress: In a few words; empty if not known.
-    """
+    """A run that is under way, as far as whoever runs it can tell."""
 
     run_id: str
     datasource: str
     groups: Sequence[CompactionGroup] = ()
     started_ms: int = 0
-    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,8 +47,8 @@ from carnac.specs.schema import DimensionsSpec, MetricSpec
 
 DEFAULT_TASK_PRIORITY = 25
 """Druid's default priority of compaction tasks: ingestion goes first."""
-_IGNORED = ("engine", "ioConfig", "taskContext.useConcurrentLocks", "policy")
-_OLD_FIELDS = ("type", *_IGNORED)
+_WITHOUT_EFFECT = ("type", "engine", "ioConfig", "policy")
+"""Fields of Druid's configuration that are read and have no effect."""
 
 
 def _to_period(value: object) -> Period:
@@ -269,7 +269,7 @@ class CompactionSpec(CompactionShape):
         if not isinstance(value, Mapping):
             return value
         block = {name: one for name, one in value.items() if one is not None}
-        return {name: one for name, one in block.items() if name not in _OLD_FIELDS}
+        return {name: one for name, one in block.items() if name not in _WITHOUT_EFFECT}
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

@@ -39,11 +39,6 @@ class TimeChunk:
     overlaps_later: bool = False
     is_cut: bool = False
 
-    @property
-    def revision(self) -> int:
-        """Of the newest commit that made one of its segments visible."""
-        return max((segment.revision for segment in self.segments), default=0)
-
 
 def segments_of_holders(
     holders: Iterable[tuple[Interval, Sequence[PlanSegment]]],

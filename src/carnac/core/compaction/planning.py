@@ -56,6 +56,7 @@ class CompactionPlan:
         chunks: All chunks that have segments, in order of time.
         tasks: In order of time.
         spans: Runs of segments without a gap, in order of time.
+        tasks_by_chunk: Id of the task that rewrites something of a chunk.
     """
 
     datasource: str
@@ -63,11 +64,11 @@ class CompactionPlan:
     chunks: Sequence[JudgedChunk]
     tasks: Sequence[CompactionTask]
     spans: Sequence[Span] = ()
-    _tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
+    tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
 
     def task_of(self, chunk: Interval) -> str | None:
         """Return the task that rewrites something of the chunk."""
-        return self._tasks_by_chunk.get(chunk)
+        return self.tasks_by_chunk.get(chunk)
 
     def explain(self, interval: Interval | None = None) -> list[Explanation]:
         """Return the reason for every chunk that overlaps the interval, and the gaps, in order of time."""
@@ -138,7 +139,7 @@ def plan_compaction(
         chunks=judged,
         tasks=tasks,
         spans=find_spans(segments),
-        _tasks_by_chunk={chunk: task.task_id for task in tasks for chunk in task.chunks},
+        tasks_by_chunk={chunk: task.task_id for task in tasks for chunk in task.chunks},
     )
 
 
