@@ -244,11 +244,3 @@ class TestTimeChunkLock:
         world.run({}, **rows, partitions=dynamic(1000), mode="replace")
         spots = world.spots()
         assert sorted(spot[2] for spot in spots.values()) == [0, 0]
-
-
-@pytest.mark.spark
-def test_with_nothing_said_publish_finds_the_places(world: World, rows: dict[str, object]) -> None:
-    world.run({}, **rows, partitions=dynamic(20))
-    assert world.seen.result is not None
-    assert (world.seen.result.places, world.seen.pending) == ((), ())
-    assert world.rows() == ROWS
