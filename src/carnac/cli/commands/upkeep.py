@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from carnac.cli.options import AsJson, DryRun
 from carnac.cli.progress import count_progress
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count
+
+if TYPE_CHECKING:
+    from carnac.cli.session import Session
+    from carnac.store.maintenance import GcReport
 
 FOUND_SOMETHING = 7
 """As `carnac.errors.Corrupt`: stored data is not what the store recorded."""
@@ -50,6 +54,10 @@ def gc(
             }
         )
         return
+    _show_gc(session, report, len(forgotten), show_kept=show_kept)
+
+
+def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: bool) -> None:
     shown = [action for action in report.actions if show_kept or action.action != "keep"]
     if shown:
         columns = [
@@ -77,7 +85,7 @@ def gc(
         f"{would}put in the trash: {format_count(counts['trash'])}"
     )
     if forgotten:
-        session.output.line(f"{would}forgotten: {counted(len(forgotten), 'task')}")
+        session.output.line(f"{would}forgotten: {counted(forgotten, 'task')}")
     if counts["keep"] and not show_kept:
         session.output.note(f"{format_count(counts['keep'])} old files are kept; --kept says why")
 
