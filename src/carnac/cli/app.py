@@ -21,10 +21,11 @@ DEMO = "Start here"
 WRITING = "Write"
 READING = "Read"
 HISTORY = "History"
+TASKS = "Tasks, locks, compaction"
 UPKEEP = "Look after a store"
 BALANCING = "Balancing"
 
-PANELS = (DEMO, WRITING, READING, HISTORY, UPKEEP, BALANCING)
+PANELS = (DEMO, WRITING, READING, HISTORY, TASKS, UPKEEP, BALANCING)
 """In the order in which the help shows them."""
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

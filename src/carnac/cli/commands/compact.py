@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.app import TASKS, command, session_of
 from carnac.cli.options import AsJson, DryRun, IntervalText
 from carnac.cli.progress import job_progress
 from carnac.cli.tables import (
@@ -57,7 +57,7 @@ REASON_COLUMNS = [
 
 @command(
     "compact",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=[
         "carnac compact flights --dry-run",
         "carnac compact flights --explain --interval 2013-02-01/2013-03-01",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carnac.cli.app import UPKEEP, add_group, command, session_of
+from carnac.cli.app import TASKS, add_group, command, session_of
 from carnac.cli.options import AsJson, Datasource
 from carnac.cli.tables import (
     Column,
@@ -29,7 +29,7 @@ CHUNKS_SHOWN_MAX = 500
 add_group(
     "compaction",
     "Datasources that keep themselves compacted: specs, status, simulation.",
-    panel=UPKEEP,
+    panel=TASKS,
 )
 
 
@@ -42,7 +42,7 @@ def open_desk(session: Session) -> CompactionDesk:
 
 @command(
     "compaction set",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=[
         "carnac compaction set flights.yaml",
         "echo 'dataSource: flights' | carnac compaction set -",
@@ -74,7 +74,7 @@ def put(
         session.output.line(f"{spec.datasource} is compacted by itself from now on")
 
 
-@command("compaction show", panel=UPKEEP, examples=["carnac compaction show"])
+@command("compaction show", panel=TASKS, examples=["carnac compaction show"])
 def show(
     ctx: typer.Context,
     datasource: Annotated[
@@ -100,7 +100,7 @@ def show(
     session.output.json(found if datasource is None else found[0])
 
 
-@command("compaction remove", panel=UPKEEP, examples=["carnac compaction remove flights"])
+@command("compaction remove", panel=TASKS, examples=["carnac compaction remove flights"])
 def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
     """Have a datasource compacted by itself no more; what runs goes on."""
     session = session_of(ctx)
@@ -114,7 +114,7 @@ def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
 
 @command(
     "compaction status",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=["carnac compaction status", "carnac compaction status --json"],
 )
 def status(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import UPKEEP, add_group, command, session_of
+from carnac.cli.app import TASKS, add_group, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_age, short_interval
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from carnac.core.locks.model import Lock
     from carnac.core.locks.waits import LockPicture
 
-add_group("locks", None, panel=UPKEEP)
+add_group("locks", None, panel=TASKS)
 
 _COLUMNS = [
     Column("lock", is_number=True),
@@ -34,7 +34,7 @@ _COLUMNS = [
 ]
 
 
-@command("locks", panel=UPKEEP, examples=["carnac locks", "carnac locks --json"])
+@command("locks", panel=TASKS, examples=["carnac locks", "carnac locks --json"])
 def locks(
     ctx: typer.Context,
     datasource: Annotated[
@@ -67,7 +67,7 @@ def locks(
     session.output.note(f"{counted(len(pictures), 'lock')}, {waiting} of them waiting")
 
 
-@command("locks break", panel=UPKEEP, examples=["carnac locks break 17"])
+@command("locks break", panel=TASKS, examples=["carnac locks break 17"])
 def break_lock(
     ctx: typer.Context,
     lock_id: Annotated[

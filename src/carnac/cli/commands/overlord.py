@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.app import TASKS, command, session_of
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ RUNNERS = ("process", "spark_submit", "in_process")
 
 @command(
     "overlord",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=["carnac overlord", "carnac overlord --host 0.0.0.0 --runner spark_submit --json"],
 )
 def overlord(

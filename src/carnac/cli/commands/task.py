@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from carnac.cli.app import UPKEEP, add_group, command, hidden_command, session_of
+from carnac.cli.app import TASKS, add_group, command, hidden_command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, counted, format_age
 from carnac.core.intervals import format_ms
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from carnac.overlord import TaskService
 
 add_group(
-    "task", "Work that an overlord does: ingest, compact, replace, delete, clean.", panel=UPKEEP
+    "task", "Work that an overlord does: ingest, compact, replace, delete, clean.", panel=TASKS
 )
 
 EXAMPLE = "delete_flights_by_hand"
@@ -49,7 +49,7 @@ _COLUMNS = [
 
 @command(
     "task submit",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=[
         "carnac task submit compact.json",
         "carnac task submit --wait delete.yaml",
@@ -101,7 +101,7 @@ def submit(
 
 @command(
     "task list",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=["carnac task list", "carnac task list --state failed --limit 10 --json"],
 )
 def list_tasks(
@@ -143,7 +143,7 @@ def list_tasks(
     session.output.note(counted(len(found), "task"))
 
 
-@command("task show", panel=UPKEEP, examples=[f"carnac task show {EXAMPLE}"])
+@command("task show", panel=TASKS, examples=[f"carnac task show {EXAMPLE}"])
 def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     """Show a task: how it stands, its attempts, how far the last one is."""
     session = session_of(ctx)
@@ -164,7 +164,7 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
 
 @command(
     "task log",
-    panel=UPKEEP,
+    panel=TASKS,
     examples=[
         f"carnac task log {EXAMPLE}",
         f"carnac task log {EXAMPLE} --attempt 1 --tail-bytes 4096",
@@ -192,7 +192,7 @@ def log(
         session.output.line(text.rstrip("\n"))
 
 
-@command("task report", panel=UPKEEP, examples=[f"carnac task report {EXAMPLE} --json"])
+@command("task report", panel=TASKS, examples=[f"carnac task report {EXAMPLE} --json"])
 def report(
     ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None, as_json: AsJson = False
 ) -> None:
@@ -208,7 +208,7 @@ def report(
         session.output.facts([(name, _plain(value)) for name, value in found.items()])
 
 
-@command("task cancel", panel=UPKEEP, examples=[f"carnac task cancel {EXAMPLE}"])
+@command("task cancel", panel=TASKS, examples=[f"carnac task cancel {EXAMPLE}"])
 def cancel(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     """End a task: what it has not published by now, it will not; its locks are free at once."""
     session = session_of(ctx)
@@ -217,7 +217,7 @@ def cancel(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None
     _say(session, task, as_json=as_json)
 
 
-@command("task retry", panel=UPKEEP, examples=[f"carnac task retry {EXAMPLE}"])
+@command("task retry", panel=TASKS, examples=[f"carnac task retry {EXAMPLE}"])
 def retry(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     """Try a task again that failed or was cancelled; or at once, if it waits for its next attempt."""
     session = session_of(ctx)
