@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COMMON = {"deadline": None, "print_blob": True}
 settings.register_profile("fast", max_examples=15, stateful_step_count=15, **COMMON)  # make check
 settings.register_profile("dev", max_examples=50, stateful_step_count=25, **COMMON)
-settings.register_profile("ci", max_examples=150, stateful_step_count=40, **COMMON)
+settings.register_profile("ci", max_examples=75, stateful_step_count=30, **COMMON)
 settings.register_profile(
     "nightly",
     max_examples=3000,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
 import pytest
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core import invariants
@@ -434,6 +435,7 @@ class SqliteLogMachine(LogMachine):
 
 
 TestLogInMemory = LogMachine.TestCase
+SqliteLogMachine.TestCase.settings = settings(max_examples=max(10, settings().max_examples // 2))
 TestLogInSqlite = SqliteLogMachine.TestCase
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from carnac.core.commits import (
@@ -253,6 +254,7 @@ class StoresMachine(RuleBasedStateMachine):
         )
 
 
+StoresMachine.TestCase.settings = settings(max_examples=max(10, settings().max_examples // 4))
 TestStoresAgree = pytest.mark.timeout(900)(StoresMachine.TestCase)
 
 

@@ -15,13 +15,19 @@ from carnac.specs.schema import MEANING_BY_TYPE, MetricType
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "spec.md"
 
 
+OTHER_PAGES = ("carnac.specs.compaction", "carnac.specs.tasks")
+"""Their blocks are on pages of their own."""
+
+
 def all_blocks() -> set[type[SpecModel]]:
     """Return every block there is, by what inherits from the base."""
     found: set[type[SpecModel]] = set()
     waiting = [SpecModel]
     while waiting:
         subclasses = [
-            m for m in waiting.pop().__subclasses__() if m.__module__.startswith("carnac.specs")
+            m
+            for m in waiting.pop().__subclasses__()
+            if m.__module__.startswith("carnac.specs") and m.__module__ not in OTHER_PAGES
         ]
         found.update(subclasses)
         waiting.extend(subclasses)
