@@ -58,6 +58,8 @@ class World:
 
     def make_pipeline(self, root: DeepStorage) -> SparkPipeline:
         world = self
+        self.holder.session()  # whoever closes the store must not stop the Spark of the run
+        borrowed = SparkHolder(self.holder.settings)
 
         class Watched(SparkPipeline):
             def run_ingest(self, *args: Any, **options: Any) -> JobResult:
@@ -68,7 +70,7 @@ class World:
                 records.close()
                 return result
 
-        return Watched(output_url=root.url, clock=SystemClock(), ids=RandomIds(), spark=self.holder)
+        return Watched(output_url=root.url, clock=SystemClock(), ids=RandomIds(), spark=borrowed)
 
     def run(self, context: Mapping[str, object], **spec: object) -> None:
         """Submit a task and run its one attempt here."""
