@@ -158,8 +158,7 @@ class RewriteRun:
                 continue
             shared.append((job, JobTask(key=job.key, families=tasks)))
         return units + [
-            lambda chosen=chosen: self._run_shared(chosen)  # type: ignore[misc]
-            for chosen in share_tasks(shared)
+            lambda chosen=chosen: self._run_shared(chosen) for chosen in share_tasks(shared)
         ]
 
     def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:

@@ -187,7 +187,7 @@ class ScatterJob:
         ]
 
     def _gather_tasks(self, parts: Sequence[ScatteredPart]) -> list[GatherTask]:
-        tasks = []
+        tasks: list[GatherTask] = []
         for chunk in self._task.chunks:
             mine = [part for part in parts if part.chunk == chunk]
             for chosen in even_runs(mine, self._task.target.target_rows):
@@ -325,7 +325,7 @@ class _PartWriters:
     def __enter__(self) -> _PartWriters:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_error: object) -> None:
         for _, writer, stream in self._open.values():
             writer.close()
             with contextlib.suppress(OSError):
@@ -378,15 +378,20 @@ def _create(staging_url: str, name: str) -> tuple[str, Any]:
     return url, filesystem.open(path, "wb")
 
 
+def _ranks(cuts: Any, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return of each value how many cuts are not above it."""
+    found = np.searchsorted(np.array(cuts, np.int64), values, side="right")
+    return np.asarray(found, np.int64)
+
+
 def _range_of(task: ScatterTask, table: pa.Table) -> NDArray[np.int64]:
     """Return the number of the range that each row is in; nulls are in the first."""
     if task.column == TIME_COLUMN:
-        found = np.searchsorted(np.array(task.cuts, np.int64), micros(table), side="right")
-        return found.astype(np.int64)
+        return _ranks(task.cuts, micros(table))
     column = one_array(table.column(task.column))
     if pa.types.is_integer(column.type):
         values = pc.fill_null(column, np.iinfo(np.int64).min).to_numpy()
-        return np.searchsorted(np.array(task.cuts, np.int64), values, side="right").astype(np.int64)
+        return _ranks(task.cuts, values)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     cuts = [cut.encode() for cut in task.cuts]
     words = np.array([word.encode() for word in encoded.dictionary.to_pylist()] or [b""], object)

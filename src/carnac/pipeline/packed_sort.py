@@ -138,7 +138,8 @@ def _as_uint64(column: pa.Array) -> Codes:
         numbers = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # one NaN, one zero
         bits = numbers.view(np.int64)
         flipped = np.where(bits < 0, ~bits, bits | np.int64(-(1 << 63)))
-        return flipped.view(np.uint64)
+        words: Codes = flipped.view(np.uint64)
+        return words
     if pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
     whole: Any = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
