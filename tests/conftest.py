@@ -46,9 +46,17 @@ def pytest_configure() -> None:
         del os.environ[name]
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; what uses the shared Spark must be where the scheduler finds it."""
+    """Mark tests by their folders, and begin with what takes long.
+
+    What uses the shared Spark must be where the scheduler finds it.
+    """
     for item in items:
+        if is_in_spark_folder(item.nodeid):
+            item.add_marker("spark")
+        if item.nodeid.startswith("tests/e2e/"):
+            item.add_marker("e2e")
         if uses_spark(item) and not is_in_spark_folder(item.nodeid):
             message = f"{item.nodeid} uses the shared Spark session: move it to a folder '{SPARK}'"
             raise pytest.UsageError(message)
