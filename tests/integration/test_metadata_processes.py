@@ -18,6 +18,7 @@ from carnac.testing.clock import FakeClock, SequentialIds
 from tests.contract.conftest import Store
 from tests.integration import metadata_children as children
 
+pytestmark = pytest.mark.slow
 SPAWN = multiprocessing.get_context("spawn")
 WRITERS = 16
 APPENDS = 12
