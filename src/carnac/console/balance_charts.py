@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.console.picture import FONT, SCHEMA
+from carnac.console.looks import chart_head
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from carnac.console.picture import Chart
+    from carnac.console.looks import Chart
 
 WIDTH = 1080
 COLORS = {
@@ -195,31 +195,7 @@ def _panel(
 
 
 def _head(title: str, subtitle: str) -> Chart:
-    return {
-        "$schema": SCHEMA,
-        "background": "white",
-        "padding": 14,
-        "title": {
-            "text": title,
-            "subtitle": subtitle,
-            "anchor": "start",
-            "fontSize": 17,
-            "subtitleFontSize": 12.5,
-            "subtitleColor": "#555",
-            "offset": 12,
-        },
-        "config": {
-            "font": FONT,
-            "view": {"stroke": None},
-            "axis": {
-                "labelFontSize": 11.5,
-                "titleFontSize": 12,
-                "labelColor": "#444",
-                "titleColor": "#444",
-            },
-            "legend": {"labelFontSize": 12, "symbolType": "stroke", "symbolStrokeWidth": 4},
-        },
-    }
+    return chart_head(title, subtitle, legend={"symbolType": "stroke", "symbolStrokeWidth": 4})
 
 
 def _color(curves: Sequence[Curve]) -> Chart:

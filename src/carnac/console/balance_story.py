@@ -18,7 +18,7 @@ from carnac.simulation.measures import measure_answers
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from carnac.console.picture import Chart
+    from carnac.console.looks import Chart
     from carnac.simulation.measures import Measure
     from carnac.simulation.run import Future, Layout, Outcome
 

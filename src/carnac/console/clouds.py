@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.console.picture import FONT, SCHEMA
+from carnac.console.looks import FONT, chart_head
 from carnac.console.png import encode_png
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from carnac.console.picture import Chart
+    from carnac.console.looks import Chart
 
 WIDTH, HEIGHT = 1080, 420
 SHADES = 10
@@ -135,20 +135,9 @@ def draw_cloud(
     )
     url = "data:image/png;base64," + base64.b64encode(png).decode()
     return {
-        "$schema": SCHEMA,
-        "background": "white",
-        "padding": 14,
+        **chart_head(title, subtitle),
         "width": WIDTH,
         "height": HEIGHT,
-        "title": {
-            "text": title,
-            "subtitle": subtitle,
-            "anchor": "start",
-            "fontSize": 17,
-            "subtitleFontSize": 12.5,
-            "subtitleColor": "#555",
-            "offset": 12,
-        },
         "layer": [*_frame(cloud, low, high), _image(url), *_marks(cloud, marks), *_legend(cloud)],
         "config": {"font": FONT, "view": {"stroke": "#ddd"}},
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.console.picture import FONT, SCHEMA
+from carnac.console.looks import chart_head
 
 if TYPE_CHECKING:
-    from carnac.console.picture import Chart
+    from carnac.console.looks import Chart
     from carnac.simulation.folding import FoldingMoment
 
 WIDTH = 1080
@@ -59,24 +59,7 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
     ]
     end = (kept[-1].at_ms - first_ms) / 86_400_000
     return {
-        "$schema": SCHEMA,
-        "background": "white",
-        "padding": 14,
-        "title": {
-            "text": title,
-            "subtitle": subtitle,
-            "anchor": "start",
-            "fontSize": 17,
-            "subtitleFontSize": 12.5,
-            "subtitleColor": "#555",
-            "offset": 12,
-        },
-        "config": {
-            "font": FONT,
-            "view": {"stroke": None},
-            "axis": {"labelFontSize": 11.5, "titleFontSize": 12, "labelColor": "#444"},
-            "legend": {"labelFontSize": 12, "symbolType": "stroke", "symbolStrokeWidth": 4},
-        },
+        **chart_head(title, subtitle, legend={"symbolType": "stroke", "symbolStrokeWidth": 4}),
         "vconcat": [
             _panel(name, lines, end=end, is_last=place == len(panels) - 1)
             for place, (name, lines) in enumerate(panels)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from carnac.console.picture import FONT, SCHEMA
+from carnac.console.looks import chart_head
 
 if TYPE_CHECKING:
-    from carnac.console.picture import Chart
+    from carnac.console.looks import Chart
 
 WIDTH = 1020
 LANE_HEIGHT = 19
@@ -77,31 +77,13 @@ def draw_late_data(panels: Sequence[Panel], *, subtitle: str) -> Chart:
     ends += [point.at_s for panel in panels for point in panel.points]
     end_s = max([1.0, *ends])
     return {
-        "$schema": SCHEMA,
-        "background": "white",
-        "padding": 14,
-        "title": {
-            "text": "Late appends into time chunks that are being compacted",
-            "subtitle": subtitle,
-            "anchor": "start",
-            "fontSize": 17,
-            "subtitleFontSize": 12.5,
-            "subtitleColor": "#555",
-            "offset": 12,
-        },
+        **chart_head(
+            "Late appends into time chunks that are being compacted",
+            subtitle,
+            legend={"labelLimit": 420},
+        ),
         "vconcat": [_panel(panel, end_s, is_last=panel is panels[-1]) for panel in panels],
         "spacing": 22,
-        "config": {
-            "font": FONT,
-            "view": {"stroke": None},
-            "axis": {
-                "labelFontSize": 11.5,
-                "titleFontSize": 12,
-                "labelColor": "#444",
-                "titleColor": "#444",
-            },
-            "legend": {"labelFontSize": 12, "labelLimit": 420},
-        },
     }
 
 

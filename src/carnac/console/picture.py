@@ -10,40 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from carnac.console.looks import Chart, chart_head
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, format_ms
 from carnac.errors import Invalid
 
-Chart: TypeAlias = dict[str, object]
-
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 WIDTH, HEIGHT = 1080, 300
 CHUNKS_MAX = 2_000
 """More columns than this cannot be told apart at this width."""
 COLORS = ("#33658a", "#f6ae2d", "#d1495b", "#2a9d8f", "#8e6c8a", "#86bbd8", "#55a630", "#6c757d")
 """Told apart by people who see colours differently, on white."""
-FONT = "Helvetica, Arial, sans-serif"
 HATCHES = 12
-_TITLE: Chart = {
-    "anchor": "start",
-    "fontSize": 17,
-    "subtitleFontSize": 12.5,
-    "subtitleColor": "#555",
-    "offset": 12,
-}
-_CONFIG: Chart = {
-    "font": FONT,
-    "view": {"stroke": None},
-    "axis": {
-        "labelFontSize": 11.5,
-        "titleFontSize": 12,
-        "labelColor": "#444",
-        "titleColor": "#444",
-    },
-    "legend": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 420, "symbolType": "square"},
-}
+_LEGEND: Chart = {"titleFontSize": 12, "labelLimit": 420, "symbolType": "square"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,19 +86,13 @@ def draw_segments(
             "narrow it with --interval"
         )
     return {
-        "$schema": SCHEMA,
-        "background": "white",
-        "padding": 14,
+        **chart_head(
+            title or f"{datasource} at revision {revision}", _subtitle(blocks), legend=_LEGEND
+        ),
         "width": WIDTH,
         "height": HEIGHT,
-        "title": {
-            **_TITLE,
-            "text": title or f"{datasource} at revision {revision}",
-            "subtitle": _subtitle(blocks),
-        },
         "data": {"values": _stack(blocks, labels)},
         "layer": _layers(blocks, labels),
-        "config": _CONFIG,
     }
 
 

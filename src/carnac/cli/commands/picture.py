@@ -13,7 +13,7 @@ from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.tables import format_bytes
 
 if TYPE_CHECKING:
-    from carnac.console.picture import Chart
+    from carnac.console.looks import Chart
     from carnac.store import Store
 
 LABEL_CHARS = 60
