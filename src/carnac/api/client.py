@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
@@ -25,6 +24,7 @@ from carnac.errors import (
     Unavailable,
 )
 from carnac.ports import Clock
+from carnac.ports.closing import Closing
 from carnac.ports.task_records import EVERY_TASK, TaskFilter
 
 TIMEOUT_S = 30.0
@@ -49,7 +49,7 @@ _NOT_TOLD: Mapping[str, object] = {"digest": ""}
 T = TypeVar("T", Task, Attempt, Leadership)
 
 
-class OverlordClient:
+class OverlordClient(Closing):
     """The tasks of an overlord. Safe for many threads. The `digest` of a task is not told.
 
     Args:
@@ -166,17 +166,6 @@ class OverlordClient:
     def close(self) -> None:
         """Close connections. Idempotent."""
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _show(self, task_id: str) -> dict[str, Any]:
         answer = self._call("GET", f"{_TASKS}/{quote(task_id, safe='')}")

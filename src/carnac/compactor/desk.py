@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from carnac.compactor.status import read_status
 from carnac.core.compaction.choosing import ChunkHistory
@@ -17,6 +16,7 @@ from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, MetadataStore
+from carnac.ports.closing import Closing
 from carnac.specs.compaction import CompactionSpec, load_compaction
 
 
@@ -33,23 +33,12 @@ class CompactionStatus:
     controller: Mapping[str, Any] | None
 
 
-class CompactionDesk:
+class CompactionDesk(Closing):
     """Answers over one store. Use it in a `with` block, or call `close`."""
 
     def __init__(self, metadata: MetadataStore, clock: Clock) -> None:
         self._metadata = metadata
         self._clock = clock
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release connections. Idempotent."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from carnac.core.commits import LockHeld
 from carnac.core.locks.choice import LockChoice, LockContext, choose_lock
@@ -34,13 +32,14 @@ from carnac.core.locks.model import Lock, LockState, Reason, describe_end
 from carnac.core.locks.waits import LockPicture, picture
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
 from carnac.ports import Clock, MetadataStore
+from carnac.ports.closing import Closing
 
 FIRST_PAUSE_MS = 20
 LONGEST_PAUSE_MS = 1_000
 """Who waits asks again after pauses that double between these."""
 
 
-class Lockbox:
+class Lockbox(Closing):
     """Locks of a store, for tasks and for operators. Safe for many threads and processes.
 
     Args:
@@ -203,17 +202,6 @@ class Lockbox:
     def close(self) -> None:
         """Release connections. Idempotent."""
         self._metadata.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # ------------------------------------------------------------------------------------------------------
 

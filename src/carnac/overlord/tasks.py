@@ -6,8 +6,7 @@ import builtins
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, cast
 
 from carnac.core.intervals import format_ms
 from carnac.core.leadership import Leadership
@@ -24,6 +23,7 @@ from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.errors import NotFound
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
+from carnac.ports.closing import Closing
 from carnac.ports.task_records import EVERY_TASK
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
@@ -67,7 +67,7 @@ class TaskHead(Protocol):
         ...
 
 
-class TaskService:
+class TaskService(Closing):
     """The tasks of a store. Safe for many threads and processes; an overlord need not run.
 
     Args:
@@ -259,17 +259,6 @@ class TaskService:
     def close(self) -> None:
         """Release connections. Idempotent."""
         self._metadata.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _new_id(self, task_type: str, datasource: str) -> str:
         """Return an id as Druid makes them: type, datasource, eight letters, time."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from carnac.core.commits import Commit, CommitSummary, LookupChange
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
@@ -27,6 +26,7 @@ from carnac.ports import (
     Tag,
     WriteGuard,
 )
+from carnac.ports.closing import Closing
 from carnac.ports.places import Allocator
 from carnac.store.catalog import RevisionCatalog
 from carnac.store.cleaning import clean
@@ -46,7 +46,7 @@ READ_ATTEMPTS_MAX = 3
 """How often a query is run again when its lease ran out meanwhile, as it does when the machine slept."""
 
 
-class Store:
+class Store(Closing):
     """An event store. Open it with `carnac.open`; use it in a `with` block or call `close`.
 
     A revision (`at=`) is None for the newest, a number, a time such as `2013-05-01T12:00`, or the name of a tag.
@@ -99,17 +99,6 @@ class Store:
             quarantine_period_ms=settings.quarantine_period_ms,
         )
         self.settings = settings
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def deep_storage(self) -> DeepStorage:

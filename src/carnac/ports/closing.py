@@ -1,0 +1,26 @@
+"""What is closed at the end of a `with` block."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Closing(ABC):
+    """Is itself what a `with` block binds, and is closed when the block ends, however it ends."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what it holds. Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
