@@ -25,14 +25,12 @@ MODULES_BY_IMPORT = {
     "starlette": "fastapi",
     "vl_convert": "vl_convert_python",
 }
-REPORT = (
-    "import sys, json, {module}; print(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
-)
+REPORT = "import sys, json, {module}; {then}; print(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
 
 
-def loaded_by(module: str) -> set[str]:
+def loaded_by(module: str, *, then: str = "pass") -> set[str]:
     """Return the top-level modules that a fresh interpreter has loaded after one import."""
-    command = [sys.executable, "-c", REPORT.format(module=module)]
+    command = [sys.executable, "-c", REPORT.format(module=module, then=then)]
     result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return set(json.loads(result.stdout))
 
@@ -60,7 +58,7 @@ def test_reading_and_metadata_never_load_spark(module: str) -> None:
 
 
 def test_commands_load_no_http_before_they_need_it() -> None:
-    assert loaded_by("carnac.cli.commands") & HTTP == set()
+    assert loaded_by("carnac.cli.commands", then="carnac.cli.commands.load()") & HTTP == set()
     assert loaded_by("carnac.bootstrap_tasks") & HTTP == set()
 
 

@@ -42,11 +42,13 @@ class CommandInfo:
     Attributes:
         name: As typed, without `carnac`: `sql`, `lookups set`.
         examples: Lines to paste.
+        module: In which it is.
     """
 
     name: str
     panel: str
     examples: tuple[str, ...]
+    module: str
 
 
 COMMANDS: dict[str, CommandInfo] = {}
@@ -55,12 +57,17 @@ _panels: dict[str, str] = {}
 
 
 class _InOrder(TyperGroup):
-    """Lists commands and groups of commands panel by panel; Typer would list all groups last."""
+    """Lists commands and groups panel by panel, whatever was loaded first; Typer would list all groups last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names as the help shows them."""
-        names = super().list_commands(ctx)
-        return sorted(names, key=lambda name: PANELS.index(_panels.get(name, UPKEEP)))
+        from carnac.cli.commands import MODULES
+
+        words = [word for words in MODULES.values() for word in words]
+        return sorted(
+            super().list_commands(ctx),
+            key=lambda name: (PANELS.index(_panels.get(name, UPKEEP)), words.index(name)),
+        )
 
 
 app = typer.Typer(
@@ -178,7 +185,9 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
                 context_settings=_CONTEXT,
             )(guarded)
         _panels.setdefault(name, panel)
-        COMMANDS[name] = CommandInfo(name=name, panel=panel, examples=tuple(examples))
+        COMMANDS[name] = CommandInfo(
+            name=name, panel=panel, examples=tuple(examples), module=function.__module__
+        )
         return function
 
     return add

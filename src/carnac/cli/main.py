@@ -62,8 +62,9 @@ def _silence_libraries() -> None:
 
 
 def _run(args: Sequence[str], session: Session) -> int:
-    from carnac.cli.commands import app
+    from carnac.cli.commands import load
 
+    app = load(_first_word(args))
     try:
         app(args=list(args), prog_name="carnac", obj=session)
     except SystemExit as exit_:
@@ -92,3 +93,19 @@ def _hoist(args: Sequence[str]) -> list[str]:
         else:
             rest.append(arg)
     return front + rest
+
+
+def _first_word(args: Sequence[str]) -> str | None:
+    """Return the first word of the command; None if help or nothing is asked for before it.
+
+    Args:
+        args: As `_hoist` orders them.
+    """
+    left = list(args)
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option in _VALUED:
+            left = left[1:]
+        elif option not in _FLAGS and "=" not in option:
+            return None
+    return left[0] if left else None

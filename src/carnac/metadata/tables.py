@@ -5,7 +5,7 @@ Keys are made by the store, not by the database: an entry, a segment and a datas
 database for a key that it made.
 
 `entries` is the log in normal form: the state at revision r is what was added at or before r and not dropped until
-after it. The live ones have their own partial indexes, so that what is long gone costs a live lookup nothing.
+after it. The live ones have indexes of their own (`partial_indexes`): what is long gone costs a live lookup nothing.
 """
 
 from __future__ import annotations
@@ -176,31 +176,6 @@ entries = Table(
 )
 """Bound: the live entries, and those that a retained revision shows or a retained commit dropped."""
 
-_LIVE = entries.c.dropped_revision.is_(None)
-_GONE = entries.c.dropped_revision.is_not(None)
-_CHUNK = (entries.c.datasource_id, entries.c.chunk_start, entries.c.chunk_end)
-
-Index(
-    "entries_live",
-    *_CHUNK,
-    entries.c.entry_id,
-    sqlite_where=_LIVE,
-    postgresql_where=_LIVE,
-)
-Index(
-    "entries_gone",
-    *_CHUNK,
-    entries.c.entry_id,
-    sqlite_where=_GONE,
-    postgresql_where=_GONE,
-)
-Index(
-    "entries_by_drop",
-    entries.c.dropped_revision,
-    sqlite_where=_GONE,
-    postgresql_where=_GONE,
-)
-
 chunks = Table(
     "chunks",
     METADATA,
@@ -220,17 +195,6 @@ chunks = Table(
     sqlite_with_rowid=False,
 )
 """Every interval that is or was a chunk, summed up from its entries in the transaction that changes them."""
-
-_IS_CHUNK = chunks.c.entries > 0
-
-Index(
-    "chunks_live",
-    chunks.c.datasource_id,
-    chunks.c.start_ms,
-    unique=True,  # live chunks are disjoint (CH-1), so their starts differ
-    sqlite_where=_IS_CHUNK,
-    postgresql_where=_IS_CHUNK,
-)
 
 key_frames = Table(
     "key_frames",
@@ -384,16 +348,6 @@ task_attempts = Table(
     PrimaryKeyConstraint("task_id", "number", name="task_attempts_key"),
 )
 """Bound: the tasks, times their retries."""
-
-_UNSETTLED = task_attempts.c.is_settled == ZERO
-
-Index(
-    "task_attempts_live",
-    task_attempts.c.task_id,
-    task_attempts.c.number,
-    sqlite_where=_UNSETTLED,
-    postgresql_where=_UNSETTLED,
-)
 
 task_reports = Table(
     "task_reports",

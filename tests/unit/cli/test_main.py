@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.cli.main import _hoist
+from carnac.cli.main import _first_word, _hoist
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,23 @@ from carnac.cli.main import _hoist
 )
 def test_options_of_all_commands_may_stand_anywhere(given: list[str], hoisted: list[str]) -> None:
     assert _hoist(given) == hoisted
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        (["log"], "log"),
+        (["log", "--store", "x"], "log"),
+        (["--store=x", "--debug", "log"], "log"),
+        (["--store", "sql", "log"], "log"),
+        (["locks", "break", "3"], "locks"),
+        (["--help", "log"], None),
+        (["--store"], None),
+        (["--", "log"], None),
+        ([], None),
+    ],
+)
+def test_a_command_line_says_by_its_first_word_which_commands_to_load(
+    given: list[str], word: str | None
+) -> None:
+    assert _first_word(_hoist(given)) == word

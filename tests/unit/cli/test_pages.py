@@ -8,20 +8,23 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import shlex
+import subprocess
+import sys
 from typing import Any
 
 import pytest
-import typer.main
 
 import carnac
-from carnac.cli.app import COMMANDS, app
+from carnac.cli.commands import MODULES, all_commands
 from carnac.cli.reference import cli_page, python_page, settings_page
 from carnac.config import Settings
 from carnac.store import Store
 
+COMMANDS = all_commands()
+
 
 def commands() -> dict[str, Any]:
-    return dict(cli_page._walk(typer.main.get_command(app), ""))
+    return cli_page.click_commands()
 
 
 def test_every_command_of_the_application_is_on_the_page() -> None:
@@ -29,6 +32,20 @@ def test_every_command_of_the_application_is_on_the_page() -> None:
     page = cli_page.render()
     for name in COMMANDS:
         assert f"### {name}\n" in page
+
+
+def test_each_command_is_found_by_its_first_word() -> None:
+    for name, info in COMMANDS.items():
+        assert name.split()[0] in MODULES[info.module.rpartition(".")[2]]
+
+
+def test_a_command_line_loads_no_commands_but_those_of_its_first_word() -> None:
+    text = "import carnac.cli.app as a, carnac.cli.commands as c; c.load('tag'); print(*a.COMMANDS)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert loaded == {
+        name for name, info in COMMANDS.items() if info.module == COMMANDS["tag"].module
+    }
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -1,53 +1,56 @@
-"""The commands. Importing this package adds them to the application, in the order of the help page."""
+"""The commands, each in its module; `load` adds to the application those that a command line needs.
 
-# ruff: noqa: I001
+To import all of them takes as long as a query, so a command line that names one loads that one.
+"""
 
 from __future__ import annotations
 
-from carnac.cli.app import app
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-# The order is that of the help page.
-from carnac.cli.commands import (
-    demo,
-    stores,
-    writing,
-    specs,
-    quarantine,
-    queries,
-    contents,
-    lookups,
-    picture,
-    history,
-    upkeep,
-    compact,
-    compaction,
-    compaction_simulation,
-    locks,
-    task,
-    overlord,
-    doctor,
-    balance,
-)
+from carnac.cli.app import COMMANDS, CommandInfo, app
 
-__all__ = [
-    "app",
-    "balance",
-    "compact",
-    "compaction",
-    "compaction_simulation",
-    "contents",
-    "demo",
-    "doctor",
-    "history",
-    "locks",
-    "lookups",
-    "overlord",
-    "picture",
-    "quarantine",
-    "queries",
-    "specs",
-    "stores",
-    "task",
-    "upkeep",
-    "writing",
-]
+if TYPE_CHECKING:
+    import typer
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "demo": ("demo",),
+    "stores": ("init",),
+    "writing": ("ingest", "delete", "revert"),
+    "specs": ("spec",),
+    "quarantine": ("quarantine",),
+    "queries": ("sql",),
+    "contents": ("datasources", "segments", "chunks"),
+    "lookups": ("lookups",),
+    "picture": ("picture",),
+    "history": ("log", "show", "diff", "tag", "tags"),
+    "upkeep": ("gc", "verify"),
+    "compact": ("compact",),
+    "compaction": ("compaction",),
+    "compaction_simulation": ("compaction",),
+    "locks": ("locks",),
+    "task": ("task",),
+    "overlord": ("overlord",),
+    "doctor": ("doctor", "version"),
+    "balance": ("balance",),
+}
+"""Module → the first words of its commands, in the order of the help page."""
+
+
+def load(word: str | None = None) -> typer.Typer:
+    """Add the commands that begin with a word to the application; return it.
+
+    Args:
+        word: None, or one that no command begins with: all commands, for the help and for what was meant.
+    """
+    homes = [module for module, words in MODULES.items() if word in words]
+    for module in homes or MODULES:
+        import_module(f"{__name__}.{module}")
+    return app
+
+
+def all_commands() -> dict[str, CommandInfo]:
+    """Load every command; return them by name, in the order of the help page."""
+    load()
+    words = [word for words in MODULES.values() for word in words]
+    return dict(sorted(COMMANDS.items(), key=lambda item: words.index(item[0].split()[0])))

@@ -8,11 +8,9 @@ from typing import Any
 
 import typer.main
 
-from carnac.cli.app import COMMANDS, app
-from carnac.cli.commands import app as _with_commands
+from carnac.cli.app import CommandInfo
+from carnac.cli.commands import all_commands, load
 from carnac.errors import CarnacError
-
-assert _with_commands is app  # noqa: S101 - importing the commands is what fills the application
 
 _INTRO = """\
 # Command line
@@ -45,14 +43,21 @@ standard error.
 def render() -> str:
     """Return the page, as Markdown."""
     parts = [_INTRO + "\n".join(_exit_codes()) + "\n"]
-    commands = dict(_walk(typer.main.get_command(app), ""))
-    panels = list(dict.fromkeys(info.panel for info in COMMANDS.values()))
+    infos, commands = all_commands(), click_commands()
+    panels = list(dict.fromkeys(info.panel for info in infos.values()))
     for panel in panels:
         parts.append(f"## {panel}\n")
         parts += [
-            _command(name, commands[name]) for name, info in COMMANDS.items() if info.panel == panel
+            _command(name, info, commands[name])
+            for name, info in infos.items()
+            if info.panel == panel
         ]
     return "\n".join(parts)
+
+
+def click_commands() -> dict[str, Any]:
+    """Return every command as the library below sees it, by name."""
+    return dict(_walk(typer.main.get_command(load()), ""))
 
 
 def _exit_codes() -> Iterator[str]:
@@ -74,14 +79,14 @@ def _walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
             continue
         full = f"{name} {key}".strip()
         if hasattr(child, "commands"):
-            if full in COMMANDS:
+            if full in all_commands():
                 yield full, child
             yield from _walk(child, full)
         else:
             yield full, child
 
 
-def _command(name: str, command: Any) -> str:
+def _command(name: str, info: CommandInfo, command: Any) -> str:
     text, _, _ = (command.help or "").partition("\b")
     usage = [f"carnac {name}"]
     arguments = [param for param in command.params if param.param_type_name == "argument"]
@@ -94,7 +99,7 @@ def _command(name: str, command: Any) -> str:
         lines += ["| | | default |", "|---|---|---|"]
         lines += [_parameter(param) for param in (*arguments, *options)]
         lines.append("")
-    lines += ["```sh", *COMMANDS[name].examples, "```", ""]
+    lines += ["```sh", *info.examples, "```", ""]
     return "\n".join(lines)
 
 
