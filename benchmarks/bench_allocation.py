@@ -1,11 +1,13 @@
-"""Segment allocation: places a second, one place a request, by 16 clients.
+"""Segment allocation: places a second, by 16 clients.
 
-*service*: 16 threads of one process ask `AllocationService`, as the threads of an overlord do; whoever asks while a
-transaction is made shares the next one. *http*: 16 connections from another process to a server in a process of its
-own. *bulk*: one client asks for 500 at a time, as perfect rollup does. Each on a chunk with segments in it (`live`), on
-a chunk that does not exist yet (`founded`, the number that counts: it writes more), and with the owner's lock asked for
-in the same transaction (`locked`). Every place is written durably (`synchronous=FULL`; PostgreSQL's defaults), and no
-two are the same; the benchmark checks that.
+*service*: 16 threads of one process ask `AllocationService` for one place at a time, as the threads of an overlord do;
+whoever asks while a transaction is made shares the next one. *http*: 16 connections from another process to a server in
+a process of its own, for one place a request and for 16 (`http_by_16`). *bulk*: one client asks for 500 at a time, as
+perfect rollup does. Each on a chunk with segments in it (`live`), on a chunk that does not exist yet (`founded`, the
+number that counts: it writes more), and with the owner's lock asked for in the same transaction (`locked`). Every
+place is written durably (`synchronous=FULL`; PostgreSQL's defaults), and no two are the same; the benchmark checks
+that. A latency is that of a request, however many places it is for. `cpu_us` is what the process of the service (its
+clients' threads included) or of the server spends on one place.
 
     python -m benchmarks.bench_allocation [--seconds 3] [--runs 3] [--only sqlite|postgresql]
 """
@@ -96,6 +98,7 @@ def measure(
         "service_live": run(by_service, is_live=True),
         "service_locked": run(by_service_locked, is_live=True),
         "http_live": run(by_http, is_live=True),
+        "http_by_16_live": run(by_http_many, is_live=True),
         "bulk_live": run(in_bulk, is_live=True),
     }
 
@@ -131,13 +134,17 @@ def check(url: str) -> None:
     store.close()
 
 
-def request(client: int) -> AllocationRequest:
+def request(
+    client: int, previous_id: str = "", lock: AllocationLock | None = None
+) -> AllocationRequest:
     return AllocationRequest(
         datasource="events",
         at_ms=client,
         segment_granularity="day",
         sequence=f"s{client}",
         owner=f"task{client}",
+        previous_id=previous_id,
+        lock=lock,
     )
 
 
@@ -166,21 +173,22 @@ def by_service(url: str, secs: float, lock: AllocationLock | None = None) -> dic
     service = AllocationService(store)
 
     def ask(client: int) -> Callable[[], None]:
-        asked = replace(request(client), lock=lock)
         previous = ""
 
         def once() -> None:
             nonlocal previous
-            (reply,) = service.allocate([replace(asked, previous_id=previous)])
+            (reply,) = service.allocate([request(client, previous, lock)])
             if not isinstance(reply, PendingSegment):
                 raise TypeError(reply)
             previous = reply.pending_id
 
         return once
 
+    start = time.process_time()
     figures = for_a_while(secs, ask)
+    spent = time.process_time() - start
     store.close()
-    return figures
+    return {**figures, "cpu_us": spent / (figures["per_s"] * secs) * 1e6}
 
 
 def by_service_locked(url: str, secs: float) -> dict[str, float]:
@@ -202,30 +210,40 @@ def in_bulk(url: str, secs: float) -> dict[str, float]:
     return {"per_s": len(found) * BULK / secs, **percentiles_ms(found)}
 
 
-def by_http(url: str, secs: float) -> dict[str, float]:
+def by_http(url: str, secs: float, places: int = 1) -> dict[str, float]:
     """The server has a process of its own; the clients are threads of this one."""
     told, stop = SPAWN.SimpleQueue(), SPAWN.Event()
     server = SPAWN.Process(target=serve_until, args=(url, told, stop))
     server.start()
     parts = urlsplit(told.get())
+    headers = {"Content-Type": "application/json"}
 
     def ask(client: int) -> Callable[[], None]:
         link = http.client.HTTPConnection(parts.hostname or "", parts.port)
-        previous = ""
+        template = request_to_json(request(client))
+        previous = [""] * places
 
         def once() -> None:
-            nonlocal previous
-            body = json.dumps([request_to_json(replace(request(client), previous_id=previous))])
-            link.request("POST", parts.path, body, {"Content-Type": "application/json"})
-            (reply,) = json.loads(link.getresponse().read())
-            previous = read_reply(reply) or ""
+            asked = [
+                {**template, "sequence": f"s{client}/{at}", "previous_id": previous_id}
+                for at, previous_id in enumerate(previous)
+            ]
+            link.request("POST", parts.path, json.dumps(asked).encode(), headers)
+            replies = json.loads(link.getresponse().read())
+            previous[:] = [read_reply(reply) or "" for reply in replies]
 
         return once
 
     figures = for_a_while(secs, ask)
     stop.set()
+    spent = told.get()
     server.join()
-    return figures
+    figures["per_s"] *= places
+    return {**figures, "cpu_us": spent / (figures["per_s"] * secs) * 1e6}
+
+
+def by_http_many(url: str, secs: float) -> dict[str, float]:
+    return by_http(url, secs, places=CLIENTS)
 
 
 def serve_until(url: str, told: Any, stop: Any) -> None:
@@ -233,8 +251,10 @@ def serve_until(url: str, told: Any, stop: Any) -> None:
 
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
     with serve(AllocationService(store)) as address:
+        start = time.process_time()
         told.put(address)
         stop.wait()
+        told.put(time.process_time() - start)
     store.close()
 
 

@@ -1,8 +1,10 @@
 """Segment allocation as a service: many requests, from many threads, in one transaction.
 
 While one transaction is being made, requests that come wait; the next one takes all of them, oldest first. So 16
-clients that each ask for one place at a time cost one synced write for 16 places. Who was kept waiting by a lock is
-told so and asks again: no thread waits here for anything but the database.
+clients that each ask for one place at a time cost one synced write for 16 places. The first of them to come back with
+its next request would have the next transaction for itself, and the other 15 the one after it: so whoever makes one
+waits a moment (`COMPANY_S`) for as many as were in the last. Who was kept waiting by a lock is told so and asks again:
+no thread waits here for anything but company and the database.
 
 Source: the limits are those of Druid's batched allocation queue.
 """
@@ -21,6 +23,8 @@ BATCH_LIMIT = 500
 """Requests in one transaction; bounds how long other writers wait for it."""
 QUEUE_LIMIT = 2_000
 """Requests that wait; more are told to come again later."""
+COMPANY_S = 0.001
+"""How long a transaction waits for those who shared the last one; about as long as a transaction takes."""
 
 
 class _Call:
@@ -45,6 +49,8 @@ class AllocationService:
         self._waiting: deque[_Call] = deque()
         self._queued = 0
         self._is_busy = False
+        self._shared_by = 1  # calls in the last transaction
+        self._company: threading.Lock | None = None  # held by who waits for as many
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
         """Return what becomes of each request, in order; the locks that they need come with the places.
@@ -69,6 +75,9 @@ class AllocationService:
             self._is_busy = True
             if not leads:
                 call.wake.acquire()
+            if self._company is not None and len(self._waiting) >= self._shared_by:
+                self._company.release()
+                self._company = None
         if not leads:
             call.wake.acquire()  # released by the thread that did it, or makes this one lead
         if not call.is_done:
@@ -89,6 +98,7 @@ class AllocationService:
 
     def _lead(self) -> None:
         """Do the oldest calls together, this thread's own first among them; then let the next one lead."""
+        self._wait_for_company()
         with self._mutex:
             own = self._waiting.popleft()
             batch, size = [own], len(own.requests)
@@ -96,6 +106,7 @@ class AllocationService:
                 batch.append(self._waiting.popleft())
                 size += len(batch[-1].requests)
             self._queued -= size
+            self._shared_by = len(batch)
         try:
             self._run(batch)
         finally:
@@ -107,6 +118,17 @@ class AllocationService:
                 self._is_busy = bool(self._waiting)
                 if self._waiting:
                     self._waiting[0].wake.release()
+
+    def _wait_for_company(self) -> None:
+        """Wait until as many calls are here as shared the last transaction, but only a moment."""
+        with self._mutex:
+            if len(self._waiting) >= self._shared_by:
+                return
+            company = self._company = threading.Lock()
+            company.acquire()
+        company.acquire(timeout=COMPANY_S)
+        with self._mutex:
+            self._company = None
 
     def _run(self, batch: Sequence[_Call]) -> None:
         """Make one transaction; if it fails for what one call asked, one for each of them."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from carnac.api.allocation import serve
-from carnac.core.allocation import AllocationLock, AllocationRequest, Denied, PendingSegment
+from carnac.api.allocation import Groups, serve
+from carnac.api.server import make_listener
+from carnac.core.allocation import (
+    AllocationLock,
+    AllocationReply,
+    AllocationRequest,
+    Denied,
+    PendingSegment,
+)
 from carnac.core.allocation_records import (
     pending_id_of,
     read_reply,
@@ -157,6 +167,87 @@ class TestOverHttp:
         with pytest.raises(Unavailable, match="is the overlord there"):
             taken(PlaceTaker(ask, pause=pauses.append), tmp_path, "a")
         assert len(pauses) == 7
+
+
+class Gate:
+    """A desk that waits for a word; remembers how many places were asked for at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._service = AllocationService(store)
+        self.sizes: list[int] = []
+        self.entered, self.is_open = threading.Event(), threading.Event()
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
+        self.entered.set()
+        self.is_open.wait(30)
+        self.sizes.append(len(requests))
+        return self._service.allocate(requests)
+
+    def pending(
+        self, *, owner: str | None = None, datasource: str | None = None
+    ) -> Sequence[PendingSegment]:
+        return self._service.pending(owner=owner, datasource=datasource)
+
+
+def together(gate: Gate, requests: Sequence[AllocationRequest]) -> list[object]:
+    """Ask as many clients of a server do; the first is with the desk until all others have asked."""
+
+    async def ask() -> list[object]:
+        groups = Groups(gate)
+        asked = [asyncio.ensure_future(groups.allocate([requests[0]]))]
+        await asyncio.to_thread(gate.entered.wait, 30)
+        asked += [asyncio.ensure_future(groups.allocate([one])) for one in requests[1:]]
+        while groups.waiting < len(requests) - 1:
+            await asyncio.sleep(0)
+        gate.is_open.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    return asyncio.run(ask())
+
+
+def test_clients_who_ask_together_share_a_transaction(store: Store) -> None:
+    gate = Gate(store)
+    replies = together(gate, [replace(FIRST, sequence=f"s{n}") for n in range(9)])
+    assert gate.sizes == [1, 8]
+    numbers = [pending_id_of(one).rpartition("_")[2] for (one,) in replies]  # type: ignore[misc, union-attr]
+    assert sorted(numbers) == list("012345678")
+
+
+def test_nonsense_of_one_client_is_not_told_the_others(store: Store) -> None:
+    wrong = replace(FIRST, sequence="w", segment_granularity="never")
+    replies = together(Gate(store), [FIRST, replace(FIRST, sequence="t"), wrong])
+    assert [type(one) for one in replies] == [tuple, tuple, Invalid]
+
+
+def test_too_many_who_wait_are_told_to_come_later(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carnac.api.allocation.WAITING_LIMIT", 2)
+    gate = Gate(store)
+
+    async def ask() -> None:
+        groups = Groups(gate)
+        kept = [asyncio.ensure_future(groups.allocate([FIRST]))]
+        await asyncio.to_thread(gate.entered.wait, 30)
+        kept += [asyncio.ensure_future(groups.allocate([FIRST])) for _ in range(2)]
+        while groups.waiting < 2:
+            await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="later"):
+            await groups.allocate([FIRST])
+        gate.is_open.set()
+        await asyncio.gather(*kept)
+
+    asyncio.run(ask())
+
+
+def test_an_answer_does_not_wait_for_the_client_to_acknowledge_its_first_packet() -> None:
+    with (
+        make_listener("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_own_numbers_and_given_places(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from carnac.core.allocation import AllocationReply, AllocationRequest, Denied, P
 from carnac.errors import Conflict, Invalid, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.memory import MemoryMetadataStore
+from carnac.overlord import allocation
 from carnac.overlord.allocation import BATCH_LIMIT, QUEUE_LIMIT, AllocationService
 from carnac.testing.clock import FakeClock, SequentialIds
 
@@ -76,6 +77,32 @@ def test_who_comes_while_others_are_served_shares_the_next_transaction() -> None
     assert store.batches == [1, 8]
     numbers = [one.partition_id for one in ends.values() if isinstance(one, PendingSegment)]
     assert sorted(numbers) == list(range(9))
+
+
+def test_those_who_shared_a_transaction_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(allocation, "COMPANY_S", 30)
+    store, requests = Slow(), [asks(name) for name in "abc"]
+    service = AllocationService(store)
+    service._shared_by = 3
+    for _ in requests:
+        store.go_on.release()
+    threads = [threading.Thread(target=service.allocate, args=([one],)) for one in requests]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert store.batches == [3]
+
+
+def test_but_only_a_moment() -> None:
+    store = Slow()
+    service = AllocationService(store)
+    service._shared_by = 3
+    store.go_on.release()
+    service.allocate([asks("a")])
+    assert (store.batches, service._shared_by) == ([1], 1)
 
 
 def test_nonsense_of_one_does_not_hit_the_others() -> None:
