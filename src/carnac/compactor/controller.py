@@ -7,12 +7,13 @@ started at any time, by any process: what is unstable is found again, and runs t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from carnac.compactor.status import write_status
 from carnac.core.commits import Commit, CommitKind
 from carnac.core.compaction.conductor import Conductor
+from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.states import ChunkState
@@ -258,8 +259,12 @@ class Controller:
             task = running.get(end.run_id)
             if task is None:
                 continue
-            failures = failures_of(task, end)
-            states = self.conductor.end(end.run_id, failures=failures, now_ms=self._clock.now_ms())
+            states = self.conductor.end(
+                end.run_id,
+                failures=failures_of(task, end),
+                conflicts=conflicts_of(task, end),
+                now_ms=self._clock.now_ms(),
+            )
             self._keep(task.datasource, states)
         return ended
 
@@ -270,17 +275,31 @@ class Controller:
 
 def failures_of(task: CompactionTask, end: RunEnd) -> Mapping[Interval, str]:
     """Return why chunks failed, by chunk; a group that lost its inputs did not fail: it is planned again."""
-    if end.error is not None and not end.groups:
-        return dict.fromkeys(task.chunks, end.error)
     reasons = {
         one.group_id: one.error or "no reason is known"
         for one in end.groups
         if one.outcome == "failed"
     }
+    if end.error is not None:
+        known = {one.group_id for one in end.groups}
+        reasons.update(
+            {one.group_id: end.error for one in task.groups if one.group_id not in known}
+        )
     return {
         chunk: reasons[group.group_id]
-        for group in task.groups
+        for group, chunk in _places(task)
         if group.group_id in reasons
-        for chunk in task.chunks
-        if group.interval.contains(chunk)
     }
+
+
+def conflicts_of(task: CompactionTask, end: RunEnd) -> frozenset[Interval]:
+    """Return the chunks whose groups lost an input to another writer."""
+    lost = {one.group_id for one in end.groups if one.outcome == "conflict"}
+    return frozenset(chunk for group, chunk in _places(task) if group.group_id in lost)
+
+
+def _places(task: CompactionTask) -> Iterator[tuple[CompactionGroup, Interval]]:
+    for group in task.groups:
+        for chunk in task.chunks:
+            if group.interval.contains(chunk):
+                yield group, chunk

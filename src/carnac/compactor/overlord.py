@@ -16,8 +16,10 @@ from carnac.ports.task_records import TaskFilter
 ID_PREFIX = "compaction-"
 LIVE_STATES = tuple(state for state in TaskState if not state.is_over)
 LIVE_TASKS_MAX = 1_000
-RETRIES = 0
-"""The controller plans anew instead: what has failed may not be what should be done next."""
+RETRIES = 1
+RETRY_DELAY_MS = 0
+"""An attempt that died or was preempted is followed by another one at once; then the controller plans anew, for what
+has failed may not be what should be done next."""
 
 
 class TaskDesk(Protocol):
@@ -61,7 +63,12 @@ class OverlordRunner:
                 "id": run_id,
                 "dataSource": task.datasource,
                 "groups": [group_to_json(group) for group in task.groups],
-                "context": {"retries": RETRIES, "priority": terms.priority, **terms.context},
+                "context": {
+                    "retries": RETRIES,
+                    "retryDelayMs": RETRY_DELAY_MS,
+                    "priority": terms.priority,
+                    **terms.context,
+                },
             }
         )
         self._known()[run_id] = LiveRun(
@@ -126,6 +133,7 @@ class OverlordRunner:
             )
             for one in report.get("groups", ())
         )
-        error = task.error or "the task failed"
-        is_failed = task.state is TaskState.FAILED and not groups
-        return RunEnd(run_id=run_id, groups=groups, error=error if is_failed else None)
+        error = None
+        if task.state is not TaskState.SUCCEEDED:
+            error = f"task {run_id} {task.state}: {task.error or 'no reason is known'}"
+        return RunEnd(run_id=run_id, groups=groups, error=error)

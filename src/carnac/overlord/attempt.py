@@ -80,7 +80,7 @@ def run_attempt(
             )
             report = jobs.run(task, guard, pulse.progress)
     except BaseException as error:
-        _finish(metadata, clock, _failure(attempt, error))
+        _finish(metadata, clock, _failure(attempt, error, jobs.report_so_far()))
         raise
     _finish(
         metadata,
@@ -108,8 +108,10 @@ def _keeping_locks(
         keeper.close()
 
 
-def _failure(attempt: Attempt, error: BaseException) -> FinishAttempt:
-    """Return how an attempt says that it did not succeed, and whether another one may."""
+def _failure(
+    attempt: Attempt, error: BaseException, report: Mapping[str, object] | None
+) -> FinishAttempt:
+    """Return how an attempt says that it did not succeed, what stays of it, and whether another one may."""
     if isinstance(error, CarnacError):
         text, is_retryable = error.message, error.retryable or isinstance(error, Revoked)
     elif isinstance(error, Exception):
@@ -121,6 +123,7 @@ def _failure(attempt: Attempt, error: BaseException) -> FinishAttempt:
         number=attempt.number,
         error=text,
         is_retryable=is_retryable,
+        report=None if report is None else json.dumps(report, default=str),
     )
 
 

@@ -32,7 +32,7 @@ class RunEnd:
 
     Attributes:
         groups: What is known of its groups; those that are missing are looked at again.
-        error: Why the whole run failed; None if it did not.
+        error: Why the groups that are missing did not come to an end; None: nothing was wrong with them.
     """
 
     run_id: str

@@ -112,6 +112,10 @@ class TaskJobs(Protocol):
         """
         ...
 
+    def report_so_far(self) -> Mapping[str, object] | None:
+        """Return what is done of the run that did not come to its end; None: nothing that stays."""
+        ...
+
     def interrupt(self) -> None:
         """Make the run that is under way end soon, if it can. From another thread."""
         ...

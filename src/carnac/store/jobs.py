@@ -7,7 +7,9 @@ attempt dies after that, the next one finds it done.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from carnac.core.tasks.model import Task
 from carnac.errors import CarnacError, Conflict, NotFound
@@ -29,6 +31,14 @@ from carnac.store.writing import WriteOutcome
 WRITER = "task"
 GROUPS_SHOWN_MAX = 1_000
 """Most groups that the report of a compaction names."""
+
+_log = logging.getLogger(__name__)
+
+
+class OutdatedPlan(Conflict):
+    """The segments that a task was given are gone: whoever planned it plans anew; to try it again is no use."""
+
+    retryable = False
 
 
 class StoreJobs:
@@ -52,6 +62,9 @@ class StoreJobs:
         self._find_payload = find_payload
         self._interrupt = interrupt
         self._on_group = on_group
+        self._head: dict[str, object] = {}
+        self._groups: list[GroupReport] = []
+        self._groups_asked = 0
 
     def run(
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
@@ -61,8 +74,24 @@ class StoreJobs:
         if payload is None:
             raise NotFound(f"task {task.task_id} is not known any more", task_id=task.task_id)
         spec = load_task(json.loads(payload))
-        done = self._do(spec, task, guard, on_progress)
-        return {"type": task.type, "dataSource": task.datasource, **_ignored(spec), **done}
+        self._head = {"type": task.type, "dataSource": task.datasource, **_ignored(spec)}
+        return {**self._head, **self._do(spec, task, guard, on_progress)}
+
+    def report_so_far(self) -> Mapping[str, object] | None:
+        """Return which groups of a compaction have ended, if it did not come to its end itself."""
+        if not self._groups_asked:
+            return None
+        ended = list(self._groups)
+        given_up = self._groups_asked - len(ended)
+        report = _groups_json(ended)
+        _log.info(
+            "of %s groups %s were committed and %s given up; %s bytes were written for nothing",
+            self._groups_asked,
+            report["groupCounts"]["committed"],
+            given_up,
+            report["bytesWasted"],
+        )
+        return {**self._head, **report, "groupsGivenUp": given_up}
 
     def interrupt(self) -> None:
         """Make the run that is under way end soon."""
@@ -109,21 +138,27 @@ class StoreJobs:
                     segments=spec.segments,
                     target=spec.compaction_target(),
                 )
+                self._groups_asked = len(groups)
                 report = self._store.compact(
                     groups,
                     guard=guard,
                     batch=batch,
                     message=message,
-                    on_group=self._on_group,
+                    on_group=self._note_group,
                     on_progress=on_progress,
                 )
-                return _compaction(report)
+                return _compaction(report, is_planned=spec.groups is not None)
             case KillTask():
                 return _kill(self._store.kill(spec.datasource, interval=spec.interval))
             case CleanTask():
                 return _outcome(
                     self._store.clean(spec.datasource, interval=spec.interval, guard=guard)
                 )
+
+    def _note_group(self, report: GroupReport) -> None:
+        self._groups.append(report)
+        if self._on_group is not None:
+            self._on_group(report)
 
 
 def _ignored(spec: AnyTask) -> Mapping[str, object]:
@@ -165,42 +200,53 @@ def _kill(report: GcReport) -> Mapping[str, object]:
     }
 
 
-def _compaction(report: CompactionReport) -> Mapping[str, object]:
+def _compaction(report: CompactionReport, *, is_planned: bool) -> Mapping[str, object]:
     """Return the report; a compaction of which nothing could be done did not succeed.
+
+    Args:
+        is_planned: The task was given its groups.
 
     Raises:
         Conflict: All groups lost their inputs: plan again.
         CarnacError: A group failed for a reason of its own, and none was committed.
     """
-    counts = {str(outcome): report.count(outcome) for outcome in GroupOutcome}
     if not report.count(GroupOutcome.COMMITTED) and not report.count(GroupOutcome.UNCHANGED):
         errors: Sequence[CarnacError] = [
             one.error for one in report.groups if one.error is not None
         ]
         failed = [error for error in errors if not isinstance(error, Conflict)]
-        if failed or errors:
-            raise (failed or errors)[0]
-    groups = [
-        {
-            "id": one.group.group_id,
-            "outcome": str(one.outcome),
-            "revision": one.revision,
-            "segmentsIn": one.segments_in,
-            "segmentsOut": one.segments_out,
-            "rowsIn": one.rows_in,
-            "rowsOut": one.rows_out,
-            "bytesIn": one.bytes_in,
-            "bytesOut": one.bytes_out,
-            "bytesWasted": one.bytes_wasted,
-            "error": None if one.error is None else one.error.message,
-        }
-        for one in report.groups[:GROUPS_SHOWN_MAX]
-    ]
+        if failed:
+            raise failed[0]
+        if errors and is_planned:
+            raise OutdatedPlan(errors[0].message, **errors[0].ids)
+        if errors:
+            raise errors[0]
+    return {**_groups_json(report.groups), "seconds": report.seconds}
+
+
+def _groups_json(groups: Sequence[GroupReport]) -> dict[str, Any]:
+    done = [one for one in groups if one.outcome is GroupOutcome.COMMITTED]
     return {
-        "groupCounts": counts,
-        "bytesIn": report.bytes_in,
-        "bytesOut": report.bytes_out,
-        "bytesWasted": report.bytes_wasted,
-        "seconds": report.seconds,
-        "groups": groups,
+        "groupCounts": {
+            str(outcome): sum(one.outcome is outcome for one in groups) for outcome in GroupOutcome
+        },
+        "bytesIn": sum(one.bytes_in for one in done),
+        "bytesOut": sum(one.bytes_out for one in groups),
+        "bytesWasted": sum(one.bytes_wasted for one in groups),
+        "groups": [
+            {
+                "id": one.group.group_id,
+                "outcome": str(one.outcome),
+                "revision": one.revision,
+                "segmentsIn": one.segments_in,
+                "segmentsOut": one.segments_out,
+                "rowsIn": one.rows_in,
+                "rowsOut": one.rows_out,
+                "bytesIn": one.bytes_in,
+                "bytesOut": one.bytes_out,
+                "bytesWasted": one.bytes_wasted,
+                "error": None if one.error is None else one.error.message,
+            }
+            for one in groups[:GROUPS_SHOWN_MAX]
+        ],
     }

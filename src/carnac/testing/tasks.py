@@ -80,6 +80,10 @@ class FakeJobs:
         """Do it."""
         return self._work(task, guard, on_progress)
 
+    def report_so_far(self) -> Mapping[str, object] | None:
+        """Nothing stays of what fails."""
+        return None
+
     def interrupt(self) -> None:
         """Count."""
         self.interrupts += 1

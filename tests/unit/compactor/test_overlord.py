@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,42 @@ from carnac.compactor.desk import CompactionDesk
 from carnac.compactor.overlord import OverlordRunner
 from carnac.config import Settings
 from carnac.core.compaction.states import ChunkStatus
+from carnac.core.compaction.survey import CONFLICTS_MAX
 from carnac.core.tasks.model import TaskState
 from carnac.errors import CarnacError
+from carnac.ports import Clock, DeepStorage, IdSource, RewriteJob, RewriteResult
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.tasks import FakeRunner
-from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, read
+from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, files_of, read
 
 SPEC = {
     "dataSource": "events",
     "granularitySpec": {"segmentGranularity": "day"},
     "smallTaskBytes": 0,
 }
+
+
+class Halting(StampedPipeline):
+    """A pipeline that lets something happen before it hands a group over."""
+
+    def __init__(
+        self, storage: DeepStorage, *, clock: Clock, ids: IdSource, between: Callable[[], None]
+    ) -> None:
+        super().__init__(storage, clock=clock, ids=ids)
+        self._between = between
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        **more: Any,
+    ) -> None:
+        def hand(job: RewriteJob, end: RewriteResult | CarnacError) -> None:
+            self._between()
+            on_end(job, end)
+
+        super().run_rewrites(jobs, on_end=hand, **more)
 
 
 class Cluster:
@@ -51,8 +77,12 @@ class Cluster:
         self.duty.close()
         self.duty = CompactionDuty(self.settings, self.runners, self.clock)
 
-    def run_attempts(self) -> None:
-        """Dispatch what is pending, and run it."""
+    def run_attempts(self, between: Callable[[], None] = lambda: None) -> None:
+        """Dispatch what is pending, and run it.
+
+        Args:
+            between: Called when a group is written and not yet published.
+        """
         self.loop.run_round()
         for attempt in self.tasks.live_attempts():
             try:
@@ -61,7 +91,9 @@ class Cluster:
                     attempt.number,
                     settings=self.settings,
                     clock=self.clock,
-                    pipeline=lambda root: StampedPipeline(root, clock=self.clock, ids=self.ids),
+                    pipeline=lambda root: Halting(
+                        root, clock=self.clock, ids=self.ids, between=between
+                    ),
                 )
             except CarnacError:
                 continue  # it is written down
@@ -130,5 +162,92 @@ def test_a_task_that_is_cancelled_rests_only_its_own_chunk(cluster: Cluster) -> 
     assert sorted(counts(cluster)) == [1, 4]
     assert cluster.tasks.get(second.task_id).state is TaskState.SUCCEEDED
     cluster.duty.run_round()
+    assert len(cluster.tasks.list()) == 2, "whoever cancelled it does not want it again at once"
+    cluster.clock.advance_ms(60_000)
+    cluster.duty.run_round()
     cluster.run_attempts()
-    assert counts(cluster) == [1, 1], "what was cancelled is planned anew"
+    assert counts(cluster) == [1, 1]
+
+
+def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was_wasted(
+    cluster: Cluster,
+) -> None:
+    append(cluster.store, *((200 + number, 48 + number % 3) for number in range(6)))
+    for number in range(3):
+        append(cluster.store, (300 + number, 48))
+    before = read(cluster.store)
+    cluster.desk.put_spec({**SPEC, "smallTaskBytes": 1 << 30})
+    cluster.duty.run_round()
+    (task,) = cluster.tasks.list()
+    handed: list[int] = []
+
+    def cancel_at_the_second() -> None:
+        handed.append(len(cluster.metadata.locks()))
+        if len(handed) == 2:
+            cluster.tasks.cancel(task.task_id)
+
+    cluster.run_attempts(cancel_at_the_second)
+    assert handed[0] > 0, "it ran under locks"
+    assert cluster.tasks.get(task.task_id).state is TaskState.CANCELLED
+    assert sorted(counts(cluster)) == [1, 4, 4], "the finished group stays, the rest is given up"
+    report: Any = cluster.tasks.report(task.task_id)
+    assert report["groupCounts"] == {"committed": 1, "unchanged": 0, "conflict": 0, "failed": 1}
+    assert report["groupsGivenUp"] == 1
+    assert report["bytesWasted"] > 0
+    assert cluster.metadata.locks() == ()
+    assert not cluster.tasks.live_attempts()
+    assert read(cluster.store) == before
+    live = {item.segment.path for item in cluster.store.segments("events")}
+    dropped = {path for path in cluster.metadata.known_paths() if path not in live}
+    assert files_of(Path(cluster.settings.store)) == live | dropped, "what was wasted is removed"
+    cluster.duty.run_round()
+    assert len(cluster.tasks.list()) == 1, "the rest rests"
+    cluster.clock.advance_ms(60_000)
+    cluster.duty.run_round()
+    cluster.run_attempts()
+    cluster.duty.run_round()
+    assert counts(cluster) == [1, 1, 1]
+    assert read(cluster.store) == before
+
+
+def test_a_task_whose_groups_all_lost_their_inputs_is_planned_anew_at_once_but_not_for_ever(
+    cluster: Cluster,
+) -> None:
+    for turn in range(CONFLICTS_MAX + 1):
+        cluster.duty.run_round()
+        tasks = cluster.tasks.list()[:2]
+        assert [task.state for task in tasks] == [TaskState.PENDING] * 2, "no time has passed"
+        cluster.store.delete("events", where=f"id = {turn}")  # a segment of each chunk
+        cluster.run_attempts()
+        ended = [cluster.tasks.get(task.task_id) for task in tasks]
+        assert [task.attempts for task in ended] == [1, 1], "the same once more would be no use"
+        assert all("plan again" in (task.error or "") for task in ended)
+    cluster.duty.run_round()
+    assert len(cluster.tasks.list()) == 2 * (CONFLICTS_MAX + 1), "now it rests"
+    states = cluster.metadata.compaction_states("events")
+    assert {state.reason for state in states} == {
+        "failed 1 times in a row, last: another writer took a segment away, 4 times in a row"
+    }
+    cluster.clock.advance_ms(60_000)
+    cluster.duty.run_round()
+    cluster.run_attempts()
+    cluster.duty.run_round()
+    assert counts(cluster) == [1, 1]
+    states = cluster.metadata.compaction_states("events")
+    assert [(state.status, state.failures) for state in states] == [(ChunkStatus.STABLE, 0)] * 2
+
+
+def test_an_attempt_that_dies_is_followed_by_another_one_at_once(cluster: Cluster) -> None:
+    cluster.duty.run_round()
+    cluster.loop.run_round()
+    died = cluster.tasks.live_attempts()
+    for attempt in died:
+        assert attempt.handle is not None
+        cluster.runners["in_process"].alive[attempt.handle] = False
+    cluster.loop.run_round()
+    cluster.loop.run_round()
+    again = cluster.tasks.live_attempts()
+    assert [one.number for one in again] == [2] * len(died)
+    cluster.run_attempts()
+    cluster.duty.run_round()
+    assert counts(cluster) == [1, 1]

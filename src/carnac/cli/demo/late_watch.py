@@ -156,6 +156,10 @@ class WatchedJobs:
         """Do what the task says; return the report."""
         return self._watch.run(self._owner, task, lambda: self._jobs.run(task, guard, on_progress))
 
+    def report_so_far(self) -> Mapping[str, object] | None:
+        """Return what is done of a run that did not come to its end."""
+        return self._jobs.report_so_far()
+
     def interrupt(self) -> None:
         """Make the run that is under way end soon."""
         self._jobs.interrupt()

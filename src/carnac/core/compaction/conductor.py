@@ -15,7 +15,7 @@ task has ended.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from carnac.core.compaction.flow import Flow, Verdict, judge_flow
@@ -206,13 +206,19 @@ class Conductor:
         self.queue = start_task(self.queue, task, run_id, now_ms)
 
     def end(
-        self, run_id: str, *, failures: Mapping[Interval, str] | None = None, now_ms: int
+        self,
+        run_id: str,
+        *,
+        failures: Mapping[Interval, str] | None = None,
+        conflicts: Collection[Interval] = (),
+        now_ms: int,
     ) -> list[ChunkState]:
-        """Note that a run has ended; return new states of chunks that failed.
+        """Note that a run has ended; return new states of chunks that rest.
 
         Args:
-            failures: By chunk, why it failed; chunks that were given up for a conflict are not among them: they are
-                looked at again like all others.
+            failures: By chunk, why it failed.
+            conflicts: Chunks that were given up because another writer took an input away. They are planned anew at
+                once, like all others, and rest like those that failed when that has happened too often in a row.
         """
         self.queue, one = end_task(self.queue, run_id)
         if one is None:
@@ -223,11 +229,12 @@ class Conductor:
             return []
         watch.again.update(one.task.chunks)
         watch.is_stale = True
+        reasons = {**watch.survey.note_conflicts(conflicts), **(failures or {})}
         found = [
             watch.survey.fail(chunk, reason, now_ms=now_ms)
-            for chunk, reason in sorted((failures or {}).items())
+            for chunk, reason in sorted(reasons.items())
         ]
-        watch.again.difference_update(failures or {})
+        watch.again.difference_update(reasons)
         return [state for state in found if state is not None]
 
     def has_more(self) -> bool:

@@ -8,6 +8,7 @@ count are as they were (CP-4), except for one that it has to plan anew after a r
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -28,6 +29,8 @@ from carnac.core.intervals import MAX_MS, Interval
 RETRY_FIRST_MS = 60_000
 """How long a chunk rests after it failed; twice as long each further time."""
 RETRY_MAX_MS = 6 * 3_600_000
+CONFLICTS_MAX = 3
+"""So often in a row is a chunk taken up again at once after it lost an input to another writer."""
 
 
 class Survey:
@@ -53,6 +56,7 @@ class Survey:
         self._deferred = {
             state.chunk for state in self.states.values() if state.status is ChunkStatus.DEFERRED
         }
+        self._conflicts: Counter[Interval] = Counter()
         self._resting = {state.chunk for state in self.states.values() if state.retry_at_ms}
         self._fingerprints: dict[int, tuple[CompactionTarget, str]] = {}
 
@@ -179,6 +183,7 @@ class Survey:
             self._backlog.take(chunk)
             self._resting.discard(chunk)
             self._deferred.discard(chunk)
+            self._conflicts.pop(chunk, None)
             gone.append(replace(state, status=ChunkStatus.EMPTY, segments=0))
         self._known = []
         return gone
@@ -218,6 +223,16 @@ class Survey:
             )
         )
 
+    def note_conflicts(self, chunks: Iterable[Interval]) -> dict[Interval, str]:
+        """Note that chunks lost an input to another writer; return those for which it was once too often, and why."""
+        found = {}
+        for chunk in chunks:
+            self._conflicts[chunk] += 1
+            count = self._conflicts[chunk]
+            if count > CONFLICTS_MAX:
+                found[chunk] = f"another writer took a segment away, {count} times in a row"
+        return found
+
     def note_bytes(self, chunk: Interval, *, arrived: int = 0, rewritten: int = 0) -> None:
         """Add to the history of a chunk."""
         state = self.states.get(chunk)
@@ -228,8 +243,11 @@ class Survey:
                     arrived_bytes=state.arrived_bytes + arrived,
                     rewritten_bytes=state.rewritten_bytes + rewritten,
                     failures=0 if rewritten else state.failures,
+                    retry_at_ms=0 if rewritten else state.retry_at_ms,
                 )
             )
+        if rewritten:
+            self._conflicts.pop(chunk, None)
 
     def _history(self, chunk: Interval) -> ChunkHistory | None:
         return self.states[chunk].history
@@ -251,7 +269,7 @@ class Survey:
                 reason=one.score.reason,
                 priority=one.score.priority,
                 cost=one.score.choice.cost if one.score.choice else 0,
-                failures=known.failures if known else 0,
+                failures=known.failures if known and is_wanted else 0,
                 arrived_bytes=(known.arrived_bytes if known else 0) or one.chunk.size_bytes,
                 rewritten_bytes=known.rewritten_bytes if known else 0,
             )
