@@ -200,14 +200,20 @@ def open_records(
     settings: Settings,
     clock: Clock,
     ids: IdSource | None = None,
+    patience_ms: int | None = None,
 ) -> MetadataStore:
     """Open the metadata of a store that is there, and nothing else of it.
+
+    Args:
+        patience_ms: How long a write waits for those of other processes; None: as `open_metadata`.
 
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
     place = locate_store(os.fspath(store) if store is not None else settings.store)
-    metadata = _open_metadata(place, create=False, clock=clock, ids=ids or RandomIds())
+    metadata = _open_metadata(
+        place, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
+    )
     if metadata.settings().get(DEEP_STORAGE_KEY) is None and place.metadata_url != "memory://":
         metadata.close()
         raise _no_store(place.name)
@@ -215,7 +221,12 @@ def open_records(
 
 
 def _open_metadata(
-    place: StorePlace, *, create: bool, clock: Clock, ids: IdSource
+    place: StorePlace,
+    *,
+    create: bool,
+    clock: Clock,
+    ids: IdSource,
+    patience_ms: int | None = None,
 ) -> MetadataStore:
     from carnac.metadata import open_metadata
 
@@ -230,7 +241,9 @@ def _open_metadata(
                 store=place.name,
             ) from None
     try:
-        return open_metadata(place.metadata_url, clock=clock, ids=ids, create=create)
+        return open_metadata(
+            place.metadata_url, clock=clock, ids=ids, create=create, patience_ms=patience_ms
+        )
     except NotFound:
         raise _no_store(place.name) from None
 

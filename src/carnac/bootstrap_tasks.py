@@ -73,7 +73,9 @@ def open_loop(
     """
     settings = _settings(store, settings)
     clock, ids = clock or SystemClock(), ids or RandomIds()
-    metadata = open_records(settings=settings, clock=clock, ids=ids)
+    metadata = open_records(
+        settings=settings, clock=clock, ids=ids, patience_ms=settings.lease_ttl_ms
+    )
 
     def upkeep() -> None:
         with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:

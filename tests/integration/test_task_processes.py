@@ -90,7 +90,8 @@ def start_overlord(settings: Settings) -> Iterator[Callable[[], Any]]:
     yield start
     for child in started:
         child.terminate()
-        child.join()
+        child.join(PATIENCE_S)
+        assert child.exitcode is not None, "an overlord that does not end"
 
 
 def running(tasks: TaskService, task_id: str, number: int) -> Attempt | None:

@@ -28,6 +28,7 @@ def open_metadata(
     clock: Clock,
     ids: IdSource,
     create: bool = True,
+    patience_ms: int | None = None,
     on_statement: Callable[[str], None] | None = None,
 ) -> MemoryMetadataStore | SqlMetadataStore:
     """Open the metadata store at `url`.
@@ -36,6 +37,7 @@ def open_metadata(
         create: Make the tables if there are none. A file is made in any case.
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `sqlite://` (a file
             that is gone when the store is closed), or `memory://`.
+        patience_ms: How long a write waits for those of other processes before it is `Unavailable`; None: a minute.
         on_statement: Called with each SQL statement of a write before it runs; for fault injection.
 
     Raises:
@@ -48,10 +50,11 @@ def open_metadata(
         from carnac.metadata.memory import MemoryMetadataStore
 
         return MemoryMetadataStore(clock=clock, ids=ids)
-    from carnac.metadata.database import Database
+    from carnac.metadata.database import PATIENCE_MS, Database
     from carnac.metadata.migrate import migrate_if_needed
     from carnac.metadata.store import SqlMetadataStore
 
+    patience = PATIENCE_MS if patience_ms is None else patience_ms
     database: Database
     if url == _SQLITE_TEMPORARY:
         from carnac.metadata.sqlite import TemporarySqliteDatabase
@@ -60,11 +63,13 @@ def open_metadata(
     elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
         from carnac.metadata.sqlite import SqliteDatabase
 
-        database = SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_statement=on_statement)
+        database = SqliteDatabase(
+            Path(url.removeprefix(_SQLITE)), patience_ms=patience, on_statement=on_statement
+        )
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):
         from carnac.metadata.postgresql import PostgresqlDatabase
 
-        database = PostgresqlDatabase(url, on_statement=on_statement)
+        database = PostgresqlDatabase(url, patience_ms=patience, on_statement=on_statement)
     else:
         raise Invalid(
             f"'{url}' is not the URL of a metadata store; write sqlite:///path, postgresql://… or memory://",

@@ -13,6 +13,9 @@ from carnac.metadata.session import Session
 
 OnStatement = Callable[[str], None]
 
+PATIENCE_MS = 60_000
+"""How long a write waits for those of other processes: one that is stopped inside a transaction must not stop all."""
+
 
 class Database(Protocol):
     """A database that holds a store."""

@@ -1,11 +1,13 @@
 """PostgreSQL: an advisory lock orders the writers, statements travel in a pipeline, reads see one snapshot.
 
 Revisions are dense and in order of commit because a writer takes the lock before it reads the head and the database
-releases it after its commit is visible. The lock's queue is first in, first out, and dies with its connection.
+releases it after its commit is visible. The lock's queue is first in, first out, and dies with its connection. The
+transaction of a process that says nothing more, as one that was stopped (SIGSTOP), is ended by who waits for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from typing import Any
 from sqlalchemy import URL, Dialect, Engine, NullPool, create_engine, event, exc, make_url
 
 from carnac.errors import CarnacError, Invalid, Unavailable
-from carnac.metadata.database import OnStatement, driver_connection, first_line
+from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_connection, first_line
 from carnac.metadata.session import Session
 
 LOCK_KEY = 0x0CA2_AC00
@@ -24,6 +26,13 @@ READERS = 8
 CONNECT_TIMEOUT_S = 10
 
 _LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY})"
+_END_SILENT = """
+    SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND objid = %s AND wait_event = 'ClientRead'
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND state_change < clock_timestamp() - %s * interval '1 millisecond'
+"""
+"""Who waits for its client is not at work, however long its transaction may be."""
 
 
 @dataclass
@@ -43,16 +52,24 @@ class PostgresqlDatabase:
 
     Args:
         url: `postgresql://user@host/database`; what follows `?` goes to libpq.
+        patience_ms: How long a write waits for those of other processes.
         on_statement: Called with each statement before it is sent; tests inject faults with it.
 
     Raises:
         Invalid: The driver is not installed.
     """
 
-    def __init__(self, url: str, *, on_statement: OnStatement | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        patience_ms: int = PATIENCE_MS,
+        on_statement: OnStatement | None = None,
+    ) -> None:
         parsed = make_url(url)
         self._url: URL = parsed.set(drivername="postgresql+psycopg")
         self._shown = self._url.set(drivername="postgresql").render_as_string(hide_password=True)
+        self._patience_ms = patience_ms
         self._on_statement = on_statement
         try:
             self._engine = self._make_engine()
@@ -101,8 +118,10 @@ class PostgresqlDatabase:
             except CarnacError:
                 self._roll_back(connection)
                 raise
-            except BaseException:
+            except BaseException as error:
                 self._forget_writer()  # a broken pipeline leaves statements prepared on one side only
+                if _waited_in_vain(error):
+                    self._end_who_is_silent()
                 raise
             self._roll_back(connection)
 
@@ -126,6 +145,11 @@ class PostgresqlDatabase:
         if not isinstance(error, psycopg.Error):
             return None
         text = first_line(error)
+        if _waited_in_vain(error):
+            return Unavailable(
+                f"other writers have kept the metadata store {self._shown} busy for "
+                f"{self._patience_ms / 1000:g} s; retry"
+            )
         if isinstance(error, psycopg.errors.UniqueViolation):
             return Invalid(f"the publication names something that the store has already: {text}")
         return Unavailable(f"the metadata store {self._shown} does not answer: {text}")
@@ -160,7 +184,22 @@ class PostgresqlDatabase:
             self._writer = psycopg.connect(
                 *arguments, **options, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
             )
+            self._writer.execute(f"SET lock_timeout = {int(self._patience_ms)}")
         return self._writer
+
+    def _end_who_is_silent(self) -> None:
+        """End the transaction of a writer that has said nothing for as long as we had to wait for it.
+
+        It was stopped (SIGSTOP), or its host is gone without a word. What it had done is rolled back.
+        """
+        import psycopg
+
+        arguments, options = self.dialect.create_connect_args(self._url)
+        with (
+            contextlib.suppress(psycopg.Error),  # the one who waits is told so in any case
+            psycopg.connect(*arguments, **options, autocommit=True) as link,
+        ):
+            link.execute(_END_SILENT, [LOCK_KEY, self._patience_ms])
 
     def _roll_back(self, connection: Any) -> None:
         """End a transaction that was not committed; give the connection up if that is not possible."""
@@ -179,3 +218,9 @@ class PostgresqlDatabase:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _waited_in_vain(error: BaseException) -> bool:
+    from psycopg.errors import LockNotAvailable
+
+    return isinstance(error, LockNotAvailable)

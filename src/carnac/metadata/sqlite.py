@@ -1,14 +1,11 @@
 """SQLite: write-ahead log, every commit synced to disk, writers in a fair queue.
 
 SQLite's own waiting is a poll with growing pauses: under load one writer waits for seconds while others pass it
-(measured in `benchmarks/bench_publish.py`). So writers first take an advisory lock (`flock`) on a file beside the
-database, for which the kernel keeps a queue; it ends with the process that holds it, however that dies.
+(measured in `benchmarks/bench_publish.py`). So writers first stand in a queue (`writer_queue`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 import tempfile
 import threading
@@ -21,8 +18,9 @@ from typing import Any
 from sqlalchemy import URL, Dialect, Engine, QueuePool, create_engine, event, exc
 
 from carnac.errors import CarnacError, Corrupt, Invalid, Unavailable
-from carnac.metadata.database import OnStatement, driver_connection, first_line
+from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_connection, first_line
 from carnac.metadata.session import Session
+from carnac.metadata.writer_queue import WriterQueue
 
 BUSY_TIMEOUT_MS = 60_000
 """For what the queue does not order: recovery after a crash, and closing."""
@@ -63,15 +61,22 @@ class SqliteDatabase:
 
     Args:
         path: Of the database; the queue's lock file lies beside it. Its folder is made if it is not there.
+        patience_ms: How long a write waits for those of other processes.
         on_statement: Called with each statement before it runs; tests inject faults with it.
     """
 
-    def __init__(self, path: Path, *, on_statement: OnStatement | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        patience_ms: int = PATIENCE_MS,
+        on_statement: OnStatement | None = None,
+    ) -> None:
         self._path = path
         self._on_statement = on_statement
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock_fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._queue = WriterQueue(Path(f"{path}.lock"), patience_ms=patience_ms)
         except OSError as error:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
@@ -95,7 +100,7 @@ class SqliteDatabase:
             if self._writer is not None:
                 self._writer.close()
             self._engine.dispose()
-            os.close(self._lock_fd)
+            self._queue.close()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -114,7 +119,7 @@ class SqliteDatabase:
         """Wait in the queue, then open a write transaction; rolls back unless committed."""
         with self._mutex:
             self._check_open()
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+            self._queue.enter()
             try:
                 connection = self._writer_connection()
                 session = Session(connection, self.dialect, self._on_statement)
@@ -125,7 +130,7 @@ class SqliteDatabase:
                     if connection.in_transaction:
                         connection.rollback()
             finally:
-                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+                self._queue.leave()
 
     @contextmanager
     def migrate_lock(self) -> Iterator[Engine]:
@@ -133,12 +138,12 @@ class SqliteDatabase:
         engine = self._make_engine(("PRAGMA journal_mode=WAL", *_WRITER_PRAGMAS))
         event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN IMMEDIATE"))
         with self._mutex:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
+            self._queue.enter()
             try:
                 yield engine
             finally:
                 engine.dispose()
-                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+                self._queue.leave()
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""

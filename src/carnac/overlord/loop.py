@@ -114,6 +114,7 @@ class OverlordLoop:
                     self.run_round()
                 except CarnacError as error:
                     _log.warning("this round of the overlord came to nothing: %s", error.message)
+                    self._stop_who_blocks(error)
                 if self._wait(self._settings.period_ms / 1000):
                     return
         finally:
@@ -255,6 +256,26 @@ class OverlordLoop:
         self._metadata.change_tasks(
             RecordHandle(task_id=task.task_id, number=attempt.number, handle=handle)
         )
+
+    def _stop_who_blocks(self, error: CarnacError) -> None:
+        """Stop the attempt that kept everybody from writing for longer than its lease.
+
+        That is one that was stopped (SIGSTOP) or hangs inside a transaction. Reading goes on meanwhile.
+        """
+        writer = error.ids.get("writer")
+        if writer is None:
+            return
+        now_ms = self._clock.now_ms()
+        for attempt in self._metadata.live_attempts():
+            handle, runner = attempt.handle, self._runners.get(attempt.runner)
+            is_it = handle is not None and handle.startswith(f"{writer}/")
+            if (
+                is_it
+                and runner is not None
+                and now_ms >= attempt.heartbeat_at_ms + attempt.lease_ms
+            ):
+                _log.warning("%s keeps everybody from writing, and is stopped", attempt.lock_owner)
+                runner.stop(cast("str", handle))
 
     def _keep_up(self, now_ms: int) -> None:
         """Do upkeep if it is due, beside the rounds: it may take longer than a lease."""

@@ -1,0 +1,129 @@
+"""The queue of SQLite's writers: an advisory lock on a file. It ends with the process that holds it, however that dies.
+
+The kernel keeps the queue of those who wait for a `flock`, so nobody is passed by for long. But it lets them wait for
+ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a wait has an end
+here, and says which process it was for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import threading
+from pathlib import Path
+
+from carnac.errors import Unavailable
+
+NAME_BYTES = 300
+"""Of the line that says who writes; a host's name has at most 253."""
+
+
+class WriterQueue:
+    """One process's place in the queue. For one thread at a time.
+
+    Args:
+        path: Of the lock file; it is made if it is not there.
+        patience_ms: How long `enter` waits.
+    """
+
+    def __init__(self, path: Path, *, patience_ms: int) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._patience_ms = patience_ms
+        self._name = f"{socket.gethostname()}/{os.getpid()}".ljust(NAME_BYTES).encode()
+        self._mutex = threading.Lock()
+        self._waiter: _Waiter | None = None
+
+    def enter(self) -> None:
+        """Wait for our turn.
+
+        Raises:
+            Unavailable: It did not come in time; `ids["writer"]` is the `host/pid` of the process that writes.
+        """
+        if not self._is_free_at_once() and not self._wait():
+            writer = os.pread(self._file, NAME_BYTES, 0).decode(errors="replace").strip()
+            host, _, pid = writer.rpartition("/")
+            raise Unavailable(
+                f"process {pid} on {host} has kept all other writers waiting for "
+                f"{self._patience_ms / 1000:g} s; retry, or end that process if it hangs",
+                writer=writer,
+            )
+        with contextlib.suppress(OSError):  # on a full disk nobody is named
+            os.pwrite(self._file, self._name, 0)
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Give up the file, and with it our turn."""
+        with self._mutex:
+            if self._waiter is None:
+                os.close(self._file)
+            else:
+                self._waiter.closes = True
+
+    def _is_free_at_once(self) -> bool:
+        if self._waiter is not None:
+            return False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _wait(self) -> bool:
+        """Stand in the queue; False if we had to give up.
+
+        Nothing ends a wait for `flock` but the lock, so a thread stands there for us. After we gave up it stands on,
+        for the next time; if its turn comes when nobody wants it, it lets the next one in.
+        """
+        with self._mutex:
+            if self._waiter is None:
+                self._waiter = _Waiter()
+                threading.Thread(
+                    target=self._stand, args=(self._waiter,), name="carnac-queue", daemon=True
+                ).start()
+            waiter = self._waiter
+            waiter.is_wanted = True
+        try:
+            waiter.turn.wait(self._patience_ms / 1000)
+        except BaseException:  # Ctrl-C
+            if self._give_up(waiter):
+                self.leave()
+            raise
+        return self._give_up(waiter)
+
+    def _give_up(self, waiter: _Waiter) -> bool:
+        """Wait no longer; True if our turn had come."""
+        with self._mutex:
+            waiter.is_wanted = False
+            return self._waiter is None
+
+    def _stand(self, waiter: _Waiter) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        with self._mutex:
+            self._waiter = None
+            if not waiter.is_wanted:
+                self.leave()
+            if waiter.closes:
+                os.close(self._file)
+        waiter.turn.set()
+
+
+class _Waiter:
+    """Somebody who stands in the queue.
+
+    Attributes:
+        turn: Set when it has the lock, or had it and nobody wanted it.
+        is_wanted: Somebody waits for it.
+        closes: The queue was closed behind its back.
+    """
+
+    __slots__ = ("closes", "is_wanted", "turn")
+
+    def __init__(self) -> None:
+        self.turn = threading.Event()
+        self.is_wanted = False
+        self.closes = False
