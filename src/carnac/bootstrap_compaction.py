@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from carnac.compactor.overlord import OverlordRunner
 from carnac.config import Settings, load_settings
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
-from carnac.ports import Clock, MetadataStore, TaskRunner
+from carnac.ports import Clock, JobProgress, MetadataStore, TaskRunner
 from carnac.ports.compaction import GroupEnd
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ def open_local_compaction(
     clock = clock or SystemClock()
     metadata = open_records(settings=settings, clock=clock)
     capacity = capacity_of(settings)
-    runner = LocalRunner(
-        lambda groups: compact_groups(store, groups), clock, tasks_max=capacity.tasks
-    )
+    runner = LocalRunner(partial(compact_groups, store), clock, tasks_max=capacity.tasks)
     controller = Controller(metadata, runner, clock, capacity=capacity, datasources=datasources)
     return LocalCompaction(controller, runner, metadata)
 
@@ -126,9 +125,13 @@ def capacity_of(settings: Settings) -> Capacity:
     )
 
 
-def compact_groups(store: Store, groups: Sequence[CompactionGroup]) -> Sequence[GroupEnd]:
+def compact_groups(
+    store: Store,
+    groups: Sequence[CompactionGroup],
+    on_progress: Callable[[JobProgress], None] | None = None,
+) -> Sequence[GroupEnd]:
     """Rewrite groups with a store; return what became of each."""
-    return ends_of(store.compact(groups, message="compaction"))
+    return ends_of(store.compact(groups, message="compaction", on_progress=on_progress))
 
 
 def ends_of(report: CompactionReport) -> Sequence[GroupEnd]:

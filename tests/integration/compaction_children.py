@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def keep_alone(folder: Path, now_ms: int, faults: Faults) -> int:
         faults=faults,
         pipeline=lambda root: Handing(root, faults, clock=clock),
     )
-    runner = LocalRunner(lambda groups: compact_groups(store, groups), clock, tasks_max=2)
+    runner = LocalRunner(partial(compact_groups, store), clock, tasks_max=2)
     controller = Controller(metadata, runner, clock, capacity=capacity_of(settings))
     try:
         for number in range(1, ROUNDS_MAX):

@@ -94,7 +94,11 @@ class Controller:
             self._metadata.put_compaction_states(name, states)
         self._start(starts.tasks)
         self._last_status = write_status(
-            self._metadata, self.conductor, self._clock.now_ms(), self._last_status
+            self._metadata,
+            self.conductor,
+            self._runner.live(),
+            now_ms=self._clock.now_ms(),
+            last=self._last_status,
         )
         return RoundReport(
             analysed=analysed, started=starts.tasks, shed=len(starts.shed), ended=ended

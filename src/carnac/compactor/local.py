@@ -6,25 +6,31 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import TypeAlias
 
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.errors import CarnacError
-from carnac.ports import Clock
+from carnac.ports import Clock, JobProgress
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
+
+Compact: TypeAlias = Callable[
+    [Sequence[CompactionGroup], Callable[[JobProgress], None]], Sequence[GroupEnd]
+]
 
 
 class LocalRunner:
     """Runs tasks side by side in threads.
 
     Args:
-        compact: Rewrites and publishes groups; returns what became of each.
+        compact: Rewrites and publishes groups, and says how far it is; returns what became of each.
         tasks_max: Tasks at a time; more wait.
     """
 
     def __init__(
         self,
-        compact: Callable[[Sequence[CompactionGroup]], Sequence[GroupEnd]],
+        compact: Compact,
         clock: Clock,
         *,
         tasks_max: int,
@@ -35,6 +41,7 @@ class LocalRunner:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._live: dict[str, tuple[LiveRun, Future[Sequence[GroupEnd]]]] = {}
+        self._progress: dict[str, JobProgress] = {}
 
     def start(self, task: CompactionTask, terms: RunTerms) -> str:
         """Start a task; return the id of the run. Local runs take no locks: a publish settles who was first."""
@@ -46,8 +53,12 @@ class LocalRunner:
             groups=task.groups,
             started_ms=self._clock.now_ms(),
         )
+
+        def note(progress: JobProgress) -> None:
+            self._progress[run_id] = progress
+
         with self._lock:
-            self._live[run_id] = (run, self._pool.submit(self._compact, task.groups))
+            self._live[run_id] = (run, self._pool.submit(self._compact, task.groups, note))
         return run_id
 
     def take_ended(self) -> Sequence[RunEnd]:
@@ -55,12 +66,15 @@ class LocalRunner:
         with self._lock:
             done = [run_id for run_id, (_, future) in self._live.items() if future.done()]
             ended = [(run_id, self._live.pop(run_id)[1]) for run_id in done]
+            for run_id in done:
+                self._progress.pop(run_id, None)
         return [_end_of(run_id, future) for run_id, future in ended]
 
     def live(self) -> Sequence[LiveRun]:
         """Return the runs that are under way."""
         with self._lock:
-            return [run for run, _ in self._live.values()]
+            runs = [run for run, _ in self._live.values()]
+        return [replace(run, progress=self._progress.get(run.run_id)) for run in runs]
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Wait until a run has ended, if one is under way."""

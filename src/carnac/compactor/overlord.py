@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from carnac.core.compaction.group_records import group_from_json, group_to_json
 from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.tasks.model import Task, TaskState
+from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.errors import NotFound
-from carnac.ports import IdSource
+from carnac.ports import IdSource, JobProgress
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 from carnac.ports.task_records import TaskFilter
 
@@ -39,6 +41,10 @@ class TaskDesk(Protocol):
 
     def payload(self, task_id: str) -> Mapping[str, object]:
         """Return a task as it was submitted."""
+        ...
+
+    def attempts(self, task_id: str) -> Sequence[Attempt]:
+        """Return the attempts of a task, the first one first."""
         ...
 
     def report(self, task_id: str) -> Mapping[str, object] | None:
@@ -91,7 +97,9 @@ class OverlordRunner:
 
     def live(self) -> Sequence[LiveRun]:
         """Return the tasks that are not over, also those of a controller that is no more."""
-        return list(self._known().values())
+        return [
+            replace(run, progress=self._progress_of(run.run_id)) for run in self._known().values()
+        ]
 
     def close(self) -> None:
         """Nothing to release: the overlord goes on with what was submitted."""
@@ -114,6 +122,23 @@ class OverlordRunner:
             datasource=task.datasource,
             groups=tuple(group_from_json(group) for group in groups),
             started_ms=task.created_at_ms,
+        )
+
+    def _progress_of(self, run_id: str) -> JobProgress | None:
+        try:
+            attempts = self._tasks.attempts(run_id)
+        except NotFound:  # trimmed
+            return None
+        text = attempts[-1].progress if attempts else None
+        if text is None:
+            return None
+        told = json.loads(text)
+        return JobProgress(
+            phase=str(told.get("phase", "")),
+            done=int(told.get("done", 0)),
+            total=int(told.get("total", 0)),
+            rows=told.get("rows"),
+            eta_ms=told.get("eta_ms"),
         )
 
     def _end_of(self, run_id: str) -> RunEnd | None:

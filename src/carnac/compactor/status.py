@@ -6,19 +6,32 @@ It is written down beside the states of chunks, so that any process can show it;
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from carnac.core.compaction.conductor import Conductor
-from carnac.ports import MetadataStore
+from carnac.ports import JobProgress, MetadataStore
+from carnac.ports.compaction import LiveRun
 
 STATUS_KEY = "compaction_status"
 TASKS_SHOWN_MAX = 50
 
 
-def write_status(metadata: MetadataStore, conductor: Conductor, now_ms: int, last: str) -> str:
-    """Write the status down if it is another than the last one; return it."""
-    status = describe_status(conductor, now_ms)
+def write_status(
+    metadata: MetadataStore,
+    conductor: Conductor,
+    live: Iterable[LiveRun],
+    *,
+    now_ms: int,
+    last: str,
+) -> str:
+    """Write the status down if it is another than the last one; return it.
+
+    Args:
+        live: What runs, as whoever runs it sees it.
+    """
+    status = describe_status(conductor, live, now_ms)
     text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
     if text != last:
         metadata.put_settings({STATUS_KEY: json.dumps({"at_ms": now_ms, **status})})
@@ -31,9 +44,10 @@ def read_status(metadata: MetadataStore) -> Mapping[str, Any] | None:
     return None if text is None else json.loads(text)
 
 
-def describe_status(conductor: Conductor, now_ms: int) -> dict[str, Any]:
+def describe_status(conductor: Conductor, live: Iterable[LiveRun], now_ms: int) -> dict[str, Any]:
     """Return the status as plain values; rates are in bytes of the cost model per second."""
     verdict = conductor.verdict(now_ms)
+    progress = {run.run_id: run.progress for run in live}
     queue = conductor.queue
     return {
         "outlook": str(verdict.outlook),
@@ -56,7 +70,14 @@ def describe_status(conductor: Conductor, now_ms: int) -> dict[str, Any]:
                 "task": one.task.task_id,
                 "cost": one.task.cost,
                 "started_ms": one.started_ms,
+                "groups": len(one.task.groups),
+                "rows": one.task.rows,
+                "progress": _progress_json(progress.get(one.run_id)),
             }
             for one in queue.running
         ],
     }
+
+
+def _progress_json(progress: JobProgress | None) -> dict[str, Any] | None:
+    return None if progress is None else asdict(progress)

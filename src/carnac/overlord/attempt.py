@@ -174,6 +174,7 @@ class _Pulse:
         self._wait = wait or self._stop.wait
         self._mutex = threading.Lock()
         self._news: dict[str, object] | None = None
+        self._last: dict[str, object] = {"phase": "works"}
         self._beat_at_ms = attempt.heartbeat_at_ms
         self._is_lost = False
 
@@ -209,13 +210,12 @@ class _Pulse:
 
     def progress(self, progress: JobProgress) -> None:
         """Take note of how far the job is."""
-        self._tell({key: value for key, value in asdict(progress).items() if value is not None})
+        self._last = {key: value for key, value in asdict(progress).items() if value is not None}
+        self._tell(self._last)
 
     def waits_for(self, places: str | None) -> None:
         """Take note that it waits for locks; None: not any more."""
-        self._tell(
-            {"phase": "works"} if places is None else {"phase": f"waits for locks on {places}"}
-        )
+        self._tell(self._last if places is None else {"phase": f"waits for locks on {places}"})
 
     def lose(self, why: str) -> None:
         """Take note that the attempt must end, and see to it. From any thread."""

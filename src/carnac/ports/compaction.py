@@ -8,6 +8,7 @@ from typing import Protocol
 
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.tasks import CompactionTask
+from carnac.ports.jobs import JobProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +43,17 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
-    """A run that is under way, as far as whoever runs it can tell."""
+    """A run that is under way, as far as whoever runs it can tell.
+
+    Attributes:
+        progress: How far it is; of `total` groups `done` have ended. None: it has not said anything yet.
+    """
 
     run_id: str
     datasource: str
     groups: Sequence[CompactionGroup] = ()
     started_ms: int = 0
+    progress: JobProgress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from carnac.bootstrap import open_records, open_store
 from carnac.bootstrap_compaction import LocalCompaction, compact_groups
+from carnac.cli.commands.compaction import progress_text
 from carnac.compactor.controller import Controller
 from carnac.compactor.desk import CompactionDesk
-from carnac.compactor.local import LocalRunner
+from carnac.compactor.local import Compact, LocalRunner
 from carnac.config import Settings
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.states import ChunkStatus
 from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.ports import JobProgress
 from carnac.ports.compaction import GroupEnd
 from carnac.store import Store
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, read
 
 SPEC = {"dataSource": "events", "granularitySpec": {"segmentGranularity": "day"}}
-Compact = Callable[[Sequence[CompactionGroup]], Sequence[GroupEnd]]
 
 
 class Desk:
@@ -42,7 +45,7 @@ class Desk:
         self.metadata = open_records(settings=self.settings, clock=self.clock)
         self.desk = CompactionDesk(self.metadata, self.clock)
         self.opened: list[LocalRunner] = []
-        self.start(lambda groups: compact_groups(self.store, groups))
+        self.start(partial(compact_groups, self.store))
 
     def start(self, compact: Compact) -> None:
         self.runner = LocalRunner(compact, self.clock, tasks_max=2)
@@ -121,7 +124,7 @@ def test_another_controller_goes_on_where_the_last_one_was(desk: Desk) -> None:
     desk.settle()
     append(desk.store, (1, 0))
     append(desk.store, (1, 1))
-    desk.start(lambda groups: compact_groups(desk.store, groups))
+    desk.start(partial(compact_groups, desk.store))
     assert desk.settle() == 2, (
         "one chunk has changed: judged once before and once after its compaction"
     )
@@ -133,7 +136,7 @@ def test_a_group_that_fails_rests_and_the_others_go_on(desk: Desk) -> None:
     desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
     poisoned = desk.store.chunks("events")[1].interval
 
-    def compact(groups: Sequence[CompactionGroup]) -> Sequence[GroupEnd]:
+    def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
         (group,) = groups
         if group.interval == poisoned:
             return [GroupEnd(group_id=group.group_id, outcome="failed", error="disk full")]
@@ -145,7 +148,7 @@ def test_a_group_that_fails_rests_and_the_others_go_on(desk: Desk) -> None:
     state = desk.desk.status("events").states["events"][1]
     assert state.reason == "failed 1 times in a row, last: disk full"
     assert not desk.controller.is_settled()
-    desk.start(lambda groups: compact_groups(desk.store, groups))
+    desk.start(partial(compact_groups, desk.store))
     assert desk.settle() == 0, "it rests"
     desk.clock.advance_ms(60_000)
     desk.settle()
@@ -156,7 +159,7 @@ def test_a_run_that_fails_whole_is_tried_again(desk: Desk) -> None:
     fill(desk.store, 1, 4)
     desk.desk.put_spec(SPEC)
 
-    def compact(groups: Sequence[CompactionGroup]) -> Sequence[GroupEnd]:
+    def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
         raise Unavailable("spark does not answer")
 
     desk.start(compact)
@@ -206,10 +209,29 @@ def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
     assert desk.desk.status().controller is None
     fill(desk.store, 1, 4)
     desk.desk.put_spec(SPEC)
+    written, go_on = threading.Event(), threading.Event()
+
+    def compact(
+        groups: Sequence[CompactionGroup], tell: Callable[[JobProgress], None]
+    ) -> Sequence[GroupEnd]:
+        tell(JobProgress(phase="rewrite", done=0, total=1, rows=3, eta_ms=2_000))
+        written.set()
+        assert go_on.wait(60)
+        return compact_groups(desk.store, groups)
+
+    desk.start(compact)
+    desk.controller.run_round()
+    assert written.wait(60)
     desk.controller.run_round()
     told = desk.desk.status().controller
     assert told is not None
-    assert len(told["running"]) == 1
+    (running,) = told["running"]
+    assert (running["groups"], running["rows"]) == (1, 8)
+    assert running["progress"] == {
+        "phase": "rewrite", "done": 0, "total": 1, "rows": 3, "eta_ms": 2_000,
+    }  # fmt: skip
+    assert progress_text(running).endswith(", 0 of 1 group, 3 of 8 rows, 2 s to go")
+    go_on.set()
     desk.settle()
     told = desk.desk.status().controller
     assert told is not None
@@ -217,7 +239,7 @@ def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
 
 
 def test_local_compaction_closes_what_it_opened(desk: Desk) -> None:
-    runner = LocalRunner(lambda _: [], desk.clock, tasks_max=1)
+    runner = LocalRunner(lambda _, __: [], desk.clock, tasks_max=1)
     metadata = open_records(settings=desk.settings, clock=desk.clock)
     controller = Controller(metadata, runner, desk.clock, capacity=Capacity())
     LocalCompaction(controller, runner, metadata).close()

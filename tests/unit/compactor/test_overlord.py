@@ -11,6 +11,7 @@ import pytest
 from carnac.bootstrap import open_records, open_store
 from carnac.bootstrap_compaction import CompactionDuty
 from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
+from carnac.cli.commands.compaction import progress_text
 from carnac.compactor.desk import CompactionDesk
 from carnac.compactor.overlord import OverlordRunner
 from carnac.config import Settings
@@ -172,26 +173,31 @@ def test_a_task_that_is_cancelled_rests_only_its_own_chunk(cluster: Cluster) -> 
 def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was_wasted(
     cluster: Cluster,
 ) -> None:
-    append(cluster.store, *((200 + number, 48 + number % 3) for number in range(6)))
-    for number in range(3):
-        append(cluster.store, (300 + number, 48))
+    for number in range(4):
+        append(cluster.store, (200 + number, 48), (300 + number, 72))
     before = read(cluster.store)
     cluster.desk.put_spec({**SPEC, "smallTaskBytes": 1 << 30})
     cluster.duty.run_round()
     (task,) = cluster.tasks.list()
     handed: list[int] = []
 
-    def cancel_at_the_second() -> None:
+    def cancel_at_the_third() -> None:
         handed.append(len(cluster.metadata.locks()))
-        if len(handed) == 2:
+        if len(handed) == 3:
+            cluster.duty.run_round()
             cluster.tasks.cancel(task.task_id)
 
-    cluster.run_attempts(cancel_at_the_second)
+    cluster.run_attempts(cancel_at_the_third)
     assert handed[0] > 0, "it ran under locks"
+    told = cluster.desk.status().controller
+    assert told is not None
+    (running,) = told["running"]
+    assert running["groups"] == 4
+    assert progress_text(running).endswith(", 1 of 4 groups"), "as it said when it last published"
     assert cluster.tasks.get(task.task_id).state is TaskState.CANCELLED
-    assert sorted(counts(cluster)) == [1, 4, 4], "the finished group stays, the rest is given up"
+    assert sorted(counts(cluster)) == [1, 1, 4, 4], "finished groups stay, the rest is given up"
     report: Any = cluster.tasks.report(task.task_id)
-    assert report["groupCounts"] == {"committed": 1, "unchanged": 0, "conflict": 0, "failed": 1}
+    assert report["groupCounts"] == {"committed": 2, "unchanged": 0, "conflict": 0, "failed": 1}
     assert report["groupsGivenUp"] == 1
     assert report["bytesWasted"] > 0
     assert cluster.metadata.locks() == ()
@@ -206,7 +212,7 @@ def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was
     cluster.duty.run_round()
     cluster.run_attempts()
     cluster.duty.run_round()
-    assert counts(cluster) == [1, 1, 1]
+    assert counts(cluster) == [1, 1, 1, 1]
     assert read(cluster.store) == before
 
 

@@ -240,11 +240,27 @@ def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
     output.facts(facts)
     for one in told["running"]:
         age = format_age(max(now_ms - one["started_ms"], 0))
-        output.line(f"  runs  {one['task']}  cost {format_bytes(one['cost'])}  for {age}")
+        output.line(f"  runs  {one['task']}  {progress_text(one)}  for {age}")
     for one in told["queue"][:10]:
         output.line(
             f"  waits {one['task']}  priority {one['priority']:.2f}  cost {format_bytes(one['cost'])}"
         )
+
+
+def progress_text(run: Mapping[str, Any]) -> str:
+    """Return how far a run is, in words."""
+    told = run.get("progress")
+    cost = f"cost {format_bytes(run['cost'])}"
+    if told is None:
+        return f"{cost}, nothing done yet"
+    if not told["total"]:
+        return f"{cost}, {told['phase']}"
+    words = f"{format_count(told['done'])} of {counted(told['total'], 'group')}"
+    if told["rows"] is not None:
+        words += f", {format_count(told['rows'])} of {counted(run['rows'], 'row')}"
+    if told["eta_ms"] is not None:
+        words += f", {format_age(told['eta_ms'])} to go"
+    return f"{cost}, {words}"
 
 
 def verdict_text(told: Mapping[str, Any]) -> str:
