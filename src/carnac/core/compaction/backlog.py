@@ -9,9 +9,11 @@ from carnac.core.compaction.candidates import (
     JudgedChunk,
     combine_small,
     is_small,
+    make_task_alone,
     make_tasks,
 )
 from carnac.core.compaction.colouring import color_by_neighbour
+from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import Interval
@@ -48,6 +50,7 @@ class Backlog:
         self._gone: set[str] = set()
         self._owners: dict[str, int] = {}
         self._shared = 0
+        self._views: dict[int, TargetView] = {}
 
     def __contains__(self, chunk: object) -> bool:
         return chunk in self._chunks
@@ -66,13 +69,15 @@ class Backlog:
         """
         self.take(one.interval)
         self._chunks[one.interval] = one
+        owners = self._owners
         for segment in one.chunk.segments:
-            count = self._owners[segment.segment_id] = self._owners.get(segment.segment_id, 0) + 1
-            self._shared += count == 2
+            count = owners[segment.segment_id] = owners.get(segment.segment_id, 0) + 1
+            if count == 2:
+                self._shared += 1
         if one.is_tied:
             self._tied[one.interval] = one
             return
-        (task,) = make_tasks(self._datasource, [one], self._settings, revision)
+        task = make_task_alone(self._datasource, one, self._settings, revision, self._views)
         if is_small(task, self._settings):
             self._small[one.interval] = task
         else:

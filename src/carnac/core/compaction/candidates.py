@@ -91,6 +91,23 @@ def make_tasks(
     ]
 
 
+def make_task_alone(
+    datasource: str,
+    one: JudgedChunk,
+    settings: CompactionSettings,
+    revision: int,
+    views: dict[int, TargetView],
+) -> CompactionTask:
+    """Return the task of a chunk to be compacted that shares no segment with a neighbour.
+
+    Args:
+        views: By target, to be kept from call to call.
+    """
+    choice = one.score.choice or _whole(one.chunk, settings)
+    part = _Part(chunk=one.chunk, choice=choice)
+    return _make_task(datasource, (part,), settings, revision, views)
+
+
 def combine_small(
     tasks: Sequence[CompactionTask], settings: CompactionSettings
 ) -> list[CompactionTask]:

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
 
 from carnac.core.compaction.groups import GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.settings import CompactionSettings
+
+_by_size = attrgetter("size_bytes", "segment_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +61,12 @@ class Choice:
     @property
     def size_bytes(self) -> int:
         """Bytes that are read."""
-        return sum(segment.size_bytes for segment in self.segments)
+        return sum([segment.size_bytes for segment in self.segments])
 
     @property
     def rows(self) -> int:
         """Rows that are read."""
-        return sum(segment.rows for segment in self.segments)
+        return sum([segment.rows for segment in self.segments])
 
 
 def choose_all(
@@ -103,9 +107,11 @@ def choose(
     Args:
         forced: Those of the segments that must be rewritten: too large, or not as the target asks for.
     """
-    ids = {one.segment_id for one in forced}
-    fixed = sorted(forced, key=_by_size)
-    free = sorted((one for one in segments if one.segment_id not in ids), key=_by_size)
+    free, fixed = sorted(segments, key=_by_size), list(forced)
+    if forced:
+        ids = {one.segment_id for one in forced}
+        fixed.sort(key=_by_size)
+        free = [one for one in free if one.segment_id not in ids]
     options = _Options(fixed, free, view, settings, history)
     best = options.best()
     if best is None:
@@ -125,16 +131,13 @@ class _Options:
         history: ChunkHistory | None,
     ) -> None:
         self._fixed, self._free = fixed, free
-        ideal = view.ideal
         self._settings, self._history = settings, history
-        self._forced_bytes = size = sum(one.size_bytes for one in fixed)
-        rows = sum(one.rows for one in fixed)
-        self.sizes, self.outs = [size], [view.ideal(size, rows) if fixed else 0]
-        for one in free:
-            size += one.size_bytes
-            rows += one.rows
-            self.sizes.append(size)
-            self.outs.append(ideal(size, rows))
+        self._forced_bytes = sum([one.size_bytes for one in fixed])
+        self.sizes = list(accumulate([one.size_bytes for one in free], initial=self._forced_bytes))
+        rows = accumulate([one.rows for one in free], initial=sum([one.rows for one in fixed]))
+        self.outs = view.ideals(self.sizes, list(rows))
+        if not fixed:
+            self.outs[0] = 0
         self._allowed = self.outs[-1] + settings.slack
 
     def best(self) -> int | None:
@@ -143,7 +146,9 @@ class _Options:
         most, least = 0.0, 0
         allowed, fixed, free = self._allowed, len(self._fixed), len(self._free)
         model = self._settings.cost
-        for k, (size, out) in enumerate(zip(self.sizes, self.outs, strict=True)):
+        first = max(free - allowed, 0)  # with fewer the chunk would not become stable
+        for k in range(first, free + 1):
+            size, out = self.sizes[k], self.outs[k]
             surplus = k + fixed - out
             benefit = fixed + surplus if surplus > 0 else fixed
             if not benefit or free - k + out > allowed:
@@ -209,7 +214,3 @@ def _amplification(history: ChunkHistory | None, size_bytes: int, total_bytes: i
         return size_bytes / max(total_bytes, 1)
     arrived = max(history.arrived_bytes, 1)
     return (history.rewritten_bytes + size_bytes) / arrived
-
-
-def _by_size(segment: PlanSegment) -> tuple[int, str]:
-    return segment.size_bytes, segment.segment_id

@@ -45,6 +45,19 @@ class TargetView:
                 return by_bytes
         return count or 1
 
+    def ideals(self, sizes_bytes: Sequence[int], rows: Sequence[int]) -> list[int]:
+        """Return `ideal` of each pair; what is done for every segment of every chunk is done in one breath."""
+        if self.target.partitioning.buckets is not None:
+            return [self.target.partitioning.buckets] * len(rows)
+        target_rows = self.target.target_rows
+        target_bytes = self.target.target_bytes
+        if target_bytes is None:
+            return [-(-count // target_rows) or 1 for count in rows]
+        return [
+            max(-(-count // target_rows), -(-size // target_bytes)) or 1
+            for size, count in zip(sizes_bytes, rows, strict=True)
+        ]
+
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments that are too large."""
         if self.target.partitioning.buckets is not None:

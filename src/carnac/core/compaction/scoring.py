@@ -139,6 +139,8 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
         return None
     first = chunk.segments[0].chunk
     others = {one.chunk for one in chunk.segments if one.chunk is not first}
+    if not others and (first is None or first == chunk.interval):
+        return None
     live = {one for one in {first, *others} if one is not None and one != chunk.interval}
     if not live:
         return None

@@ -125,8 +125,10 @@ class Survey:
             self._record(one, sights[one.interval])
             for one in judge_chunks(chunks, situation, self._rules)
         ]
-        rest = wanted.difference(one.interval for one in chunks)
+        rest = wanted.difference([one.interval for one in chunks])
         found.extend(self._record_empty(sights[chunk]) for chunk in sorted(rest))
+        if len(self._known) != len(self.states):
+            self._order_known()
         return found
 
     def forget(self, chunks: Iterable[Interval]) -> list[ChunkState]:
@@ -168,12 +170,15 @@ class Survey:
     def known_in(self, interval: Interval) -> list[Interval]:
         """Return the chunks of which something is known that overlap the interval, in order of time."""
         if len(self._known) != len(self.states):
-            self._known = sorted(self.states, key=attrgetter("start_ms"))
+            self._order_known()
         first = bisect_left(self._known, interval.start_ms, key=lambda one: one.start_ms)
         while first and self._known[first - 1].end_ms > interval.start_ms:
             first -= 1
         last = bisect_left(self._known, interval.end_ms, key=lambda one: one.start_ms)
         return self._known[first:last]
+
+    def _order_known(self) -> None:
+        self._known = sorted(self.states, key=attrgetter("start_ms"))
 
     def drop(self, chunks: Iterable[Interval]) -> list[ChunkState]:
         """Forget chunks for good, because time is cut otherwise now; return them as empty ones."""
