@@ -11,6 +11,8 @@ from carnac.errors import Invalid, Unavailable
 
 FORMATS = (".svg", ".png", ".html")
 PNG_SCALE = 2.0
+FIT = "<style>svg.marks { max-width: calc(100vw - 4.5em); height: auto }</style>"
+"""A picture is as wide as a large window; in a smaller one it is smaller."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -30,8 +32,8 @@ def render_chart(chart: dict[str, object], suffix: str) -> bytes:
         return svg.encode()
     if suffix == ".png":
         return shrink_png(converter.vegalite_to_png(chart, scale=PNG_SCALE))
-    html: str = converter.vegalite_to_html(chart, bundle=True)
-    return html.encode()
+    html: str = converter.vegalite_to_html(chart, bundle=True, renderer="svg")
+    return html.replace("<head>", "<head>" + FIT, 1).encode()
 
 
 def shrink_png(png: bytes) -> bytes:

@@ -9,6 +9,8 @@ Chart: TypeAlias = dict[str, object]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 FONT = "Helvetica, Arial, sans-serif"
 GREY = "#444"
+HOURS = {"hours": "%H:%M", "minutes": "%H:%M"}
+"""Format of a time axis: Vega's own says 03 PM; days and longer are as Vega has them."""
 
 
 def chart_head(title: str, subtitle: str, *, legend: Chart | None = None) -> Chart:

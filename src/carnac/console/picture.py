@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.console.looks import Chart, chart_head
+from carnac.console.looks import HOURS, Chart, chart_head
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, format_ms
 from carnac.errors import Invalid
@@ -100,10 +100,16 @@ def _subtitle(blocks: Sequence[Block]) -> str:
     chunks = len({block.chunk for block in blocks})
     rows = sum(block.rows for block in blocks)
     segments = sum(block.segments for block in blocks)
-    text = f"{chunks:,} time chunks, {segments:,} segments, {rows:,} rows"
+    text = ", ".join(
+        (_counted(chunks, "time chunk"), _counted(segments, "segment"), _counted(rows, "row"))
+    )
     if any(block.is_clipped for block in blocks):
         text += "; hatched: clipped, not all of the segment is visible"
     return text
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _stack(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str, object]]:
@@ -157,6 +163,7 @@ def _position() -> dict[str, object]:
         "grid": False,
         "tickCount": 12,
         "labelFlush": True,
+        "format": HOURS,
         "tickColor": "#999",
         "domainColor": "#999",
     }
@@ -172,6 +179,7 @@ def _position() -> dict[str, object]:
                 "gridColor": "#e6e6e6",
                 "domain": False,
                 "ticks": False,
+                "tickMinStep": 1,
                 "format": ",d",
             },
         },

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -90,3 +91,16 @@ def test_a_year_of_days_has_a_column_for_every_day() -> None:
     )
     with pytest.raises(Invalid, match=r"\.svg, \.png, \.html"):
         render_chart(chart, ".gif")
+
+
+def test_one_of_a_kind_is_counted_as_one_and_shares_are_no_rows() -> None:
+    assert draw([shown(0, 1)])["title"]["subtitle"] == "1 time chunk, 1 segment, 1 row"
+    svg = render_chart(draw([shown(0, 3)]), ".svg").decode()
+    labels = re.findall(r">([\d:]+)</text>", svg)
+    assert labels.count("2") == labels.count("3") == 1, "and nothing rounded to them"
+    assert "03:00" in labels, "not 03 AM"
+
+
+def test_a_page_is_as_wide_as_its_window() -> None:
+    page = render_chart(draw([shown(0, 1)]), ".html").decode()
+    assert page.index("max-width: calc(100vw") < page.index("<body>") < page.index("vegaEmbed")
