@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from carnac.core.tasks.model import Attempt
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
@@ -42,6 +43,7 @@ class Bench:
         runner: FakeRunner | None = None,
         start_lease_ms: int = LEASE_MS,
         wait: Callable[[float], bool] | None = None,
+        clear_up: Callable[[Attempt], None] | None = None,
     ) -> OverlordLoop:
         """Return another overlord."""
         return OverlordLoop(
@@ -58,6 +60,7 @@ class Bench:
                 period_ms=1_000,
                 upkeep_period_ms=10 * LEASE_MS,
             ),
+            clear_up=clear_up,
             wait=wait,
         )
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from carnac.core.allocation import AllocationReply, AllocationRequest
     from carnac.overlord import Lockbox
     from carnac.overlord.allocation import AllocationService
+    from carnac.pipeline.session import SparkHolder
 
 T = TypeVar("T")
 
@@ -288,22 +289,44 @@ def _resolve_url(place: StorePlace, url: str) -> str:
     return str(place.folder / url)
 
 
+def open_files(metadata: MetadataStore, settings: Settings) -> DeepStorage:
+    """Return the deep storage of a store whose metadata are open."""
+    return _open_deep_storage(locate_store(settings.store), metadata, settings, create=False)
+
+
 def make_spark_pipeline(
-    deep_storage: DeepStorage, settings: Settings, clock: Clock, ids: IdSource
+    deep_storage: DeepStorage,
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    spark: SparkHolder | None = None,
 ) -> DataPipeline:
-    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it."""
+    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
+
+    Args:
+        spark: The Spark to use; None: one of its own.
+    """
     from carnac.pipeline.pipeline import SparkPipeline
-    from carnac.pipeline.session import SparkSettings
 
     return SparkPipeline(
         output_url=deep_storage.url,
         clock=clock,
         ids=ids,
-        spark=SparkSettings(
+        spark=spark or make_spark(settings),
+    )
+
+
+def make_spark(settings: Settings) -> SparkHolder:
+    """Return a Spark that starts when it is first needed; whoever makes it closes it."""
+    from carnac.pipeline.session import SparkHolder, SparkSettings
+
+    return SparkHolder(
+        SparkSettings(
             master=settings.spark_master,
             remote=settings.spark_remote,
             config=settings.spark_conf,
-        ),
+        )
     )
 
 

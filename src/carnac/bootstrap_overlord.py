@@ -11,18 +11,18 @@ from carnac.api.allocation import make_router as allocation_router
 from carnac.api.app import make_app
 from carnac.api.desk import Desk
 from carnac.api.server import HttpServer
-from carnac.bootstrap import make_lockbox, make_spark_pipeline, open_records
+from carnac.bootstrap import make_lockbox, make_spark, make_spark_pipeline, open_records
 from carnac.bootstrap_compaction import CompactionDuty
 from carnac.bootstrap_runners import open_runners
 from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
-from carnac.clock import RandomIds, SystemClock
+from carnac.clock import SystemClock
 from carnac.compactor.duty import CompactionThread
 from carnac.config import Settings
 from carnac.overlord.allocation import AllocationService
 from carnac.runners import InProcessRunner
 
 if TYPE_CHECKING:
-    from carnac.ports import DataPipeline, DeepStorage
+    from carnac.ports import DataPipeline, DeepStorage, IdSource
 
 _log = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ def open_overlord(
         server = HttpServer(host, port)
         steps.callback(server.stop)
         url = url or server.url
-        shared = _SharedPipeline(settings)
-        steps.callback(shared.close_all)
+        shared = _SharedSpark(settings)
+        steps.callback(shared.close)
         run: Callable[[str, int], object] | None = None
         if settings.task_runner == InProcessRunner.name:
             run = _attempts_here(settings, shared)
@@ -104,39 +104,36 @@ def open_overlord(
         return Overlord(url, start, steps.pop_all())
 
 
-def _attempts_here(settings: Settings, shared: _SharedPipeline) -> Callable[[str, int], object]:
+def _attempts_here(settings: Settings, shared: _SharedSpark) -> Callable[[str, int], object]:
     def run(task_id: str, number: int) -> object:
         return run_task_attempt(task_id, number, settings=settings, pipeline=shared.lend)
 
     return run
 
 
-class _SharedPipeline:
-    """One pipeline, and so one Spark, for all attempts in this process."""
+class _SharedSpark:
+    """One Spark for all attempts in this process."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: list[Any] = []
+        self._spark = make_spark(settings)
 
-    def lend(self, deep_storage: DeepStorage) -> DataPipeline:
-        """Return the pipeline; whoever borrows it does not stop Spark."""
-        if not self._made:
-            self._made.append(
-                make_spark_pipeline(deep_storage, self._settings, SystemClock(), RandomIds())
-            )
-        return cast("DataPipeline", _Lent(self._made[0]))
+    def lend(self, deep_storage: DeepStorage, ids: IdSource) -> DataPipeline:
+        """Return a pipeline; whoever borrows it does not stop Spark."""
+        made = make_spark_pipeline(
+            deep_storage, self._settings, SystemClock(), ids, spark=self._spark
+        )
+        return cast("DataPipeline", _Lent(made))
 
-    def close_all(self) -> None:
+    def close(self) -> None:
         """Stop Spark, if it was started."""
-        for pipeline in self._made:
-            pipeline.close()
-        self._made.clear()
+        self._spark.close()
 
 
 class _Lent:
-    """Somebody else's pipeline."""
+    """A pipeline on somebody else's Spark."""
 
-    def __init__(self, pipeline: Any) -> None:
+    def __init__(self, pipeline: DataPipeline) -> None:
         self._pipeline = pipeline
 
     def __getattr__(self, name: str) -> Any:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from carnac.bootstrap import make_lockbox, open_records, open_store, process_name
-from carnac.clock import RandomIds, SystemClock
+from carnac.bootstrap import make_lockbox, open_files, open_records, open_store, process_name
+from carnac.clock import MarkedIds, RandomIds, SystemClock
 from carnac.config import Settings, load_settings
+from carnac.core.ids import mark_of
+from carnac.core.tasks.model import Attempt
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.tasks import TaskHead, TaskService
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, TaskRunner
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, TaskRunner
+
+_log = logging.getLogger(__name__)
 
 
 def open_tasks(
@@ -77,16 +83,6 @@ def open_loop(
         settings=settings, clock=clock, ids=ids, patience_ms=settings.lease_ttl_ms
     )
 
-    def upkeep() -> None:
-        with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
-            service.trim(retention_ms=settings.task_retention_ms)
-        with make_lockbox(
-            open_records(settings=settings, clock=clock, ids=ids), settings, clock
-        ) as lockbox:
-            lockbox.expire()
-        with open_store(settings=settings, clock=clock, ids=ids) as opened:
-            opened.gc()
-
     return OverlordLoop(
         metadata,
         clock,
@@ -102,9 +98,40 @@ def open_loop(
             upkeep_period_ms=settings.overlord_upkeep_period_ms,
             url=url,
         ),
-        upkeep=upkeep,
+        clear_up=partial(_clear_up, metadata, settings),
+        upkeep=partial(_keep_up, settings, runners, clock, ids),
         wait=wait,
     )
+
+
+def _keep_up(
+    settings: Settings, runners: Mapping[str, TaskRunner], clock: Clock, ids: IdSource
+) -> None:
+    """Do what the leader does now and then."""
+    with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
+        service.trim(retention_ms=settings.task_retention_ms)
+    with make_lockbox(
+        open_records(settings=settings, clock=clock, ids=ids), settings, clock
+    ) as lockbox:
+        lockbox.expire()
+    with open_store(settings=settings, clock=clock, ids=ids) as opened:
+        opened.gc()
+
+
+def _clear_up(metadata: MetadataStore, settings: Settings, attempt: Attempt) -> None:
+    """Remove what an attempt that is over has left behind, here and in deep storage."""
+    from carnac.runners.scratch import remove_scratch
+    from carnac.store.leftovers import remove_leftovers
+
+    mark = _mark(attempt)
+    remove_scratch(mark)
+    task = metadata.find_task(attempt.task_id)
+    if task is None:
+        return
+    files = open_files(metadata, settings)
+    removed = remove_leftovers(metadata, files, task.datasource, mark)
+    if removed:
+        _log.info("%s left %s files behind, removed now", attempt.lock_owner, len(removed))
 
 
 def run_task_attempt(
@@ -113,14 +140,14 @@ def run_task_attempt(
     *,
     settings: Settings,
     on_lost: Callable[[], None] = lambda: None,
-    pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
+    pipeline: Callable[[DeepStorage, IdSource], DataPipeline] | None = None,
     clock: Clock | None = None,
 ) -> Mapping[str, object]:
     """Run one attempt of a task of the store that the settings name; return its report.
 
     Args:
         on_lost: Called from a thread once the attempt has no right to its task any more: end the process.
-        pipeline: Makes what runs data jobs in place of Spark, for tests.
+        pipeline: Makes what runs data jobs, with ids that bear the attempt's mark; None: a Spark of its own.
 
     Raises:
         Revoked: The attempt is not to be run, or not any more.
@@ -131,7 +158,10 @@ def run_task_attempt(
     clock = clock or SystemClock()
     metadata = open_records(settings=settings, clock=clock)
     try:
-        with open_store(settings=settings, clock=clock, pipeline=pipeline) as store:
+        marked = [one for one in metadata.attempts(task_id) if one.number == number]
+        ids = MarkedIds(_mark(marked[0])) if marked else RandomIds()
+        make = None if pipeline is None else partial(_with_ids, pipeline, ids)
+        with open_store(settings=settings, clock=clock, ids=ids, pipeline=make) as store:
             return run_attempt(
                 metadata,
                 make_lockbox(metadata, settings, clock),
@@ -144,6 +174,16 @@ def run_task_attempt(
             )
     finally:
         metadata.close()
+
+
+def _mark(attempt: Attempt) -> str:
+    return mark_of(attempt.task_id, attempt.number, attempt.created_at_ms)
+
+
+def _with_ids(
+    make: Callable[[DeepStorage, IdSource], DataPipeline], ids: IdSource, root: DeepStorage
+) -> DataPipeline:
+    return make(root, ids)
 
 
 def _load(payload: Mapping[str, object]) -> TaskHead:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Crockford's base 32 in lower case: no letter looks like a digit, and text order is number order."""
-_TIME_DIGITS = 10
-_RANDOM_DIGITS = 16
+from carnac.core.ids import COUNT_DIGITS, MARK_DIGITS, TIME_DIGITS, digits
 
 
 class SystemClock:
@@ -34,8 +32,29 @@ class RandomIds:
     def new_id(self) -> str:
         """Return a new id."""
         now_ms = time.time_ns() // 1_000_000
-        return _digits(now_ms, _TIME_DIGITS) + _digits(secrets.randbits(80), _RANDOM_DIGITS)
+        return digits(now_ms, TIME_DIGITS) + digits(
+            secrets.randbits(80), MARK_DIGITS + COUNT_DIGITS
+        )
 
 
-def _digits(number: int, count: int) -> str:
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in range(count - 1, -1, -1))
+class MarkedIds:
+    """Ids of one attempt at a task (port `IdSource`), as long as random ones and in the same order. Safe for threads.
+
+    They are made by one process, the one that claimed the attempt: it counts, so that no two are the same.
+
+    Args:
+        mark: See `carnac.core.ids.mark_of`.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._count = secrets.randbits(5 * COUNT_DIGITS)
+        self._mutex = threading.Lock()
+
+    def new_id(self) -> str:
+        """Return a new id."""
+        with self._mutex:
+            self._count += 1
+            count = self._count
+        now_ms = time.time_ns() // 1_000_000
+        return digits(now_ms, TIME_DIGITS) + self._mark + digits(count, COUNT_DIGITS)

@@ -130,7 +130,7 @@ def keep_by_overlord(folder: Path, now_ms: int, faults: Faults) -> int:
                         attempt.number,
                         settings=settings,
                         clock=clock,
-                        pipeline=lambda root: Handing(
+                        pipeline=lambda root, _ids: Handing(
                             FaultyDeepStorage(root, faults), faults, clock=clock
                         ),
                     )

@@ -19,17 +19,20 @@ from carnac.bootstrap_tasks import open_tasks
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.core.commits import Change, CommitKind, Publication
+from carnac.core.ids import bears_mark, mark_of
 from carnac.core.intervals import ETERNITY
 from carnac.core.tasks.model import Attempt, AttemptState, TaskState
 from carnac.overlord import Lockbox, TaskService
 from carnac.testing.segments import write_segment
-from tests.integration.task_children import run_overlord
+from tests.integration.task_children import DIES_AFTER_PUBLISHING, run_overlord
 from tests.locks import wants
 
 pytestmark = pytest.mark.slow
 
 SPAWN = multiprocessing.get_context("spawn")
 LEASE_MS = 3_000
+SLACK_MS = LEASE_MS // 2
+"""What may pass beside the lease, on a machine that is busy: a round of the overlord, the start of a transaction."""
 PATIENCE_S = 90.0
 """For a machine that is busy with other things."""
 
@@ -78,11 +81,11 @@ def lockbox(settings: Settings) -> Iterator[Lockbox]:
 
 
 @pytest.fixture
-def start_overlord(settings: Settings) -> Iterator[Callable[[], Any]]:
+def start_overlord(settings: Settings) -> Iterator[Callable[..., Any]]:
     started: list[Any] = []
 
-    def start() -> Any:
-        child = SPAWN.Process(target=run_overlord, args=(settings.model_dump(),))
+    def start(**options: Any) -> Any:
+        child = SPAWN.Process(target=run_overlord, args=(settings.model_dump(),), kwargs=options)
         child.start()
         started.append(child)
         return child
@@ -124,21 +127,33 @@ def test_whoever_dies_the_task_is_done_once(
     ).task_id
 
     attempt = until(lambda: running(tasks, task_id, 1), "the first attempt")
-    os.kill(pid_of(attempt), signal.SIGKILL)
+    killed_at_ms = end_process(attempt, signal.SIGKILL)
     attempt = until(lambda: running(tasks, task_id, 2), "the second, after the first was killed")
-    assert tasks.attempts(task_id)[0].state is AttemptState.LOST
-    os.kill(pid_of(attempt), signal.SIGSTOP)
+    lost = tasks.attempts(task_id)[0]
+    assert lost.state is AttemptState.LOST
+    assert ended_ms(lost) - killed_at_ms <= SLACK_MS, "who is known to be gone, is noticed at once"
+    stopped_at_ms = end_process(attempt, signal.SIGSTOP)
     attempt = until(lambda: running(tasks, task_id, 3), "the third, after the second stopped")
+    lost = tasks.attempts(task_id)[1]
+    assert lost.state is AttemptState.LOST
+    assert lost.heartbeat_at_ms + LEASE_MS <= ended_ms(lost) <= stopped_at_ms + LEASE_MS + SLACK_MS
 
     leader = until(tasks.leader, "a leader")
     by_pid = {str(child.pid): child for child in (first, second)}
     died = by_pid[leader.holder.split("process ")[1].split(" on ")[0]]
     died.kill()
     died.join()
+    killed_at_ms, dead = SystemClock().now_ms(), tasks.leader()
+    next_id = tasks.submit({"type": "delete", "dataSource": "flights", "where": "TRUE"}).task_id
     heir = until(
         lambda: (now := tasks.leader()) and now.fence > leader.fence and now, "another leader"
     )
     assert heir.leader_id != leader.leader_id
+    assert dead is not None
+    assert dead.heartbeat_at_ms + LEASE_MS <= heir.since_ms <= killed_at_ms + LEASE_MS + SLACK_MS
+    first_act = until(lambda: tasks.attempts(next_id), "the first task that the heir starts")[0]
+    assert first_act.created_at_ms <= killed_at_ms + LEASE_MS + SLACK_MS
+    tasks.cancel(next_id)
     still = tasks.attempts(task_id)[-1]
     assert (still.number, still.state) == (attempt.number, AttemptState.RUNNING), "it lives on"
 
@@ -152,6 +167,88 @@ def test_whoever_dies_the_task_is_done_once(
     assert lockbox.explain() == ()
     until(lambda: not tasks.live_attempts(), "all processes settled")
     assert tasks.log(task_id) is not None
+
+
+def end_process(attempt: Attempt, number: signal.Signals) -> int:
+    """Send a signal to an attempt's process; return when."""
+    os.kill(pid_of(attempt), number)
+    return SystemClock().now_ms()
+
+
+def ended_ms(attempt: Attempt) -> int:
+    assert attempt.ended_at_ms is not None
+    return attempt.ended_at_ms
+
+
+APPEND = {
+    "type": "index_parallel",
+    "spec": {
+        "datasource": "flights",
+        "input": {"type": "inline", "data": "{}"},
+        "timestamp": {"column": "__time"},
+        "dimensions": ["carrier"],
+        "granularity": {"segmentGranularity": "day"},
+        "mode": "append",
+    },
+    "context": {"retries": 9, "retryDelayMs": 10},
+}
+
+
+def files_of(settings: Settings, attempt: Attempt) -> list[str]:
+    """What the attempt has in deep storage."""
+    is_its = bears_mark(mark_of(attempt.task_id, attempt.number, attempt.created_at_ms))
+    folder = Path(settings.store) / "deep-storage"
+    return [str(path) for path in folder.rglob("*.parquet") if is_its(str(path))]
+
+
+def test_what_a_dead_attempt_wrote_is_collected_within_a_lease(
+    settings: Settings,
+    tasks: TaskService,
+    lockbox: Lockbox,
+    start_overlord: Callable[..., Any],
+) -> None:
+    start_overlord(has_writers=True)
+    task_id = tasks.submit(APPEND).task_id
+    for number, how in ((1, signal.SIGKILL), (2, signal.SIGSTOP)):
+        attempt = until(lambda number=number: running(tasks, task_id, number), "an attempt")
+        until(lambda attempt=attempt: files_of(settings, attempt), "a file, not published yet")
+        until(lambda: len(lockbox.explain()) == 2, "it waiting for the lock, to publish")
+        died_at_ms = end_process(attempt, how)
+        until(lambda attempt=attempt: not files_of(settings, attempt), "the end of its files")
+        took_ms = SystemClock().now_ms() - died_at_ms
+        assert took_ms <= LEASE_MS + settings.task_stop_grace_ms + SLACK_MS
+        assert tasks.attempts(task_id)[number - 1].state is AttemptState.LOST
+        assert attempt.lock_owner not in {one.lock.task_id for one in lockbox.explain()}
+    until(lambda: running(tasks, task_id, 3), "the third")
+    lockbox.release("somebody")
+    task = until(lambda: (now := tasks.get(task_id)).state.is_over and now, "the end")
+    assert (task.state, task.error) == (TaskState.SUCCEEDED, None)
+    assert carriers(settings) == ["AA", "BB"]
+    assert len(files_of(settings, tasks.attempts(task_id)[2])) == 1
+
+
+def test_what_a_dead_attempt_has_published_is_kept(
+    settings: Settings, tasks: TaskService, start_overlord: Callable[..., Any]
+) -> None:
+    start_overlord(has_writers=True)
+    tasks.submit({**APPEND, "id": DIES_AFTER_PUBLISHING})
+    task = until(lambda: (now := tasks.get(DIES_AFTER_PUBLISHING)).state.is_over and now, "the end")
+    first, second = tasks.attempts(DIES_AFTER_PUBLISHING)
+    assert (first.state, second.state) == (AttemptState.LOST, AttemptState.SUCCEEDED)
+    assert (task.state, tasks.report(DIES_AFTER_PUBLISHING)["isReplay"]) == (  # type: ignore[index]
+        TaskState.SUCCEEDED,
+        True,
+    )
+    until(lambda: not tasks.live_attempts(), "all processes settled, and cleared up after")
+    assert len(files_of(settings, first)) == 1
+    assert carriers(settings) == ["AA", "BB"]
+
+
+def carriers(settings: Settings) -> list[str]:
+    with open_store(settings=settings) as store:
+        return [
+            row["carrier"] for row in store.sql("SELECT carrier FROM flights ORDER BY 1").rows()
+        ]
 
 
 def test_a_cancelled_attempt_ends_and_frees_its_place_in_the_queue(

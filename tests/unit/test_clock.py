@@ -7,11 +7,13 @@ import time
 
 import pytest
 
-from carnac.clock import RandomIds, SystemClock
+from carnac.clock import MarkedIds, RandomIds, SystemClock
+from carnac.core.ids import bears_mark, mark_of
 from carnac.ports import Clock, IdSource
 from carnac.testing.clock import FakeClock, SequentialIds
 
-ID_SOURCES = [RandomIds(), SequentialIds()]
+MARK = mark_of("a", 1, 0)
+ID_SOURCES = [RandomIds(), SequentialIds(), MarkedIds(MARK)]
 
 
 @pytest.mark.parametrize("ids", ID_SOURCES, ids=lambda ids: type(ids).__name__)
@@ -29,6 +31,15 @@ def test_random_ids_of_later_milliseconds_sort_later() -> None:
         pass
     assert first < ids.new_id()
     assert len(first) == 26
+
+
+def test_what_an_attempt_makes_is_known_by_its_mark() -> None:
+    made, others = MarkedIds(MARK).new_id(), [mark_of("a", 2, 0), mark_of("a", 1, 5)]
+    assert len(made) == len(RandomIds().new_id())
+    paths = [f"segments/x/{made}/{made}a0s0.parquet", made, f"staging/rewrite-{made}/part"]
+    assert all(map(bears_mark(MARK), paths))
+    assert not any(bears_mark(other)(path) for other in [*others, made[:10]] for path in paths)
+    assert not bears_mark(MARK)(f"segments/{MARK}/0{made}.parquet"), "where an id is, nowhere else"
 
 
 @pytest.mark.parametrize("clock", [SystemClock(), FakeClock()], ids=lambda c: type(c).__name__)

@@ -186,3 +186,10 @@ class Segment:
     def span(self) -> Interval:
         """The smallest interval that holds all its rows."""
         return Interval(self.min_time_ms, self.max_time_ms + 1)
+
+
+def safe_name(datasource: str) -> str:
+    """Return a datasource's name as one that is safe in paths and URLs."""
+    from urllib.parse import quote
+
+    return quote(datasource, safe=" ").replace(" ", "_").replace(".", "%2E")

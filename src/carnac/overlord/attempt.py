@@ -209,7 +209,17 @@ class _Pulse:
         return not self._is_lost and self._send(self._take_news())
 
     def progress(self, progress: JobProgress) -> None:
-        """Take note of how far the job is."""
+        """Take note of how far the job is. One that has lost its right ends here, where it tells of itself.
+
+        Raises:
+            Revoked: The attempt was cancelled or given up.
+        """
+        if self._is_lost:
+            raise Revoked(
+                f"attempt {self._attempt.number} of task {self._attempt.task_id} was cancelled or given up; stop",
+                task_id=self._attempt.task_id,
+                attempt=self._attempt.number,
+            )
         self._last = {key: value for key, value in asdict(progress).items() if value is not None}
         self._tell(self._last)
 

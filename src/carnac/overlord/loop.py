@@ -23,13 +23,13 @@ from carnac.core.tasks.events import (
     FinishAttempt,
     LoseAttempt,
     RecordHandle,
-    SettleAttempt,
     Stale,
     VouchAttempt,
 )
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, Task
 from carnac.errors import CarnacError
+from carnac.overlord.clearing import Clearing
 from carnac.ports import Clock, MetadataStore, TaskRunner
 
 Wait = Callable[[float], bool]
@@ -70,6 +70,8 @@ class OverlordLoop:
         leader_id: Random, new with each start.
         holder: This process, for people.
         runners: By name; attempts of those that are not here are judged by their leases alone.
+        clear_up: Removes what an attempt has left behind that was cancelled or given up and whose process is gone.
+            None: nothing.
         upkeep: What else the leader does now and then, in a thread of its own: trimming, garbage collection.
         wait: In place of waiting on the machine's clock, for tests; None: real time.
     """
@@ -83,6 +85,7 @@ class OverlordLoop:
         holder: str,
         runners: Mapping[str, TaskRunner],
         settings: LoopSettings,
+        clear_up: Callable[[Attempt], None] | None = None,
         upkeep: Callable[[], None] = lambda: None,
         wait: Wait | None = None,
     ) -> None:
@@ -91,6 +94,7 @@ class OverlordLoop:
         self._holder = holder
         self._runners = runners
         self._settings = settings
+        self._clearing = Clearing(metadata, clear_up)
         self._upkeep = upkeep
         self._stop = threading.Event()
         self._wait = wait or self._stop.wait
@@ -136,6 +140,7 @@ class OverlordLoop:
         self.stop()
         if self._upkeeper is not None:
             self._upkeeper.join()
+        self._clearing.join()
         self._metadata.close()
 
     def run_round(self) -> tuple[str, ...]:
@@ -216,9 +221,7 @@ class OverlordLoop:
                     continue  # it counts as stopped once it is seen to be gone
                 if runner.is_alive(attempt.handle) is None:
                     runner.stop(attempt.handle)
-            self._metadata.change_tasks(
-                SettleAttempt(task_id=attempt.task_id, number=attempt.number)
-            )
+            self._clearing.settle(attempt)
 
     def _start_the_next(self, leader: Leadership) -> tuple[str, ...]:
         reply = self._metadata.change_tasks(

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from carnac.core.schemas import unite_columns
-from carnac.core.segments import ColumnType
+from carnac.core.segments import ColumnType, safe_name
 from carnac.pipeline.delete import DeleteTask, rewrite_segment
-from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop, safe_name
+from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop
 from carnac.pipeline.predicate import check_predicate
 from carnac.pipeline.progress import OnProgress, Phase
 from carnac.pipeline.tasks import Attempt, run_tasks

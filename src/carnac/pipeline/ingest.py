@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.commits import Place
 from carnac.core.intervals import IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.segments import Segment, safe_name
 from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.merge import MergeTask
 from carnac.pipeline.output import local_root
@@ -278,13 +278,6 @@ class IngestJob:
             size_bytes=sum(segment.size_bytes for segment in segments),
             seconds_by_phase=dict(self.timer.seconds),
         )
-
-
-def safe_name(name: str) -> str:
-    """Return a datasource's name as one that is safe in paths and URLs."""
-    from urllib.parse import quote
-
-    return quote(name, safe=" ").replace(" ", "_").replace(".", "%2E")
 
 
 def _new_ids(ids: IdSource) -> Iterator[str]:

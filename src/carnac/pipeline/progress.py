@@ -148,15 +148,22 @@ class Watch:
     def _poll(self) -> None:
         while not self._stop.wait(POLL_S):
             try:
-                if self._on_progress is not None:  # asking Spark costs more than many a task
-                    self._tell(*self._tasks_done())
-                self.verdict = self.tally.failure or self._phase.stop_when(self.tally)
+                self.verdict = self._find_verdict()
                 if self.verdict is not None:
                     self._cancel()
                     return
             except Exception:
                 # The job itself says what is wrong; here Spark was only asked how it goes.
                 return
+
+    def _find_verdict(self) -> CarnacError | None:
+        """Tell how far it is, and return why the job must end, if it must: for one, because whoever is told says so."""
+        try:
+            if self._on_progress is not None:  # asking Spark costs more than many a task
+                self._tell(*self._tasks_done())
+        except CarnacError as error:
+            return error
+        return self.tally.failure or self._phase.stop_when(self.tally)
 
     def _cancel(self) -> None:
         if self._context is not None:

@@ -22,8 +22,9 @@ _log = logging.getLogger(__name__)
 class InProcessRunner:
     """Port `TaskRunner`: a daemon thread for each attempt. They end with the process, and count as lost then.
 
-    A thread cannot be stopped from outside: an attempt that was cancelled hears of it with its next sign of life. Its
-    log is what its thread logs below `carnac`, kept in memory.
+    A thread cannot be stopped from outside: an attempt that was cancelled hears of it with its next sign of life, and
+    ends where its job next tells how far it is, with what Spark does for it. Its log is what its thread logs below
+    `carnac`, kept in memory.
 
     Args:
         run: Runs an attempt: (task id, number).

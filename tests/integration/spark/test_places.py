@@ -25,7 +25,7 @@ from carnac.core.locks.model import Lock, LockGranularity
 from carnac.core.tasks.events import DispatchTasks
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder
-from carnac.ports import DeepStorage, JobResult, MetadataStore
+from carnac.ports import DeepStorage, IdSource, JobResult, MetadataStore
 from tests.logs import append, segment
 from tests.tasks import candidacy
 
@@ -56,7 +56,7 @@ class World:
     seen: Seen = field(default_factory=Seen)
     between: Callable[[Any], None] = lambda _: None
 
-    def make_pipeline(self, root: DeepStorage) -> SparkPipeline:
+    def make_pipeline(self, root: DeepStorage, ids: IdSource) -> SparkPipeline:
         world = self
         self.holder.session()  # whoever closes the store must not stop the Spark of the run
         borrowed = SparkHolder(self.holder.settings)
@@ -70,7 +70,7 @@ class World:
                 records.close()
                 return result
 
-        return Watched(output_url=root.url, clock=SystemClock(), ids=RandomIds(), spark=borrowed)
+        return Watched(output_url=root.url, clock=SystemClock(), ids=ids, spark=borrowed)
 
     def run(self, context: Mapping[str, object], **spec: object) -> None:
         """Submit a task and run its one attempt here."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import pytest
 
 from carnac.bootstrap import open_store
 from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
-from carnac.clock import RandomIds, SystemClock
+from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.core.tasks.model import TaskState
+from carnac.errors import Revoked
 from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.progress import OnProgress, Phase
 from carnac.pipeline.session import SparkHolder
-from carnac.ports import DeepStorage
+from carnac.pipeline.tasks import run_tasks
+from carnac.ports import ChunkLayout, DeepStorage, IdSource, JobProgress, JobResult
+from carnac.specs.ingest import IngestSpec
 from carnac.testing.tasks import FakeRunner
 
 
@@ -58,10 +63,8 @@ def index_task(*hours: int) -> dict[str, Any]:
 def test_druids_tasks_ingest_and_compact_and_ours_delete(
     settings: Settings, spark_holder: SparkHolder
 ) -> None:
-    def lend(storage: DeepStorage) -> Lent:
-        return Lent(
-            output_url=storage.url, clock=SystemClock(), ids=RandomIds(), spark=spark_holder
-        )
+    def lend(storage: DeepStorage, ids: IdSource) -> Lent:
+        return Lent(output_url=storage.url, clock=SystemClock(), ids=ids, spark=spark_holder)
 
     loop = open_loop(settings=settings, runners={"in_process": FakeRunner("in_process")})
     with open_tasks(settings=settings, runners={}) as tasks:
@@ -99,3 +102,53 @@ def test_druids_tasks_ingest_and_compact_and_ours_delete(
             "delete", "rewrite", "append", "append",
         ]  # fmt: skip
         assert len(store.segments("edits")) == 1
+
+
+class Cancelled(Lent):
+    """Its task is cancelled when its job has begun; the job does not end by itself."""
+
+    cancel: Callable[[], object]
+
+    def run_ingest(
+        self, spec: IngestSpec, layout: ChunkLayout, *, on_progress: OnProgress, **options: Any
+    ) -> JobResult:
+        """Run a job that takes a minute in place of the ingestion, and tells of itself as all do."""
+
+        def tell(progress: JobProgress) -> None:
+            self.cancel()
+            on_progress(progress)
+
+        run_tasks(
+            self._workshop.holder,
+            lambda _task, _attempt: threading.Event().wait(60),
+            [0],
+            phase=Phase(name="sleeps", total=1),
+            clock=SystemClock(),
+            on_progress=tell,
+        )
+        raise AssertionError("the job was not ended")
+
+
+def test_an_attempt_in_this_process_ends_with_what_spark_does_for_it(
+    settings: Settings, spark_holder: SparkHolder
+) -> None:
+    loop = open_loop(settings=settings, runners={"in_process": FakeRunner("in_process")})
+    with open_tasks(settings=settings, runners={}) as tasks:
+        task_id = tasks.submit(index_task(1)).task_id
+        loop.run_round()
+
+        def lend(storage: DeepStorage, ids: IdSource) -> Cancelled:
+            made = Cancelled(
+                output_url=storage.url, clock=SystemClock(), ids=ids, spark=spark_holder
+            )
+            made.cancel = lambda: tasks.cancel(task_id)
+            return made
+
+        started_ms = SystemClock().now_ms()
+        with pytest.raises(Revoked, match="was cancelled or given up"):
+            run_task_attempt(task_id, 1, settings=settings, pipeline=lend)
+        assert SystemClock().now_ms() - started_ms < 45_000, "before the job's own end"
+        assert tasks.get(task_id).state is TaskState.CANCELLED
+    loop.close()
+    tracker = spark_holder.session().sparkContext.statusTracker()
+    assert list(tracker.getActiveJobsIds()) == []

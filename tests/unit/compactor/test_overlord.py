@@ -92,7 +92,7 @@ class Cluster:
                     attempt.number,
                     settings=self.settings,
                     clock=self.clock,
-                    pipeline=lambda root: Halting(
+                    pipeline=lambda root, _ids: Halting(
                         root, clock=self.clock, ids=self.ids, between=between
                     ),
                 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from carnac.core.tasks.events import ClaimAttempt, Current, FinishAttempt
 from carnac.core.tasks.machine import OVERLORD
-from carnac.core.tasks.model import AttemptState, TaskState
+from carnac.core.tasks.model import Attempt, AttemptState, TaskState
 from carnac.errors import Invalid, Unavailable
 from carnac.testing.faulty import Crash, Faults, faulty_metadata, unavailable
 from carnac.testing.tasks import FakeRunner
@@ -64,6 +66,32 @@ class TestLoop:
         assert [one.lock_owner for one in bench.metadata.live_attempts()] == ["a/1"]
         bench.loop.run_round()
         assert bench.runner.stopped == ["fake:a/1"]
+        assert bench.metadata.live_attempts() == ()
+
+    def test_what_dead_attempts_left_behind_is_removed_beside_the_rounds(
+        self, bench: Bench
+    ) -> None:
+        cleared, go_on = [], threading.Event()
+
+        def clear_up(attempt: Attempt) -> None:
+            assert go_on.wait(30)
+            cleared.append(attempt.lock_owner)
+            if attempt.task_id == "b":
+                raise Unavailable("deep storage does not answer")
+
+        loop = bench.make_loop("clearing", clear_up=clear_up)
+        for name in "ab":
+            bench.tasks.submit({**DELETE, "id": name, "context": {"retries": 0}})
+        loop.run_round()
+        for name in "ab":
+            bench.runner.alive[f"fake:{name}/1"] = False
+        for _ in range(3):
+            loop.run_round()
+        assert [bench.tasks.get(name).state for name in "ab"] == [TaskState.FAILED] * 2
+        assert len(bench.metadata.live_attempts()) == 2, "not settled before it is cleared up"
+        go_on.set()
+        loop.close()
+        assert cleared == ["a/1", "b/1"]
         assert bench.metadata.live_attempts() == ()
 
     @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""Ids as texts: how they are spelled, and how those of one attempt at a task are known.
+
+An id has 26 lower-case letters and digits: the time in milliseconds, then 80 bits that make it unique (the layout of a
+ULID). What an attempt makes bears the attempt's *mark* in 50 of those bits. So the files of one that died are found
+without a record of them: nobody writes one before a file is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32 in lower case: no letter looks like a digit, and text order is number order."""
+TIME_DIGITS = 10
+MARK_DIGITS = 10
+COUNT_DIGITS = 6
+
+
+def digits(number: int, count: int) -> str:
+    """Return the last digits of a number."""
+    return "".join(ALPHABET[number >> 5 * place & 31] for place in range(count - 1, -1, -1))
+
+
+def mark_of(task_id: str, number: int, created_at_ms: int) -> str:
+    """Return the mark of an attempt.
+
+    Args:
+        created_at_ms: When it was dispatched: a task that was forgotten may be submitted again under its id.
+    """
+    text = f"{task_id}\x1f{number}\x1f{created_at_ms}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return digits(int.from_bytes(digest, "big"), MARK_DIGITS)
+
+
+def bears_mark(mark: str) -> Callable[[str], bool]:
+    """Return what tells whether a path has a part that begins with an id of that mark, or with a word and one."""
+    pattern = re.compile(
+        rf"(?:^|/)(?:[a-z]+-)*[{ALPHABET}]{{{TIME_DIGITS}}}{mark}[{ALPHABET}]{{{COUNT_DIGITS}}}"
+    )
+    return lambda path: pattern.search(path) is not None
