@@ -275,6 +275,25 @@ class TestLocks:
         store.change_locks(ReleaseLocks(task_id="alone"))
         assert place(store, asks(lock=SEGMENT_LOCK)).chunk == DAY
 
+    def test_of_several_owners_in_one_transaction_see_one_another(self, store: Store) -> None:
+        alone = replace(SEGMENT_LOCK, granularity=LockGranularity.TIME_CHUNK)
+        owners = ("one", "two", "three")
+        replies = store.allocate(
+            [
+                asks(f"s{n}", owner=owner, lock=replace(alone, group_id=owner, priority=50 + n))
+                for n, owner in enumerate(owners)
+            ]
+        )
+        assert all(isinstance(one, PendingSegment) for one in replies)
+        assert [(one.task_id, one.state) for one in store.locks()] == [
+            ("one", LockState.REVOKED), ("two", LockState.REVOKED), ("three", LockState.HELD),
+        ]  # fmt: skip
+        equal = [asks(f"e{n}", "2013-05-05", owner=f"e{n}", lock=replace(alone, group_id=f"e{n}"))
+                 for n in range(3)]  # fmt: skip
+        first, *others = store.allocate(equal)
+        assert isinstance(first, PendingSegment)
+        assert all(isinstance(one, LockWaits) for one in others)
+
     def test_that_are_lost_deny_it(self, store: Store) -> None:
         first = place(store, asks(lock=SEGMENT_LOCK))
         store.change_locks(wants("high", DAY, priority=90, datasource="events"))

@@ -15,7 +15,7 @@ from carnac.core.allocation import (
 )
 from carnac.core.locks.events import LockEvent, LockReply
 from carnac.metadata import pending_rows as rows
-from carnac.metadata.locks import change_locks
+from carnac.metadata.locks import SqlLockView, change_locks
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.metadata.session import Session
 from carnac.metadata.view import SqlPublishView
@@ -28,9 +28,15 @@ def allocate(
     session: Session, requests: Sequence[AllocationRequest], at_ms: int
 ) -> tuple[AllocationReply, ...]:
     """Decide requests and write the decision down, inside a write transaction."""
-    view = SqlPublishView(session)
+    view, locks = SqlPublishView(session), SqlLockView(session)
+    owners = sorted({request.owner for request in requests if request.lock is not None})
+    if len(owners) > 1:
+        locks.read_tasks(owners)
     decision = decide_allocations(
-        view, requests, lambda event: change_locks(session, event, at_ms), at_ms=at_ms
+        view,
+        requests,
+        lambda event: change_locks(session, event, at_ms, view=locks),
+        at_ms=at_ms,
     )
     session.run_many(rows.PUT, [rows.pending_row(one) for one in decision.puts])
     session.run_many(

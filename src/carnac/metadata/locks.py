@@ -47,6 +47,7 @@ OVERLAPPING = statement(
     )
 )
 OF_TASK = statement(lambda: select(*_COLUMNS).where(c.task_id == p("task_id")))
+OF_TASKS = statement(lambda: select(*_COLUMNS).where(IsIn(c.task_id, "task_ids")))
 FIND = statement(lambda: select(*_COLUMNS).where(IsIn(c.lock_id, "lock_ids")))
 DUE = statement(
     lambda: select(*_COLUMNS).where(
@@ -81,15 +82,19 @@ BEAT = statement(
 
 
 class SqlLockView:
-    """The stored locks, inside a transaction (`LockView`)."""
+    """The stored locks, inside a transaction (`LockView`). What was read is kept until `forget`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._read: dict[object, list[Lock]] = {}
 
     def read_for(self, request: RequestLock) -> None:
-        """Read at once what deciding the request needs."""
+        """Read at once what deciding the request needs, as far as it is not known."""
         where = request.interval
+        if (request.datasource, where) in self._read:
+            if request.task_id not in self._read:
+                self.read_tasks([request.task_id])
+            return
         rows = self._session.rows(
             FOR_REQUEST,
             task_id=request.task_id,
@@ -105,6 +110,16 @@ class SqlLockView:
             for one in locks
             if one.datasource == request.datasource and one.interval.overlaps(where)
         ]
+
+    def read_tasks(self, task_ids: Sequence[str]) -> None:
+        """Read at once all locks of these tasks."""
+        self._read.update((task_id, []) for task_id in task_ids)
+        for lock in self._locks(OF_TASKS, task_ids=self._session.array(task_ids)):
+            self._read[lock.task_id].append(lock)
+
+    def forget(self) -> None:
+        """Read anew from here on: something has changed."""
+        self._read.clear()
 
     def last_number(self) -> int:
         """Return the highest arrival number or fence given so far."""
@@ -146,13 +161,20 @@ class SqlLockView:
         return [lock_of(row) for row in self._session.rows(stated, **params)]
 
 
-def change_locks(session: Session, event: LockEvent, at_ms: int) -> LockReply:
-    """Decide an event and write the decision down, inside a write transaction."""
-    view = SqlLockView(session)
+def change_locks(
+    session: Session, event: LockEvent, at_ms: int, *, view: SqlLockView | None = None
+) -> LockReply:
+    """Decide an event and write the decision down, inside a write transaction.
+
+    Args:
+        view: Of the same transaction; what it has read for one request it need not read for the next.
+    """
+    view = view or SqlLockView(session)
     if isinstance(event, RequestLock):
         view.read_for(event)
     decision = decide(view, event, at_ms=at_ms)
     if decision.is_change:
+        view.forget()
         _write(session, decision)
     return decision.reply
 

@@ -73,15 +73,19 @@ class TaskGuard:
         requests += [self._request(choice, datasource, one, None) for one in _few(rest)]
         self._acquire(requests)
 
+    def lock_output(self, datasource: str, where: IntervalSet) -> None:
+        """Get the locks of an append on the time chunks that it adds segments to; those that it has it keeps."""
+        choice = self._choose(is_append=True)
+        new = IdRanges() if choice.granularity is LockGranularity.SEGMENT else None
+        self._acquire([self._request(choice, datasource, one, new) for one in _few(where)])
+
     @contextmanager
     def publishing(
         self, datasource: str, where: IntervalSet, *, is_append: bool
     ) -> Iterator[tuple[LockHeld, ...]]:
         """Be in the publishing section; yields what the publication must require."""
         if is_append:
-            choice = self._choose(is_append=True)
-            new = IdRanges() if choice.granularity is LockGranularity.SEGMENT else None
-            self._acquire([self._request(choice, datasource, one, new) for one in _few(where)])
+            self.lock_output(datasource, where)
         locks = self._of(datasource, where)
         # Locks first, this question second: whoever ends the attempt takes its locks in the same step.
         if not locks or not self._is_current():
@@ -96,22 +100,27 @@ class TaskGuard:
         """Return on which terms the write's segments get places.
 
         Under segment locks they are asked for, with the lock; under a time-chunk lock, and where a replacement makes
-        a version of its own, the job numbers its segments. Appends beside others leave it to publish.
+        a version of its own, the job numbers its segments. Appends beside others leave it to publish. A lock that
+        keeps others out is held while segments are written, not only while they are published.
         """
         choice, owner = self._choose(is_append=is_append), self._attempt.lock_owner
-        if not is_append or choice.type is LockType.EXCLUSIVE:
-            is_alone = not is_append or choice.granularity is LockGranularity.TIME_CHUNK
-            lock = AllocationLock(
-                group_id=self._task.group_id,
-                type=choice.type,
-                granularity=choice.granularity,
-                priority=self._task.priority,
-                timeout_ms=choice.timeout_ms,
-                lease_ms=self._lockbox.lease_ms,
-                holder=self._attempt.holder,
-            )
-            return PlaceTerms(owner=owner, lock=None if is_alone else lock, is_alone=is_alone)
-        return None
+        if not is_append:
+            return PlaceTerms(owner=owner, is_alone=True)
+        if choice.type is LockType.APPEND:
+            return None
+        if choice.granularity is LockGranularity.TIME_CHUNK:
+            is_alone = choice.type is LockType.EXCLUSIVE
+            return PlaceTerms(owner=owner, is_alone=is_alone, locks_first=True)
+        lock = AllocationLock(
+            group_id=self._task.group_id,
+            type=choice.type,
+            granularity=choice.granularity,
+            priority=self._task.priority,
+            timeout_ms=choice.timeout_ms,
+            lease_ms=self._lockbox.lease_ms,
+            holder=self._attempt.holder,
+        )
+        return PlaceTerms(owner=owner, lock=lock)
 
     def _choose(self, *, is_append: bool, changes_granularity: bool = False) -> LockChoice:
         return self._lockbox.choose(

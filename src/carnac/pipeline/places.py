@@ -16,7 +16,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,7 +26,7 @@ from carnac.core.commits import Numbered, Place, Reserved
 from carnac.core.intervals import Interval
 from carnac.errors import Unavailable
 from carnac.pipeline.merge import MergeTask, SinkWatch
-from carnac.ports.places import Allocate, NumberOwn, PlacePlan
+from carnac.ports.places import Allocate, LockFirst, NumberOwn, PlacePlan
 
 if TYPE_CHECKING:
     from carnac.pipeline.segment_writer import SegmentWriter
@@ -117,12 +117,15 @@ def plan_places(
     Raises:
         CarnacError: The places are denied.
     """
-    if plan is None:
+    if plan is None or not merges:
+        return tuple(merges)
+    chunks = sorted({merge.task.chunk for merge in merges})
+    if isinstance(plan, LockFirst):
+        plan.begin(chunks)
         return tuple(merges)
     if isinstance(plan, NumberOwn):
-        return tuple(
-            _with(merge, own) for merge, own in zip(merges, _own(merges, plan), strict=True)
-        )
+        own = _own(merges, plan.begin(chunks))
+        return tuple(_with(merge, numbers) for merge, numbers in zip(merges, own, strict=True))
     firsts = [
         replace(
             plan.template,
@@ -199,13 +202,13 @@ def _ask_all(allocate: Allocate, requests: Sequence[AllocationRequest]) -> Itera
         yield from ask_until_given(ask, requests[at : at + BULK_LIMIT], threading.Event().wait)
 
 
-def _own(merges: Sequence[Merge], plan: NumberOwn) -> Iterator[Own]:
+def _own(merges: Sequence[Merge], next_ids: Mapping[Interval, int]) -> Iterator[Own]:
     """Yield numbers for each merge such that no two of one chunk have any in common."""
     of_chunk = Counter(merge.task.chunk for merge in merges)
     seen: Counter[Interval] = Counter()
     for merge in merges:
         chunk = merge.task.chunk
-        first = plan.next_ids.get(chunk, 0) + seen[chunk]
+        first = next_ids.get(chunk, 0) + seen[chunk]
         yield Own(chunk=chunk, first=first, step=of_chunk[chunk])
         seen[chunk] += 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from carnac.core.allocation import AllocationLock, AllocationReply, AllocationRequest
@@ -21,11 +21,13 @@ class PlaceTerms:
         owner: With whose end the places end.
         lock: What the owner must hold on a chunk to get a place there.
         is_alone: It works under a time-chunk lock: nobody else numbers segments there, so it numbers its own.
+        locks_first: Its locks are got before the first segment is written, once the time chunks are known.
     """
 
     owner: str
     lock: AllocationLock | None = None
     is_alone: bool = False
+    locks_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +53,26 @@ class NumberOwn:
     """Time-chunk lock, or a replacement, which makes a version of its own: the job numbers its segments.
 
     Attributes:
-        next_ids: The first free partition id of chunks in which there are segments; 0 for others.
+        begin: Called once, with the time chunks that get segments, before the first one is written: gets the task's
+            locks where it must have them by then, however long that takes, and returns the first free partition id of
+            chunks in which there are segments; of others it is 0.
     """
 
-    next_ids: Mapping[Interval, int] = field(default_factory=dict)
+    begin: Callable[[Sequence[Interval]], Mapping[Interval, int]]
 
 
-PlacePlan: TypeAlias = AskForPlaces | NumberOwn
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockFirst:
+    """Time-chunk lock that is shared: others number segments there too, so publish finds the places.
+
+    Attributes:
+        begin: As of `NumberOwn`.
+    """
+
+    begin: Callable[[Sequence[Interval]], object]
+
+
+PlacePlan: TypeAlias = AskForPlaces | NumberOwn | LockFirst
 
 
 class Allocator(Protocol):

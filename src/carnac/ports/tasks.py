@@ -81,6 +81,14 @@ class WriteGuard(Protocol):
         """
         ...
 
+    def lock_output(self, datasource: str, where: IntervalSet) -> None:
+        """Get the locks of an append on the time chunks that it adds segments to. Waits as `lock_inputs` does.
+
+        Raises:
+            Unavailable, Conflict, Revoked: As `Lockbox.acquire`.
+        """
+        ...
+
     def publishing(
         self, datasource: str, where: IntervalSet, *, is_append: bool
     ) -> AbstractContextManager[tuple[LockHeld, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ from carnac.core.allocation import AllocationRequest
 from carnac.core.commits import LockHeld
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.granularity import Granularity
-from carnac.core.intervals import IntervalSet, interval_set
+from carnac.core.intervals import Interval, IntervalSet, interval_set
 from carnac.ports import WriteGuard
-from carnac.ports.places import Allocator, AskForPlaces, NumberOwn, PlacePlan
+from carnac.ports.places import Allocator, AskForPlaces, LockFirst, NumberOwn, PlacePlan
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
@@ -58,20 +58,29 @@ def placing(
     guard: WriteGuard | None,
     allocator: Allocator | None,
     spec: IngestSpec,
-    chunks: Sequence[Chunk],
+    find_chunks: Callable[[IntervalSet], Sequence[Chunk]],
 ) -> Iterator[PlacePlan | None]:
     """Yield how the segments of an ingestion get their places; executors are answered until the block ends.
 
     Args:
-        chunks: In which it may append.
+        find_chunks: Returns the live time chunks that overlap.
     """
     is_append = spec.mode == "append"
     terms = None if guard is None else guard.place_terms(is_append=is_append)
+
+    def begin(chunks: Sequence[Interval]) -> Mapping[Interval, int]:
+        where = interval_set(chunks)
+        if guard is not None and terms is not None and terms.locks_first:
+            guard.lock_output(spec.datasource, where)
+        live = find_chunks(where) if is_append else ()
+        return {chunk.interval: chunk.next_partition_id for chunk in live}
+
     if terms is None:
         yield None
     elif terms.is_alone:
-        next_ids = {chunk.interval: chunk.next_partition_id for chunk in chunks}
-        yield NumberOwn(next_ids=next_ids if is_append else {})
+        yield NumberOwn(begin=begin)
+    elif terms.locks_first:
+        yield LockFirst(begin=begin)
     elif allocator is None:
         yield None
     else:

@@ -105,8 +105,13 @@ class Writer:
         with self._reading_for(spec) as base, self._leases.writing() as lease:
             if spec.mode == "replace":
                 self._check_aligned(spec.datasource, spec.intervals, base)
-            layout, newest_ms, chunks = self._layout(spec)
-            with guarding.placing(guard, self._allocator, spec, chunks) as places:
+            layout, newest_ms = self._layout(spec)
+            with guarding.placing(
+                guard,
+                self._allocator,
+                spec,
+                lambda where: self._metadata.chunks(spec.datasource, interval=where.span()),
+            ) as places:
                 result = self._pipeline().run_ingest(
                     spec,
                     layout,
@@ -344,7 +349,7 @@ class Writer:
         with self._leases.reading(None) as reading:
             yield reading.head.revision
 
-    def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None, Sequence[Chunk]]:
+    def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None]:
         is_replace = spec.mode == "replace"
         chunks: Sequence[Chunk] = ()
         if not is_replace:
@@ -354,7 +359,7 @@ class Writer:
             existing=tuple(chunk.interval for chunk in chunks),
             within=spec.intervals if is_replace and spec.intervals else None,
         )
-        return layout, self._newest_ms(spec.datasource), chunks
+        return layout, self._newest_ms(spec.datasource)
 
     def _newest_ms(self, datasource: str) -> int | None:
         """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""

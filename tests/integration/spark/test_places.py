@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,14 @@ from carnac.config import Settings
 from carnac.core.allocation import PendingSegment
 from carnac.core.commits import Numbered, Reserved
 from carnac.core.intervals import parse_interval
-from carnac.core.locks.model import Lock, LockGranularity
+from carnac.core.locks.events import ReleaseLocks
+from carnac.core.locks.model import Lock, LockGranularity, LockType
 from carnac.core.tasks.events import DispatchTasks
+from carnac.errors import Unavailable
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder
 from carnac.ports import DeepStorage, IdSource, JobResult, MetadataStore
+from tests.locks import wants
 from tests.logs import append, segment
 from tests.tasks import candidacy
 
@@ -232,6 +235,9 @@ class TestTimeChunkLock:
         world.run(CHUNK, **rows, partitions=partitions)
         assert world.seen.result is not None
         assert world.seen.pending == ()
+        (lock,) = world.seen.locks
+        assert (lock.type, lock.granularity) == (LockType.EXCLUSIVE, LockGranularity.TIME_CHUNK)
+        assert str(lock.interval) == str(parse_interval("2013-01-01/2013-01-03")), "while it writes"
         spots = world.spots()
         for place in world.seen.result.places:
             assert isinstance(place, Numbered)
@@ -240,6 +246,31 @@ class TestTimeChunkLock:
         numbers = [spot[2] for spot in spots.values() if spot[0].startswith("2013-01-01")]
         assert len(set(numbers)) == len(numbers)
         assert min(number for number in numbers if number > 1) == 2
+
+    @pytest.mark.parametrize("context", [CHUNK, {"taskLockType": "SHARED"}], ids=str)
+    def test_nothing_is_written_before_the_lock_is_held(
+        self, world: World, rows: dict[str, object], context: dict[str, object]
+    ) -> None:
+        records = records_of(world.settings)
+        alone = replace(wants("alone", parse_interval(DAY), priority=90), lease_ms=3_600_000)
+        records.change_locks(alone)
+        with pytest.raises(Unavailable, match="waited 100 ms .* in vain"):
+            world.run({**context, "taskLockTimeout": 100, "retries": 0}, **rows)
+        assert world.seen.result is None
+        records.change_locks(ReleaseLocks(task_id="alone"))
+        world.run(context, **rows)
+        assert world.rows() == ROWS
+        assert [lock.type for lock in world.seen.locks] == [
+            LockType[str(context.get("taskLockType", "EXCLUSIVE"))]
+        ]
+        records.close()
+
+    def test_the_default_takes_its_lock_when_it_publishes(
+        self, world: World, rows: dict[str, object]
+    ) -> None:
+        world.run({}, **rows)
+        assert world.rows() == ROWS
+        assert world.seen.locks == ()
 
     def test_a_replacement_begins_at_zero(self, world: World, rows: dict[str, object]) -> None:
         append(records_of(world.settings), segment("a", DAY))
