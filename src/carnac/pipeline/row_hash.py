@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 MASK = (1 << 64) - 1
 LONG_TEXT_BYTES = 64
 """Longer texts and bytes are hashed one by one (BLAKE2b), shorter ones all at once."""
-EXACT_LIMIT = float(1 << 53)
+EXACT_LIMIT = 1 << 53
+_NAN = np.array([np.nan]).view(np.uint64)[0]
 BLOCK_ROWS = 32_768
 """Rows that are hashed at a time."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
+_SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 _NULL_ELEMENT = np.uint64(0xA5A5F00DDEADBEEF)
 _LIST = np.uint64(0x6C62272E07BB0142)
 
@@ -80,13 +82,8 @@ def _by_block(name: str, column: pa.Array) -> Callable[[int, int], Codes]:
     distinct = column_hash(name, column.dictionary)
     if not len(distinct):
         return lambda start, end: np.zeros(end - start, np.uint64)
-    indices = _numbers(pc.fill_null(column.indices, 0) if column.null_count else column.indices)
-    if not column.null_count:
-        return lambda start, end: distinct[indices[start:end]]
-    is_valid = _numbers(column.is_valid())
-    return lambda start, end: np.where(
-        is_valid[start:end], distinct[indices[start:end]], np.uint64(0)
-    )
+    by_index, indices = pa.array(distinct), column.indices
+    return lambda start, end: _taken(by_index, indices.slice(start, end - start))
 
 
 def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
@@ -94,11 +91,9 @@ def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
     column = _one_array(column)
     if pa.types.is_dictionary(column.type):
         distinct = column_hash(name, column.dictionary)
-        indices = column.indices
-        codes = distinct[_numbers(pc.fill_null(indices, 0))] if len(distinct) else None
-        if codes is None:
+        if not len(distinct):
             return np.zeros(len(column), np.uint64)
-        return _without_nulls(codes, indices)
+        return _taken(pa.array(distinct), column.indices)
     codes = mix(_codes(column) ^ _seed(name))
     return _without_nulls(codes, column)
 
@@ -128,6 +123,13 @@ def _numbers(array: pa.Array) -> NDArray[Any]:
     return numbers
 
 
+def _taken(values: pa.UInt64Array, indices: pa.Array) -> Codes:
+    """Return the value of each index; 0 where it is null."""
+    codes = pc.take(values, indices, boundscheck=False)
+    taken: Codes = _numbers(codes.fill_null(0) if codes.null_count else codes)
+    return taken
+
+
 def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
     if array.null_count == 0:
         return codes
@@ -137,11 +139,12 @@ def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
 def mix(values: Codes) -> Codes:
     """Return splitmix64's finalizer of each value; makes one new array and works in it."""
     mixed: Codes = values + _GOLDEN
-    mixed ^= mixed >> np.uint64(30)
+    shifted = np.empty_like(mixed)
+    mixed ^= np.right_shift(mixed, _SHIFT_1, out=shifted)
     mixed *= _MULTIPLY_1
-    mixed ^= mixed >> np.uint64(27)
+    mixed ^= np.right_shift(mixed, _SHIFT_2, out=shifted)
     mixed *= _MULTIPLY_2
-    mixed ^= mixed >> np.uint64(31)
+    mixed ^= np.right_shift(mixed, _SHIFT_3, out=shifted)
     return mixed
 
 
@@ -168,10 +171,16 @@ def _codes(array: pa.Array) -> Codes:
 
 
 def _float_codes(values: NDArray[np.float64]) -> Codes:
-    is_exact = (np.abs(values) <= EXACT_LIMIT) & (np.floor(values) == values)
-    bits = np.where(np.isnan(values), np.nan, values).view(np.uint64)
-    codes: Codes = np.where(is_exact, values, 0.0).astype(np.int64).view(np.uint64)
-    return np.where(is_exact, codes, bits)
+    with np.errstate(invalid="ignore"):  # what is no integer, or too large for one, stays as bits
+        whole = values.astype(np.int64)
+    is_exact = whole == values
+    is_exact &= (whole + EXACT_LIMIT).view(np.uint64) <= np.uint64(2 * EXACT_LIMIT)
+    codes: Codes = values.copy().view(np.uint64)
+    is_nan = values != values  # noqa: PLR0124  # the one value that differs from itself
+    if is_nan.any():
+        codes[is_nan] = _NAN
+    np.copyto(codes, whole.view(np.uint64), where=is_exact)
+    return codes
 
 
 def _places(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -207,10 +216,17 @@ def _text_codes(array: pa.LargeBinaryArray) -> Codes:
     raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     is_long = lengths > LONG_TEXT_BYTES
     short = np.where(is_long, 0, lengths)
-    places = _places(short)
-    letters = raw[np.repeat(offsets[:-1], short) + places].astype(np.uint64) + np.uint64(1)
-    codes = _sums(letters * _TEXT_WEIGHTS[places], short)
-    codes = mix(codes + lengths.astype(np.uint64))
+    codes = lengths.astype(np.uint64)
+    everywhere = int(short.min(initial=LONG_TEXT_BYTES))
+    for place in range(int(short.max(initial=0))):
+        if place < everywhere:
+            letters = raw[offsets[:-1] + place].astype(np.uint64)
+            codes += (letters + np.uint64(1)) * _TEXT_WEIGHTS[place]
+            continue
+        longer = np.flatnonzero(short > place)
+        letters = raw[offsets[longer] + place].astype(np.uint64)
+        codes[longer] += (letters + np.uint64(1)) * _TEXT_WEIGHTS[place]
+    codes = mix(codes)
     for index in np.flatnonzero(is_long):
         text = raw[offsets[index] : offsets[index + 1]]
         digest = hashlib.blake2b(text.data, digest_size=8).digest()

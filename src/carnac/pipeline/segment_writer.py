@@ -27,6 +27,8 @@ COMPRESSION_LEVEL = 1
 DICTIONARY_FRACTION = 0.5
 """A column gets a dictionary if the first row group holds fewer distinct values per row than this."""
 SAMPLE_ROWS = 20_000
+PAGE_BYTES = 1 << 20
+"""About how many bytes of a column a page holds."""
 
 TIME_TYPE = pa.timestamp("us", tz="UTC")
 ARROW_TYPE: dict[ColumnType, pa.DataType] = {
@@ -240,6 +242,7 @@ class SegmentWriter:
             column_encoding=encodings,
             store_schema=False,
             sorting_columns=self._sorting() or None,
+            write_batch_size=_batch_rows(first, words),
         )
         return self._writer
 
@@ -271,7 +274,7 @@ def _united(columns: list[pa.ChunkedArray], kind: ColumnType | None) -> pa.Array
         array = pa.concat_arrays(chunks)
     if kind not in _WORDS:
         return array
-    return _used(array) if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    return only_used(array) if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
 def _as_type(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
@@ -281,21 +284,33 @@ def _as_type(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
     return array.dictionary_decode()
 
 
-def _used(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the array with the words that rows use, in the order in which they come: as `dictionary_encode` does."""
-    if not len(array.dictionary):
+def only_used(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the array with the words that rows use, in the order of its dictionary."""
+    count = len(array.dictionary)
+    indices = array.indices.fill_null(count) if array.null_count else array.indices
+    numbers = indices.to_numpy(zero_copy_only=False)
+    is_used = np.zeros(count + 1, np.bool_)
+    is_used[numbers] = True
+    used = np.flatnonzero(is_used[:count])
+    if len(used) == count:
         return array
-    indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    mask = None if not array.null_count else array.is_null().to_numpy(zero_copy_only=False)
-    rows = np.arange(len(indices), dtype=np.int64) if mask is None else np.flatnonzero(~mask)
-    first = np.full(len(array.dictionary), len(indices), np.int64)
-    first[indices[rows[::-1]]] = rows[::-1]  # of equal places the last write stays: the first row
-    used = np.flatnonzero(first < len(indices))
-    used = used[np.argsort(first[used], kind="stable")]
-    places = np.zeros(len(array.dictionary), np.int32)
+    places = np.zeros(count + 1, np.int32)
     places[used] = np.arange(len(used), dtype=np.int32)
-    kept = pa.array(places[indices], pa.int32(), mask=mask)
+    mask = None if not array.null_count else array.is_null().to_numpy(zero_copy_only=False)
+    kept = pa.array(places[numbers], pa.int32(), mask=mask)
     return pa.DictionaryArray.from_arrays(kept, array.dictionary.take(pa.array(used)))
+
+
+def _batch_rows(first: dict[str, pa.Array], words: list[str]) -> int:
+    """Return how many rows are encoded at a time: no page can be smaller, and few large batches are faster.
+
+    Of columns with a dictionary, statistics are taken batch by batch from the words that each uses.
+    """
+    width = max(
+        (array.nbytes / len(array) for name, array in first.items() if name not in words),
+        default=1.0,
+    )
+    return max(1024, min(ROW_GROUP_ROWS, int(PAGE_BYTES / max(width, 1.0))))
 
 
 def _wants_dictionary(array: pa.Array) -> bool:
