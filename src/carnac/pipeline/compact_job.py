@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from carnac.core.segments import Segment
+from carnac.core.segments import Segment, safe_name
 from carnac.errors import CarnacError
-from carnac.pipeline.compact_scatter import ScatterJob, wants_scatter
+from carnac.pipeline.compact_scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
 from carnac.pipeline.compact_shape import Family, plan_families
-from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written, rewrite_family
+from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.failures import dump_failure, load_failure, of_task
-from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop, safe_name
+from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop
 from carnac.pipeline.progress import OnProgress, Phase
 from carnac.pipeline.tasks import Attempt, run_tasks
 from carnac.pipeline.write_pass import remove_others
@@ -56,16 +56,11 @@ class JobEnd:
     failure: str | None = None
 
 
-def rewrite_all(
-    tasks: Sequence[JobTask],
-    attempt: Attempt,
-    *,
-    rewrite: Callable[..., Rewritten] = rewrite_family,
-) -> list[JobEnd]:
+def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
     """Run the jobs of one Spark task; a failure that a retry cannot mend is the job's own."""
     ends: list[JobEnd] = []
     try:
-        ends.extend(_rewrite_one(task, attempt, rewrite) for task in tasks)
+        ends.extend(_rewrite_one(task, attempt) for task in tasks)
     except BaseException:
         for end in ends:
             remove_written(tasks[0].families[0].output_url, _segments(end.families))
@@ -73,13 +68,10 @@ def rewrite_all(
     return ends
 
 
-def _rewrite_one(task: JobTask, attempt: Attempt, rewrite: Callable[..., Rewritten]) -> JobEnd:
+def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
     written: list[Rewritten] = []
     try:
-        written.extend(
-            rewrite(family, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows))
-            for family in task.families
-        )
+        written.extend(rewrite_in_task(family, attempt) for family in task.families)
     except BaseException as error:
         remove_written(task.families[0].output_url, _segments(written))
         failure = of_task(error) if isinstance(error, Exception) else None
@@ -187,13 +179,17 @@ class RewriteRun:
         if self._is_stopped or self._is_doomed(job):
             return
         try:
-            written = [
-                ScatterJob(self._workshop, task, phase=self._phase([job])).run() for task in tasks
-            ]
+            written = [self._scatter_one(task, self._phase([job])) for task in tasks]
         except CarnacError as error:
             self._end(job, self._find_doom(job) or error)
             return
         self._end(job, result_of(written))
+
+    def _scatter_one(self, task: FamilyTask, phase: Phase) -> Rewritten:
+        workshop = self._workshop
+        runner = SparkRunner(workshop, phase)
+        staging_url = workshop.staging_url(f"rewrite-{task.id_prefix}")
+        return ScatterJob(task, runner, staging_url=staging_url, cores=workshop.cores()).run()
 
     def _phase(self, jobs: Sequence[RewriteJob]) -> Phase:
         """Return a phase that stops when nobody needs what the jobs write any more."""
@@ -242,7 +238,7 @@ class RewriteRun:
             path_prefix=self._folders[job.key],
             id_prefix=self._workshop.ids.new_id(),
             created_at_ms=self._workshop.clock.now_ms(),
-            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{self._folders[job.key][-24:]}"),
+            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{self._folders[job.key][-26:]}"),
             memory_bytes=self._workshop.task_memory_bytes,
             is_whole=job.is_whole,
         )

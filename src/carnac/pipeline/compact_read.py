@@ -7,7 +7,7 @@ read before it; times are truncated here, in integers, and not by the engine tha
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +58,8 @@ def is_clipped(source: SegmentInput) -> bool:
     return source.visible.intersect(span) != span
 
 
-def read_tables(plan: ReadPlan, source: SegmentInput, *, whole: bool = False) -> Iterator[pa.Table]:
-    """Yield the visible rows of a segment, one table for each row group (`whole`: one for all).
+def read_tables(plan: ReadPlan, source: SegmentInput) -> Iterator[pa.Table]:
+    """Yield the visible rows of a segment, one table for each row group.
 
     Raises:
         NotFound: The segment's file is gone.
@@ -71,16 +71,11 @@ def read_tables(plan: ReadPlan, source: SegmentInput, *, whole: bool = False) ->
     words = [name for name in present if own[name] in _WORDS]
     with _opened(plan.output_url, segment) as opened, _readable(segment):
         file = pq.ParquetFile(opened, read_dictionary=words)
-        groups: Sequence[Sequence[int]] = [[index] for index in range(file.num_row_groups)]
-        if whole:
-            groups = [list(range(file.num_row_groups))]
-        for chosen in groups:
-            table = file.read_row_groups(
-                list(chosen), columns=[TIME_COLUMN, *present], use_threads=False
-            )
+        for index in range(file.num_row_groups):
+            table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
             table = _visible(table, source)
             if table.num_rows:
-                yield _conformed(plan, table, own)
+                yield conformed(plan, table, own)
 
 
 def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
@@ -149,8 +144,8 @@ def _visible(table: pa.Table, source: SegmentInput) -> pa.Table:
     return table.filter(pa.array(within(micros(table), source.visible)))
 
 
-def _conformed(plan: ReadPlan, table: pa.Table, own: dict[str, ColumnType]) -> pa.Table:
-    """Return the table with exactly the columns of the plan."""
+def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) -> pa.Table:
+    """Return the table, whose columns have the types of `own`, with exactly the columns of the plan."""
     widened = _widened(
         table,
         [(name, own[name], kind) for name, kind in plan.columns if own.get(name, kind) is not kind],

@@ -29,6 +29,8 @@ class Family:
         truncates: Times are to be truncated to the shape's query granularity.
         rolls_up_raw: The inputs are raw and the outputs are not.
         recorded_metrics: As the segments' records shall have them.
+        condition: In Spark SQL: which rows are kept; None: all.
+        elsewhere: Columns that the family lacks and others of the rewrite have: a condition may name them.
     """
 
     inputs: tuple[SegmentInput, ...]
@@ -36,11 +38,19 @@ class Family:
     truncates: bool
     rolls_up_raw: bool
     recorded_metrics: tuple[Metric, ...]
+    condition: str | None = None
+    elsewhere: tuple[tuple[str, ColumnType], ...] = ()
 
     @property
     def merges_states(self) -> bool:
         """Whether rolled-up rows are rolled up further."""
         return self.shape.is_rollup and not self.rolls_up_raw
+
+    @property
+    def input_columns(self) -> tuple[tuple[str, ColumnType], ...]:
+        """All columns that the inputs hold, types united."""
+        united = unite_columns(source.segment.columns for source in self.inputs)
+        return tuple(united.items())
 
     def rollup_spec(self, *, is_perfect: bool) -> RollupSpec | None:
         """Return how the written segments are rolled up, for their records."""
@@ -66,7 +76,18 @@ def plan_families(inputs: Sequence[SegmentInput], target: CompactionTarget) -> t
                 break
         else:
             groups.append(_Members(granularity, source))
-    return tuple(_family(group, target) for group in groups)
+    families = tuple(_family(group, target) for group in groups)
+    if target.filter is None:
+        return families
+    return tuple(_with_condition(family, families, target.filter) for family in families)
+
+
+def _with_condition(family: Family, families: Sequence[Family], condition: str) -> Family:
+    own = {name for name, _ in family.input_columns}
+    others = {
+        name: kind for other in families for name, kind in other.input_columns if name not in own
+    }
+    return replace(family, condition=condition, elsewhere=tuple(others.items()))
 
 
 class _Members:
@@ -219,6 +240,8 @@ def _check_loss(
         losses.append(f"leaves out column {', '.join(dropped)}")
     if rolls_up_raw:
         losses.append("rolls raw rows up")
+    if target.filter is not None:
+        losses.append("leaves out rows")
     if losses and not target.allow_lossy:
         raise Invalid(
             f"this rewrite of {datasource} {' and '.join(losses)}, which cannot be undone; "

@@ -63,15 +63,15 @@ class Stage:
         return self._folder / f"part-{chunk.start_ms}.parquet"
 
 
-def as_parts(family: Family, table: pa.Table) -> pa.Table:
-    """Return rows that were read as part rows: plain texts, states as lists of one, `__rows`."""
+def as_parts(family: Family, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
+    """Return rows that were read as part rows: states as lists of one, `__rows`, plain texts unless `keeps_words`."""
     if family.rolls_up_raw:
         return table  # `as_raw_states` has made parts of them
     arrays, names = [], []
     sketches = {one.name for one in family.shape.metrics if one.type.is_sketch}
     for name, column in zip(table.schema.names, table.columns, strict=True):
         array = one_array(column)
-        if pa.types.is_dictionary(array.type):
+        if pa.types.is_dictionary(array.type) and not keeps_words:
             array = array.dictionary_decode()
         if name in sketches:
             lengths = array.is_valid().cast(pa.int32()).to_numpy(zero_copy_only=False)

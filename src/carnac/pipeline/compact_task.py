@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval
-from carnac.core.segments import ColumnType, Segment
+from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
 from carnac.errors import Corrupt
 from carnac.pipeline.compact_read import (
     ReadPlan,
@@ -43,7 +43,6 @@ from carnac.pipeline.merge import MergeTask, SegmentSink, SinkWatch, merge_parts
 from carnac.pipeline.packed_sort import SORTABLE, sorted_order
 from carnac.pipeline.row_hash import hash_rows
 from carnac.pipeline.segment_writer import ROW_GROUP_ROWS, SegmentWriter, one_array
-from carnac.pipeline.shape import ROWS_COLUMN
 from carnac.pipeline.sorting import sort_order
 from carnac.ports import SegmentInput
 from carnac.specs.layout import DynamicPartitions, HashedPartitions, PartitionsSpec, RangePartitions
@@ -79,6 +78,11 @@ class FamilyTask:
     temp_dir: str
     memory_bytes: int
     is_whole: bool
+
+    @property
+    def range_dimensions(self) -> tuple[str, ...]:
+        """Dimensions by whose ranges rows are partitioned; empty if they are not."""
+        return _range_dimensions(self.target)
 
     @property
     def plan(self) -> ReadPlan:
@@ -136,9 +140,13 @@ def rewrite_family(
         Unavailable: Deep storage or the temporary folder is full, or does not answer.
     """
     watch = ProofWatch(task.family, make_writer)
-    rewrite = _in_memory if _surely_fits(task) else _staged
     went_in = Side()
-    written = rewrite(task, attempt, went_in, watch, on_rows)
+    rows = _read_all(task, went_in) if surely_fits(task) else None
+    if rows is None:
+        went_in = Side()
+        written = _staged(task, attempt, went_in, watch, on_rows)
+    else:
+        written = _in_memory(task, rows, attempt, watch, on_rows)
     segments = with_records(task.family, written, is_whole=task.is_whole)
     try:
         came_out = watch.side(segments)
@@ -152,16 +160,19 @@ def rewrite_family(
 
 def fits_in_memory(family: Family, target: CompactionTarget, memory_bytes: int) -> bool:
     """Whether the rows need no merging and surely fit into a task's memory."""
+    return is_sortable(family, target) and MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes
+
+
+def is_sortable(family: Family, target: CompactionTarget) -> bool:
+    """Whether rows need no merging, and can be put in order by packed words."""
     if family.shape.is_rollup or target.partitioning.kind == "hashed":
         return False
     types = dict(family.shape.segment_columns)
     sort = sort_order(family.shape, _range_dimensions(target))
-    if any(name in types and types[name] not in SORTABLE for name in sort):
-        return False
-    return MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes
+    return all(name not in types or types[name] in SORTABLE for name in sort)
 
 
-def _surely_fits(task: FamilyTask) -> bool:
+def surely_fits(task: FamilyTask) -> bool:
     """Whether the rows fit into memory as the records say; where that is a close call, as the files say."""
     family, memory_bytes = task.family, task.memory_bytes
     if not fits_in_memory(family, task.target, memory_bytes):
@@ -218,7 +229,7 @@ class ProofWatch(SinkWatch):
         if not self._shape.is_rollup:
             return
         self._states.add_states(self._shape, rows)
-        written = rows.drop_columns([ROWS_COLUMN])
+        written = rows.select([TIME_COLUMN, *(name for name, _ in self._shape.segment_columns)])
         self._row_hash = (self._row_hash + hash_rows(written)) & ((1 << 64) - 1)
 
     def side(self, segments: Sequence[Segment]) -> Side:
@@ -241,22 +252,27 @@ class ProofWatch(SinkWatch):
 
 
 def measured(
-    family: Family, plan: ReadPlan, source: SegmentInput, side: Side, *, whole: bool = False
+    family: Family, plan: ReadPlan, source: SegmentInput, side: Side
 ) -> Iterator[pa.Table]:
     """Yield the rows of an input, and add them to the side that goes in."""
-    is_known = not family.shape.is_rollup and _is_as_recorded(plan, source)
+    is_known = not family.shape.is_rollup and is_as_recorded(plan, source)
     if is_known:
         side.add_known(source.segment.rows, source.segment.row_hash)
-    for read in read_tables(plan, source, whole=whole):
-        table = as_raw_states(family.shape, read) if family.rolls_up_raw else read
-        if family.shape.is_rollup:
-            side.add_states(family.shape, table)
-        elif not is_known:
-            side.add_known(table.num_rows, hash_rows(table))
-        yield table
+    for read in read_tables(plan, source):
+        yield read if is_known else measure(family, read, side)
 
 
-def _is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
+def measure(family: Family, read: pa.Table, side: Side) -> pa.Table:
+    """Add rows as they were read to the side that goes in, and return them, rolled up so far if they are to be."""
+    table = as_raw_states(family.shape, read) if family.rolls_up_raw else read
+    if family.shape.is_rollup:
+        side.add_states(family.shape, table)
+    else:
+        side.add_known(table.num_rows, hash_rows(table))
+    return table
+
+
+def is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
     """Whether the rows that are read are those that the segment's record speaks of, type by type."""
     if is_clipped(source) or plan.truncate_to is not None or not source.segment.row_hash:
         return False
@@ -271,7 +287,7 @@ def _blame_inputs(task: FamilyTask) -> None:
         Corrupt: A file does not hold the rows that its record speaks of.
     """
     for source in task.family.inputs:
-        if not _is_as_recorded(task.plan, source):
+        if not is_as_recorded(task.plan, source):
             continue
         found = Side()
         for table in read_tables(task.plan, source):
@@ -288,27 +304,29 @@ def _blame_inputs(task: FamilyTask) -> None:
 # ---------------------------------------------------------------------------------- in memory
 
 
+def _read_all(task: FamilyTask, side: Side) -> list[pa.Table] | None:
+    """Return all rows; None if they prove larger than memory, whatever records and footers made believe."""
+    plan, tables, size = task.plan, [], 0
+    for source in task.family.inputs:
+        for table in measured(task.family, plan, source, side):
+            tables.append(table)
+            size += table.nbytes
+            if MEMORY_COPIES * size > task.memory_bytes:
+                return None
+    return tables
+
+
 def _in_memory(
     task: FamilyTask,
+    tables: list[pa.Table],
     attempt: int,
-    side: Side,
     watch: ProofWatch,
     on_rows: Callable[[int], None] | None,
 ) -> tuple[Segment, ...]:
-    plan = task.plan
-    tables = [
-        table
-        for source in task.family.inputs
-        for table in measured(task.family, plan, source, side, whole=True)
-    ]
     if not tables:
         return ()
-    united = pa.concat_tables(tables).unify_dictionaries()
-    del tables
-    rows = pa.RecordBatch.from_arrays(
-        [one_array(column) for column in united.columns], names=united.schema.names
-    )
-    del united
+    rows = united(tables)
+    tables.clear()
     segments: list[Segment] = []
     try:
         for index, (chunk, part) in enumerate(_by_chunk(task.chunks, rows)):
@@ -319,12 +337,14 @@ def _in_memory(
             )
             try:
                 sort = sort_order(merge.shape, _range_dimensions(task.target))
-                segments += sink.write_all(_pieces(part, sort, task.target), sort, None)
+                limit = even_rows(part.num_rows, task.target.target_rows)
+                pieces = cut_pieces(in_order(part, sort), task.target, limit)
+                segments += sink.write_all(pieces, sort, None)
             except BaseException:
                 sink.remove_all()
                 raise
             finally:
-                _remove_folder(temp_dir)
+                remove_folder(temp_dir)
     except BaseException:
         remove_written(task.output_url, segments)
         raise
@@ -344,15 +364,25 @@ def _by_chunk(
             yield chunk, rows.take(pa.array(places))
 
 
-def _pieces(
-    rows: pa.RecordBatch, sort: tuple[str, ...], target: CompactionTarget
-) -> Iterator[Piece]:
-    order = pa.array(sorted_order(rows, sort))
-    batches = (
-        rows.take(order.slice(start, ROW_GROUP_ROWS))
-        for start in range(0, len(order), ROW_GROUP_ROWS)
+def united(tables: Sequence[pa.Table]) -> pa.RecordBatch:
+    """Return the rows of the tables as one batch; every text column has one dictionary."""
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    return pa.RecordBatch.from_arrays(
+        [one_array(column) for column in whole.columns], names=whole.schema.names
     )
-    limit = even_rows(rows.num_rows, target.target_rows)
+
+
+def in_order(rows: pa.RecordBatch, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in order, one row group's worth at a time."""
+    order = pa.array(sorted_order(rows, sort))
+    for start in range(0, len(order), ROW_GROUP_ROWS):
+        yield rows.take(order.slice(start, ROW_GROUP_ROWS))
+
+
+def cut_pieces(
+    batches: Iterator[pa.RecordBatch], target: CompactionTarget, limit: int
+) -> Iterator[Piece]:
+    """Yield sorted rows in pieces of about `limit` rows, as the target divides them."""
     if target.partitioning.kind == "range":
         return cut_ranges(batches, target.partitioning.dimensions, limit)
     return cut_evenly(batches, limit)
@@ -420,7 +450,8 @@ def remove_written(output_url: str, segments: Sequence[Segment]) -> None:
     remove_segments(segments, output_url)
 
 
-def _remove_folder(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of temporary files, and the one above it if it is empty."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()

@@ -112,7 +112,7 @@ def _codes(column: pa.Array, places: NDArray[np.int64] | None) -> tuple[Codes, i
     is_null = None
     if column.null_count:
         is_null = column.is_null().to_numpy(zero_copy_only=False)
-    values = _as_uint64(column)
+    values = as_uint64(column)
     if places is not None:
         values = values[places]
         is_null = is_null[places] if is_null is not None else None
@@ -130,7 +130,7 @@ def _word_codes(column: pa.DictionaryArray, places: NDArray[np.int64] | None) ->
     return ranks[chosen], max(1, int(count).bit_length())
 
 
-def _as_uint64(column: pa.Array) -> Codes:
+def as_uint64(column: pa.Array) -> Codes:
     """Return the values as unsigned numbers of the same order; anything where they are null."""
     kind = column.type
     if pa.types.is_floating(kind):

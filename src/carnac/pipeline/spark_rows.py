@@ -79,7 +79,7 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
         job.workshop.holder.adopt(session)
     else:
         session = job.workshop.holder.session()
-    with _settings(session):
+    with with_settings(session):
         _check_syntax(session, job)
         if rows is None:
             return _read_files(job, session)
@@ -215,12 +215,12 @@ def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transform
     made = {name for name, _ in transforms.columns}
     kept = [F.col(_quoted(name)) for name in frame.columns if name not in made]
     for name, sql in transforms.columns:
-        with _one_sentence(f"transform '{name}'"):
+        with one_sentence(f"transform '{name}'"):
             # A condition is about one row: Spark refuses what would make several rows of one, or one of several.
             _ = frame.where(F.expr(sql).isNotNull()).schema
     result = frame.select(*kept, *(F.expr(sql).alias(name) for name, sql in transforms.columns))
     if transforms.filter is not None:
-        with _one_sentence("the filter"):
+        with one_sentence("the filter"):
             result = result.where(F.expr(transforms.filter))
             _ = result.schema
     return result, transforms
@@ -275,7 +275,7 @@ def _check_syntax(session: SparkSession, job: IngestJob) -> None:
     if transforms.filter is not None:
         texts.append(("the filter", transforms.filter))
     for what, sql in texts:
-        with _one_sentence(what):
+        with one_sentence(what):
             try:
                 _ = session.range(1).select(F.expr(sql)).schema
             except ParseException:
@@ -285,7 +285,7 @@ def _check_syntax(session: SparkSession, job: IngestJob) -> None:
 
 
 @contextlib.contextmanager
-def _one_sentence(what: str) -> Iterator[None]:
+def one_sentence(what: str) -> Iterator[None]:
     """Turn Spark's words about an expression into one sentence.
 
     Raises:
@@ -304,7 +304,7 @@ def _one_sentence(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _settings(session: SparkSession) -> Iterator[None]:
+def with_settings(session: SparkSession) -> Iterator[None]:
     """Let `SETTINGS` hold in the session; jobs of other threads that need them wait."""
     with _SETTINGS_LOCK:
         before = {key: session.conf.get(key, None) for key in SETTINGS}

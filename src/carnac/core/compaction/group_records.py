@@ -32,6 +32,7 @@ _TARGET_FIELDS = frozenset(
         "queryGranularity",
         "dimensions",
         "metrics",
+        "filter",
         "allowLossy",
     }
 )
@@ -99,6 +100,7 @@ def target_to_json(target: CompactionTarget) -> Json:
         "metrics": None
         if target.metrics is None
         else [_dump_metric(one) for one in target.metrics],
+        "filter": target.filter,
         "allowLossy": target.allow_lossy or None,
     }
     return {name: value for name, value in record.items() if value is not None}
@@ -126,6 +128,7 @@ def target_from_json(record: Mapping[str, object]) -> CompactionTarget:
             query_granularity=_text(record.get("queryGranularity")),
             dimensions=_texts(record.get("dimensions")),
             metrics=_metrics(record.get("metrics")),
+            filter=_text(record.get("filter")),
             allow_lossy=bool(record.get("allowLossy", False)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

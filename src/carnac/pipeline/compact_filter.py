@@ -1,0 +1,206 @@
+"""Rewrites whose target has a condition: Spark's own plan evaluates it, between two halves of the same code.
+
+    segments  → [read: visible rows, all columns]  → condition (Spark)  → [measure, cut → part files]
+
+Square brackets are Python workers (`mapInArrow`); there is no shuffle, so one Spark task does a whole line. What
+follows is what follows the first half of every rewrite that tasks share.
+
+Conditions have one meaning wherever they run: ANSI mode is off (a cast that fails gives null, and the row goes), times
+are UTC, names of columns are case-sensitive. They see rows as the inputs hold them: times before truncation, dimensions
+that are about to be left out, and null for columns that only other segments have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from carnac.core.segments import TIME_COLUMN
+from carnac.errors import Corrupt, Unavailable
+from carnac.pipeline.compact_parts import PartWriters, Scattered, ScatterTask
+from carnac.pipeline.compact_read import ReadPlan, conformed, read_tables
+from carnac.pipeline.compact_shape import Family
+from carnac.pipeline.compact_task import is_as_recorded, measure
+from carnac.pipeline.conservation import Side
+from carnac.pipeline.failures import TaskFailure, of_task
+from carnac.pipeline.ingest import Workshop
+from carnac.pipeline.progress import Phase, Tally, Watch, classic_context
+from carnac.pipeline.read_back import SPARK_TYPE
+from carnac.pipeline.row_hash import RowMeter
+from carnac.pipeline.segment_writer import segment_schema
+from carnac.pipeline.spark_rows import SETTINGS, one_sentence, with_settings
+from carnac.pipeline.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEPT_COLUMN = "__kept"
+BATCH_ROWS = 16_384
+"""Rows that are handed to Spark at a time."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def scatter_filtered(
+    workshop: Workshop, tasks: Sequence[ScatterTask], *, phase: Phase
+) -> Sequence[Scattered]:
+    """Run the first half with the condition of the family, which all tasks share.
+
+    Raises:
+        Invalid: The condition is none, or names a column that there is not.
+        CarnacError: As `scatter`.
+    """
+    family = tasks[0].family
+    with _session(workshop) as session:
+        watch = Watch(session, phase, workshop.clock, None)
+        frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+            _reader(tasks), _declared(family)
+        )
+        line = _judged(frame, family).mapInArrow(_cutter(tasks, watch.tally), RESULT_SCHEMA)
+        rows = collect(workshop.holder, line, watch)
+    if len({row["task"] for row in rows}) != len(tasks):
+        raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")
+    return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
+
+
+@contextlib.contextmanager
+def _session(workshop: Workshop) -> Iterator[SparkSession]:
+    """Yield a session in which conditions mean what they mean here; jobs beside one another do not wait."""
+    session = workshop.holder.session()
+    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
+        with with_settings(session):
+            yield session
+        return
+    own = session.newSession()
+    for key, value in SETTINGS.items():
+        own.conf.set(key, value)
+    yield own
+
+
+def _declared(family: Family) -> str:
+    columns = [f"`{TIME_COLUMN}` timestamp"]
+    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in family.input_columns]
+    return ", ".join(columns)
+
+
+def _judged(frame: DataFrame, family: Family) -> DataFrame:
+    """Return the rows with what the condition says of each; starts no job.
+
+    Raises:
+        Invalid: Spark does not take the condition.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in family.elsewhere]
+    whole = frame.select("*", *absent)
+    with one_sentence("the filter"):
+        condition = F.expr(family.condition or "true")
+        _ = whole.where(condition).schema  # a condition is about one row; Spark refuses all else
+    kept = F.coalesce(condition, F.lit(False)).alias(KEPT_COLUMN)
+    return whole.select(*map(F.col, map(_quoted, frame.columns)), kept)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ----------------------------------------------------------------------------- inside of tasks
+
+
+def _reader(tasks: Sequence[ScatterTask]) -> Callable[[Batches], Batches]:
+    """Return the function for `mapInArrow` over the numbers of the tasks: it gives the visible rows."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                try:
+                    yield from _read(tasks[index])
+                except Exception as error:
+                    raise TaskFailure(of_task(error)) from error
+
+    return run
+
+
+def _read(task: ScatterTask) -> Batches:
+    plan = _whole(task)
+    schema = segment_schema(plan.columns)
+    for source in task.family.inputs:
+        for table in read_tables(plan, source):
+            for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+                arrays = [
+                    array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+                    for array in batch.columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _whole(task: ScatterTask) -> ReadPlan:
+    """Return how inputs are read for a condition: all columns, exact times."""
+    return ReadPlan(
+        output_url=task.plan.output_url,
+        columns=task.family.input_columns,
+        truncate_to=None,
+        chunks=task.plan.chunks,
+    )
+
+
+def _cutter(tasks: Sequence[ScatterTask], tally: Tally) -> Callable[[Batches], Batches]:
+    """Return the function for `mapInArrow` that ends the plan: one row of `RESULT_SCHEMA` for each task."""
+
+    def run(batches: Batches) -> Batches:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        index = 0 if context is None else context.partitionId()
+        task = tasks[index]
+
+        def work(rows: Batches, attempt: Attempt) -> Scattered:
+            return _cut(task, rows, attempt)
+
+        yield result_batch(index, *guarded(work, batches, tally))
+
+    return run
+
+
+def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
+    """Measure the rows that stay, and cut them into part files.
+
+    Raises:
+        Corrupt: Rows that stay and rows that go are not together what the records of the inputs say.
+    """
+    family, side, seen = task.family, Side(), RowMeter()
+    whole, own = _whole(task), dict(family.input_columns)
+    is_recorded = all(is_as_recorded(whole, source) for source in family.inputs)
+    writers = PartWriters(task, attempt.number)
+    with writers:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            rows = table.drop_columns([KEPT_COLUMN])
+            if is_recorded:
+                seen.add(rows)
+            kept = rows.filter(table.column(KEPT_COLUMN))
+            if kept.num_rows:
+                writers.add(measure(family, conformed(task.plan, kept, own), side))
+            attempt.count(rows=table.num_rows)
+    if is_recorded:
+        _check_seen(family, seen)
+    return Scattered(side=side, parts=writers.parts())
+
+
+def _check_seen(family: Family, seen: RowMeter) -> None:
+    recorded = Side()
+    for source in family.inputs:
+        recorded.add_known(source.segment.rows, source.segment.row_hash)
+    if (recorded.rows, recorded.row_hash) != (seen.rows, seen.row_hash):
+        names = ", ".join(source.segment.segment_id for source in family.inputs)
+        raise Corrupt(
+            f"what was read of {names} is not what their records speak of ({recorded.rows} rows recorded,"
+            f" {seen.rows} found); run 'verify'"
+        )
+
+
+__all__ = ["scatter_filtered"]

@@ -1,0 +1,224 @@
+"""Random groups for rewrites, small and nasty, and what must be equal whatever way they are rewritten."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carnac import sketches
+from carnac.clock import RandomIds, SystemClock
+from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.invariants import conserves
+from carnac.core.segments import ColumnType, Metric, MetricKind, RangePartition, Segment
+from carnac.deep_storage import open_deep_storage
+from carnac.pipeline.shape import RowShape
+from carnac.ports import RewriteJob, RewriteResult, SegmentInput
+from carnac.testing.pipeline import LocalPipeline
+from carnac.testing.segments import write_segment
+from tests.unit.pipeline.rows import CHUNK, dimensions, ingest, metric, read
+
+HOUR_MS = 3_600_000
+KINDS = ["raw", "rolled up", "rolling up"]
+TINY = 1 << 14
+"""Memory of a task that holds none of the groups below."""
+TYPES = {
+    "d": ColumnType.STRING,
+    "n": ColumnType.LONG,
+    "x": ColumnType.DOUBLE,
+    "b": ColumnType.BOOLEAN,
+    "tags": ColumnType.STRING_ARRAY,
+}
+ROLLUP = RowShape(
+    dimensions=dimensions(d="string", n="long"),
+    metrics=(
+        metric("count", "count", "long"),
+        metric("sum", "sum", "long"),
+        metric("dsum", "sum", "double"),
+        metric("high", "max", "double"),
+        metric("first", "first", "long"),
+        metric("users", "hll", "hll", params=(("lg_k", 8),)),
+        metric("pages", "theta", "theta"),
+        metric("sizes", "quantiles", "quantiles"),
+    ),
+    query_granularity="MINUTE",
+    is_rollup=True,
+    sort_columns=("__time", "d", "n"),
+)
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A group, and the same with only the rows that its condition keeps."""
+
+    job: RewriteJob
+    kept: RewriteJob
+    condition: str
+
+
+def raw_row(rng: random.Random) -> dict[str, Any]:
+    return {
+        "__time": rng.randrange(24 * 60) * 60_000 + rng.choice([0, 1, 250]),
+        "d": rng.choice([None, "", "a", "b", "ä", "zz"]),
+        "n": rng.choice([None, 0, 5, -7, 1 << 40]),
+        "x": rng.choice([None, rng.random(), 2.0, -0.5, math.nan, math.inf]),
+        "b": rng.choice([None, True, False]),
+        "tags": rng.choice([None, [], ["a"], ["b", None]]),
+    }
+
+
+def rolled_row(rng: random.Random) -> dict[str, Any]:
+    return {
+        "__time": rng.randrange(6) * HOUR_MS + rng.randrange(3) * 60_000,
+        "d": rng.choice([None, "a", "b"]),
+        "n": rng.choice([None, 1, 2]),
+        "__in_sum": rng.choice([None, 1, 5]),
+        "__in_dsum": rng.random(),
+        "__in_high": rng.random(),
+        "__in_first": rng.randrange(9),
+        "__in_users": rng.choice("abcdefgh"),
+        "__in_pages": rng.choice("abcdefgh"),
+        "__in_sizes": float(rng.randrange(100)),
+    }
+
+
+def is_kept(row: Row) -> bool:
+    """As `CONDITION` says, in Python."""
+    return row["__time"] >= 2 * HOUR_MS and (row["d"] in ("a", "ä") or (row["n"] or 0) > 0)
+
+
+CONDITION = "`__time` >= timestamp_seconds(7200) AND (d IN ('a', 'ä') OR n > 0)"
+
+
+def write_raw(folder: Path, groups: Sequence[Rows], name: str) -> list[Segment]:
+    storage = open_deep_storage(str(folder / "store"))
+    return [
+        write_segment(storage, rows, types=TYPES, segment_id=f"{name}-{index}", chunk=CHUNK)
+        for index, rows in enumerate(groups)
+        if rows
+    ]
+
+
+def write_rolled(folder: Path, groups: Sequence[Rows], name: str) -> list[Segment]:
+    return [
+        segment
+        for index, rows in enumerate(groups)
+        if rows
+        for segment in ingest(folder, ROLLUP, [rows], id_prefix=f"{name}{index}")
+    ]
+
+
+def random_target(rng: random.Random, kind: str) -> CompactionTarget:
+    partitioning = rng.choice(
+        [
+            Partitioning(),
+            Partitioning(kind="range", dimensions=rng.choice([("d",), ("n", "d")])),
+            Partitioning(kind="hashed", dimensions=rng.choice([(), ("d",)]), buckets=3),
+        ]
+    )
+    target = CompactionTarget(target_rows=rng.choice([40, 90]), partitioning=partitioning)
+    if kind == "raw":
+        sort_by = rng.choice([None, ("x", "n"), ("b", "d"), ("d", "x"), ("n",)])
+        kept = rng.choice([None, ("d", "n", "x", "b"), ("n", "d")])
+        return replace(target, sort_by=sort_by, dimensions=kept, allow_lossy=True)
+    coarse = replace(target, query_granularity=rng.choice([None, "HOUR"]), allow_lossy=True)
+    if kind == "rolled up":
+        return replace(coarse, dimensions=rng.choice([None, ("n", "d")]))
+    counted = Metric(name="count", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
+    last = Metric(name="last", kind=MetricKind.LAST, input="n", type=ColumnType.LONG)
+    return replace(coarse, dimensions=("d", "n"), metrics=(counted, last))
+
+
+def random_case(folder: Path, kind: str, seed: int) -> Case:
+    rng = random.Random(f"{kind}-{seed}")
+    make, write = (rolled_row, write_rolled) if kind == "rolled up" else (raw_row, write_raw)
+    groups = [[make(rng) for _ in range(rng.randrange(20, 120))] for _ in range(4)]
+    target = random_target(rng, kind)
+    clip = rng.choice([None, IntervalSet((Interval(HOUR_MS, 20 * HOUR_MS),))])
+
+    def job_of(name: str, segments: Sequence[Segment]) -> RewriteJob:
+        return RewriteJob(
+            key=name,
+            datasource="events",
+            chunks=(CHUNK,),
+            inputs=tuple(
+                SegmentInput(segment=one, visible=clip or IntervalSet((one.span,)))
+                for one in segments
+            ),
+            target=target,
+            is_whole=True,
+        )
+
+    name = f"{kind.replace(' ', '')}{seed}"
+    kept = [[row for row in rows if is_kept(row)] for rows in groups]
+    return Case(
+        job=job_of(name, write(folder, groups, f"{name}all")),
+        kept=job_of(f"{name}-kept", write(folder, kept, f"{name}kept")),
+        condition=CONDITION,
+    )
+
+
+def in_one_task(folder: Path, jobs: Sequence[RewriteJob]) -> dict[str, RewriteResult]:
+    """Rewrite each group in one task of the Arrow engine, with memory for all of it."""
+    storage = open_deep_storage(str(folder / "store"))
+    ends: dict[str, Any] = {}
+    LocalPipeline(storage, clock=SystemClock(), ids=RandomIds()).run_rewrites(
+        jobs, on_end=lambda job, end: ends.update({job.key: end})
+    )
+    return ends
+
+
+def plain(row: Row) -> tuple[Any, ...]:
+    """Return a row with estimates in place of sketches, and sums of doubles rounded."""
+    made = []
+    for name, value in sorted(row.items()):
+        shown = value
+        if isinstance(value, bytes):
+            estimate = {
+                "users": sketches.estimate_hll,
+                "pages": sketches.estimate_theta,
+                "sizes": lambda state: [sketches.quantile(state, at) for at in (0.0, 0.5, 1.0)],
+            }[name]
+            shown = estimate(value)
+        elif name == "dsum":
+            shown = round(value, 6)
+        made.append((name, repr(shown)))
+    return tuple(made)
+
+
+def keys_in_order(folder: Path, segments: Sequence[Segment]) -> list[list[Any]]:
+    """Return the sort keys of all rows, in the order of segments and rows."""
+    columns = [name for name in segments[0].sort_columns if name != "tags"]
+    return [[repr(row[name]) for name in columns] for row in read(folder, segments)]
+
+
+def assert_same(folder: Path, right: RewriteResult, found: object) -> None:
+    assert isinstance(found, RewriteResult), found
+    assert conserves(found.proof)
+    assert (found.proof.rows_in, found.proof.rows_out) == (
+        right.proof.rows_in,
+        right.proof.rows_out,
+    )
+    assert found.proof.row_hash_in == right.proof.row_hash_in
+    assert found.proof.row_hash_out == right.proof.row_hash_out
+    assert found.proof.sums_out == pytest.approx(right.proof.sums_out, nan_ok=True)
+    rows, wanted = read(folder, found.segments), read(folder, right.segments)
+    assert Counter(map(plain, rows)) == Counter(map(plain, wanted))
+    assert keys_in_order(folder, found.segments) == keys_in_order(folder, right.segments)
+    assert [one.input_rows for one in found.segments if one.rollup is None] == [
+        one.rows for one in found.segments if one.rollup is None
+    ]
+    kinds = {type(one.partition) for one in found.segments}
+    assert kinds == {type(one.partition) for one in right.segments}
+    if kinds == {RangePartition}:
+        assert found.segments[0].partition.start is None  # type: ignore[union-attr]
+        assert found.segments[-1].partition.end is None  # type: ignore[union-attr]
