@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,16 @@ def test_a_name_or_text_cannot_break_the_table_or_the_terminal(run: Run, tmp_pat
     done = run("sql", "SELECT text FROM odd", "--store", str(place))
     assert done.out.splitlines()[2] == "a\\nb\\x1b[31m\\tc 日本"
     assert "\x1b" not in done.out
+
+
+def test_doctor_finds_records_that_contradict_themselves(run: Run, store: Path) -> None:
+    checks = run("doctor", "--store", str(store), "--json").json["checks"]
+    assert [one["state"] for one in checks if one["name"] == "records"] == ["ok"]
+    with contextlib.closing(sqlite3.connect(store / "metadata.db")) as link:
+        link.execute("UPDATE schemas SET rows = rows + 1")
+        link.commit()
+    done = run("doctor", "--store", str(store), "--json", code=1)
+    assert done.json["ok"] is False
+    wrong = [one for one in done.json["checks"] if one["name"] == "records"]
+    assert {one["state"] for one in wrong} == {"problem"}
+    assert all("flights" in one["detail"] for one in wrong)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,7 +20,7 @@ from carnac.metadata.group_commit import GROUP_LIMIT
 from carnac.metadata.store import SqlMetadataStore
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.locks import hours, wants
-from tests.logs import append, append_of, day, names, segment
+from tests.logs import append, append_of, day, names, replacement, segment
 
 
 def open_store(url: str) -> SqlMetadataStore:
@@ -54,18 +56,45 @@ def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == migrate.HEAD_VERSION
 
 
-def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"sqlite:///{tmp_path}/metadata.db"
+def make_old_store(path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a store as it was at a version: its tables, with what today's would hold after the same history."""
+    today, url = path.with_name("today.db"), f"sqlite:///{path}"
+    store = open_store(f"sqlite:///{today}")
+    append(store, segment("a", day(1)), segment("b", day(2)))
+    store.publish(replacement(store, day(1), segment("c", day(1))))
+    store.put_tag("release", 1)
+    store.close()
     with monkeypatch.context() as patch:
-        patch.setattr(migrate, "HEAD_VERSION", "0004")  # before it, a publish misses tables
-        store = open_store(url)
-        append(store, segment("a", day(1)))
-        store.close()
-    store = open_store(url)
-    assert store.head().revision == 1
-    assert store.locks() == ()
+        patch.setattr(migrate, "HEAD_VERSION", version)
+        open_store(url).close()
+    with contextlib.closing(sqlite3.connect(path)) as link:
+        link.execute("ATTACH ? AS today", [str(today)])
+        old = {
+            name
+            for (name,) in link.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
+        }
+        for table in sorted(old - {migrate.VERSION_TABLE}):
+            columns = ", ".join(row[1] for row in link.execute(f"PRAGMA main.table_info({table})"))
+            link.execute(f"DELETE FROM main.{table}")
+            link.execute(
+                f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}"
+            )
+        link.commit()
+
+
+@pytest.mark.parametrize(
+    "version", [f"{number:04}" for number in range(1, int(migrate.HEAD_VERSION))]
+)
+def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old_store(tmp_path / "metadata.db", version, monkeypatch)
+    store = open_store(f"sqlite:///{tmp_path}/metadata.db")
+    assert store.head().revision == 2
+    assert names(store) == ["b", "c"]
+    assert names(store, revision=store.resolve("release").revision) == ["a", "b"]
+    append(store, segment("d", day(1)))
+    assert names(store) == ["b", "c", "d"]
     granted = store.change_locks(wants("task", hours(0, 24)))
     assert isinstance(granted, Granted)
     assert store.locks() == (granted.lock,)

