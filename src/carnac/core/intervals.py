@@ -79,6 +79,16 @@ class Interval:
                 f"interval {self.start_ms}/{self.end_ms} (epoch ms) must end after it starts, within years 1 to 9999"
             )
 
+    # Keys of dictionaries everywhere: these two are several times faster than those that a dataclass would be given.
+
+    def __hash__(self) -> int:
+        return hash(self.start_ms)
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is Interval:
+            return self.start_ms == other.start_ms and self.end_ms == other.end_ms  # type: ignore[attr-defined]
+        return NotImplemented
+
     def __str__(self) -> str:
         return f"{format_ms(self.start_ms)}/{format_ms(self.end_ms)}"
 
