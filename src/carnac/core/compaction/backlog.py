@@ -69,11 +69,14 @@ class Backlog:
         """
         self.take(one.interval)
         self._chunks[one.interval] = one
-        owners = self._owners
-        for segment in one.chunk.segments:
-            count = owners[segment.segment_id] = owners.get(segment.segment_id, 0) + 1
-            if count == 2:
-                self._shared += 1
+        owners, ids = self._owners, [segment.segment_id for segment in one.chunk.segments]
+        fresh = dict.fromkeys(ids, 1)
+        if len(fresh) == len(ids) and owners.keys().isdisjoint(fresh):
+            owners.update(fresh)
+        else:
+            for segment_id in ids:
+                count = owners[segment_id] = owners.get(segment_id, 0) + 1
+                self._shared += count == 2
         if one.is_tied:
             self._tied[one.interval] = one
             return

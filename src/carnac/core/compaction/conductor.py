@@ -174,7 +174,7 @@ class Conductor:
         if not watch.due:
             return []
         states = watch.survey.analyse(watch.due, watch.sights, segments, watch.stretches)
-        watch.due = ()
+        watch.due, watch.sights = (), {}
         watch.is_stale = True
         return states
 
@@ -330,13 +330,18 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
         if interval == ETERNITY:
             return IntervalSet((ETERNITY,))
         for stretch in stretches:
-            piece = interval.intersect(stretch.interval)
-            if piece is None:
+            if not interval.overlaps(stretch.interval):
                 continue
+            piece = interval
+            if not stretch.interval.contains(interval):
+                piece = interval.intersect(stretch.interval) or interval
             if stretch.granularity is not None:
                 first = stretch.granularity.bucket(piece.start_ms)
-                last = stretch.granularity.bucket(piece.end_ms - 1)
-                piece = Interval(first.start_ms, last.end_ms)
+                if first.end_ms < piece.end_ms:
+                    last = stretch.granularity.bucket(piece.end_ms - 1)
+                    piece = Interval(first.start_ms, last.end_ms)
+                else:
+                    piece = first
             found.append(piece)
     return interval_set(found)
 

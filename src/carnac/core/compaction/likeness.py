@@ -6,6 +6,7 @@ Only what the target asks for is compared (Druid compares stored compaction stat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
@@ -53,10 +54,9 @@ class TargetView:
         target_bytes = self.target.target_bytes
         if target_bytes is None:
             return [-(-count // target_rows) or 1 for count in rows]
-        return [
-            max(-(-count // target_rows), -(-size // target_bytes)) or 1
-            for size, count in zip(sizes_bytes, rows, strict=True)
-        ]
+        by_rows = [-(-count // target_rows) for count in rows]
+        by_bytes = [-(-size // target_bytes) for size in sizes_bytes]
+        return [*map(max, by_rows, by_bytes, repeat(1))]
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments that are too large."""

@@ -104,16 +104,21 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Int
             stretch = find_stretch(stretches, at_ms)
             granularity = stretch.granularity
             bucket = one.interval if granularity is None else granularity.bucket(at_ms)
-            chunk = bucket.intersect(stretch.interval)
+            chunk = (
+                bucket if stretch.interval.contains(bucket) else bucket.intersect(stretch.interval)
+            )
             if chunk is None:
                 raise AssertionError("an instant lies in its stretch and in its bucket")
             known = found.get(chunk)
+            revision, segments = one.revision, one.entries
+            if known is not None:
+                revision, segments = max(revision, known.revision), segments + known.segments
             found[chunk] = ChunkSight(
                 chunk=chunk,
-                revision=max(one.revision, known.revision if known else 0),
-                segments=one.entries + (known.segments if known else 0),
+                revision=revision,
+                segments=segments,
                 target=stretch.target,
-                is_cut=chunk != bucket,
+                is_cut=chunk is not bucket,
             )
             at_ms = chunk.end_ms
     return found
