@@ -37,6 +37,8 @@ MINUTE_MS = 60_000
 DAY_MS = 24 * HOUR_MS
 START_MS = NOW_MS // DAY_MS * DAY_MS
 ROWS_PER_SEGMENT = 100
+SLOTS = 8
+"""Enough for what arrives, also while some tasks take long: what waits for a slot is in no order yet."""
 SLACK = 1
 SURPLUS_MAX = SLACK + 1
 """A chunk with more segments than it may have is planned when the one that is too many arrives: so one more."""
@@ -204,7 +206,7 @@ class Week:
             }
         )
         self.controller = Controller(
-            self.metadata, self.runner, self.clock, capacity=Capacity(tasks=2)
+            self.metadata, self.runner, self.clock, capacity=Capacity(tasks=SLOTS)
         )
         self.rows: list[Row] = []
         self.late: list[int] = []
@@ -243,6 +245,7 @@ class Week:
         if self.runner.finish_due():
             self.check_counts()
         self.controller.run_round()
+        assert not self.controller.conductor.queue.waiting, "no task waits for a slot"
         self.rounds += 1
         working = self.runner.working()
         for chunk in [chunk for chunk in self.arrived if chunk not in working]:
@@ -257,7 +260,7 @@ class Week:
         for chunk in self.store.chunks(NAME):
             ideal = -(-self.by_chunk[chunk.interval] // ROWS_PER_SEGMENT)
             surplus = chunk.entries - ideal - self.arrived[chunk.interval]
-            assert surplus <= SURPLUS_MAX, f"{chunk} at revision {self.store.log(limit=1)}"
+            assert surplus <= SURPLUS_MAX, f"{chunk} has {chunk.entries} segments"
             self.worst = max(self.worst, chunk.entries - ideal)
 
     def states(self) -> Sequence[ChunkState]:
