@@ -126,8 +126,13 @@ def _numbers(array: pa.Array) -> NDArray[Any]:
 def _taken(values: pa.UInt64Array, indices: pa.Array) -> Codes:
     """Return the value of each index; 0 where it is null."""
     codes = pc.take(values, indices, boundscheck=False)
-    taken: Codes = _numbers(codes.fill_null(0) if codes.null_count else codes)
+    taken: Codes = _numbers(_filled(codes, 0))
     return taken
+
+
+def _filled(array: pa.Array, value: float) -> pa.Array:
+    """Return the array with the value for nulls; the same array, not a copy, if there are none."""
+    return array.fill_null(value) if array.null_count else array
 
 
 def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
@@ -152,14 +157,14 @@ def _codes(array: pa.Array) -> Codes:
     """Return the code of each value; anything where it is null."""
     kind = array.type
     if pa.types.is_boolean(kind):
-        return _numbers(array.cast(pa.uint8()).fill_null(0)).astype(np.uint64)
+        return _numbers(_filled(array.cast(pa.uint8()), 0)).astype(np.uint64)
     if pa.types.is_timestamp(kind):
         micros = array.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
-        return _numbers(micros.fill_null(0)).view(np.uint64)
+        return _numbers(_filled(micros, 0)).view(np.uint64)
     if pa.types.is_integer(kind):
-        return _numbers(array.cast(pa.int64()).fill_null(0)).view(np.uint64)
+        return _numbers(_filled(array.cast(pa.int64()), 0)).view(np.uint64)
     if pa.types.is_floating(kind):
-        return _float_codes(_numbers(array.cast(pa.float64()).fill_null(0.0)))
+        return _float_codes(_numbers(_filled(array.cast(pa.float64()), 0.0)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_codes(array)
     if pa.types.is_null(kind):
