@@ -117,14 +117,18 @@ def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
     room = capacity.cost - queue.cost_running
     is_idle = not queue.running
     taken = {(one.task.datasource, name) for one in queue.running for name in one.task.segment_ids}
-    names = {task.task_id for task in queue.waiting} | {one.task.task_id for one in queue.running}
+    names: set[str] | None = None
     starts: list[CompactionTask] = []
     too_large: list[str] = []
     for task in queue.waiting:
         if slots <= 0:
             break
+        if task.after:
+            names = _names(queue) if names is None else names
+            if not names.isdisjoint(task.after):
+                continue
         mine = {(task.datasource, name) for name in task.segment_ids}
-        if not names.isdisjoint(task.after) or not taken.isdisjoint(mine):
+        if not taken.isdisjoint(mine):
             continue
         if task.cost > room and not (is_idle and not starts):
             too_large.append(task.task_id)
@@ -139,9 +143,15 @@ def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
     for name in too_large:
         passed[name] = passed.get(name, 0) + len(starts)
     started = {task.task_id for task in starts}
-    waiting = tuple(task for task in queue.waiting if task.task_id not in started)
+    waiting = queue.waiting
+    if started:
+        waiting = tuple([task for task in waiting if task.task_id not in started])
     passed = {name: count for name, count in passed.items() if name not in started}
     return Dispatch(queue=replace(queue, waiting=waiting, passed=passed), starts=tuple(starts))
+
+
+def _names(queue: TaskQueue) -> set[str]:
+    return {task.task_id for task in queue.waiting} | {one.task.task_id for one in queue.running}
 
 
 def start_task(queue: TaskQueue, task: CompactionTask, run_id: str, at_ms: int) -> TaskQueue:
