@@ -23,7 +23,7 @@ PICTURE_TITLE = (
 )
 MASKS = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?!\.)", "TIME"),
-    (r"\d+(?:\.\d)? [kM]?B\b", "SIZE"),
+    (r"\d+(?:\.\d)? (?:[kM]|[KM]i)?B\b", "SIZE"),
     (r"─+", "─"),
     (r" +", " "),
 )
@@ -98,9 +98,14 @@ def test_the_picture_of_the_readme_is_the_one_that_the_demo_draws(demo: tuple[Pa
     line = ["picture", "flights", "--at", "5", "--store", "demo-output/store", "-o", "again.svg"]
     assert run_process([*line, "--title", PICTURE_TITLE], cwd=cwd).code == 0
     committed = ROOT / "docs" / "images" / "flights.svg"
-    drawn, kept = (path.read_text(encoding="utf-8") for path in (cwd / "again.svg", committed))
+    check_same_picture(cwd / "again.svg", committed)
+
+
+def check_same_picture(drawn: Path, committed: Path) -> None:
+    """Both pictures are the same, but for the sizes of files."""
     sizes = re.compile(r"kB: [\d.,]+")
-    assert sizes.sub("kB", drawn) == sizes.sub("kB", kept)
+    texts = [sizes.sub("kB", path.read_text(encoding="utf-8")) for path in (drawn, committed)]
+    assert texts[0] == texts[1], f"{committed.name} is not what its command draws"
 
 
 def test_the_next_three_commands_work_when_they_are_pasted(demo: tuple[Path, Ran]) -> None:
@@ -115,10 +120,16 @@ def test_the_next_three_commands_work_when_they_are_pasted(demo: tuple[Path, Ran
         assert ran.stdout.count("\n") > 2
 
 
-def test_the_tutorial_runs_as_it_stands(demo: tuple[Path, Ran]) -> None:
+def test_the_tutorial_runs_as_it_stands_and_draws_its_pictures(demo: tuple[Path, Ran]) -> None:
     cwd, done = demo
     assert done.code == 0, done.err
-    run_page(ROOT / "docs" / "tutorial.md", cwd)
+    page = ROOT / "docs" / "tutorial.md"
+    run_page(page, cwd)
+    pictures = re.findall(r"\(images/tutorial-(\w+)\.svg\)", page.read_text(encoding="utf-8"))
+    assert pictures == ["before", "after", "future"]
+    for name in pictures:
+        committed = ROOT / "docs" / "images" / f"tutorial-{name}.svg"
+        check_same_picture(cwd / f"{name}.svg", committed)
 
 
 def test_the_tour_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.console.looks import chart_head
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH = 1080
 HEIGHT = 110
+TICKS = 4
 MOMENTS_MAX = 400
 """A curve has no more points than this: more cannot be seen."""
 COLORS = {
@@ -61,7 +62,7 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
     return {
         **chart_head(title, subtitle, legend={"symbolType": "stroke", "symbolStrokeWidth": 4}),
         "vconcat": [
-            _panel(name, lines, end=end, is_last=place == len(panels) - 1)
+            _panel(name, lines, end=end, counts=not place, is_last=place == len(panels) - 1)
             for place, (name, lines) in enumerate(panels)
         ],
         "resolve": {"scale": {"color": "independent"}},
@@ -73,8 +74,8 @@ def _latency_minutes(one: FoldingMoment) -> float | None:
     return None if one.latency_ms is None else one.latency_ms / 60_000
 
 
-def _panel(name: str, lines: Sequence[Line], *, end: float, is_last: bool) -> Chart:
-    values = [
+def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_last: bool) -> Chart:
+    values: list[dict[str, str | float]] = [
         {"line": line, "day": round(day, 3), "value": round(value, 3)}
         for line, points in lines
         for day, value in points
@@ -102,8 +103,9 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, is_last: bool) -> Ch
                     "gridColor": "#eee",
                     "domain": False,
                     "ticks": False,
-                    "tickCount": 4,
+                    "tickCount": TICKS,
                     "tickMinStep": 0.5,
+                    **(_whole_ticks(values) if counts else {}),
                 },
             },
             "color": {
@@ -114,3 +116,11 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, is_last: bool) -> Ch
             },
         },
     }
+
+
+def _whole_ticks(values: Sequence[Mapping[str, str | float]]) -> Chart:
+    """Return ticks for counts: no half tasks, however few there are."""
+    top = max((float(one["value"]) for one in values), default=0.0)
+    return (
+        {"format": ",d"} if top > TICKS else {"format": ",d", "values": list(range(int(top) + 1))}
+    )

@@ -70,7 +70,8 @@ def draw_segments(
     """Return the chart of the segments that are visible at a revision.
 
     Args:
-        labels: What the legend says of each revision; one that is missing is named by its number.
+        labels: What the legend says of each revision; one that is missing is named by its number. Revisions with one
+            label have one colour.
         title: Default: the datasource and the revision.
 
     Raises:
@@ -188,7 +189,8 @@ def _position() -> dict[str, object]:
 
 
 def _color(revisions: Sequence[int], labels: Mapping[int, str]) -> dict[str, object]:
-    if len(revisions) > len(COLORS):
+    names = list(dict.fromkeys(labels.get(revision, f"{revision}") for revision in revisions))
+    if len(names) > len(COLORS):
         return {
             "field": "revision",
             "type": "quantitative",
@@ -199,8 +201,8 @@ def _color(revisions: Sequence[int], labels: Mapping[int, str]) -> dict[str, obj
         "field": "commit",
         "type": "nominal",
         "scale": {
-            "domain": [labels.get(revision, f"{revision}") for revision in revisions],
-            "range": list(COLORS[: len(revisions)]),
+            "domain": names,
+            "range": list(COLORS[: len(names)]),
         },
         "legend": {
             "title": "added by revision",

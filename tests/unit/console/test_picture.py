@@ -74,6 +74,13 @@ def test_many_commits_get_a_scale_instead_of_names() -> None:
     assert many["layer"][0]["encoding"]["color"]["type"] == "quantitative"
 
 
+def test_commits_with_one_label_have_one_colour() -> None:
+    labels = {1: "1 append", **dict.fromkeys(range(2, 40), "2 to 39 rewrite")}
+    chart = draw([shown(day, 1, revision=day + 1) for day in range(39)], labels=labels)
+    scale = chart["layer"][0]["encoding"]["color"]["scale"]
+    assert scale == {"domain": ["1 append", "2 to 39 rewrite"], "range": list(COLORS[:2])}
+
+
 def test_nothing_and_too_much_are_refused() -> None:
     with pytest.raises(Invalid, match="nothing to draw"):
         draw([])

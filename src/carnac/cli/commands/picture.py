@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from carnac.cli.tables import format_bytes
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
+    from carnac.core.commits import CommitSummary
     from carnac.store import Store
 
 LABEL_CHARS = 60
@@ -52,7 +54,8 @@ def picture(
 ) -> None:
     """Draw time chunks and segments: a column for each chunk, a block for what each commit added.
 
-    The height of a block is its rows, its colour the commit. Blocks of clipped segments are hatched.
+    The height of a block is its rows, its colour the commit; what compaction has written has one colour. Blocks of
+    clipped segments are hatched.
     """
     from carnac.console.export import write_chart
 
@@ -81,13 +84,22 @@ def make_chart(
     require_datasource(store, datasource, at)
     items = store.segments(datasource, at=at, interval=interval)
     head = store.resolve(at)
-    labels = {
-        commit.revision: _label(commit.revision, commit.kind.value, commit.message)
-        for commit in store.log(datasource=datasource, limit=LOG_LIMIT)
-    }
+    labels = _labels(store.log(datasource=datasource, limit=LOG_LIMIT))
     return draw_segments(
         items, datasource=datasource, revision=head.revision, labels=labels, title=title
     )
+
+
+def _labels(commits: Sequence[CommitSummary]) -> dict[int, str]:
+    """Return what the legend says of each revision; compaction makes many commits, which are one entry."""
+    from carnac.core.commits import CommitKind
+
+    labels = {one.revision: _label(one.revision, one.kind.value, one.message) for one in commits}
+    rewrites = sorted(one.revision for one in commits if one.kind is CommitKind.REWRITE)
+    if len(rewrites) > 1:
+        words = f"{rewrites[0]} to {rewrites[-1]}  {CommitKind.REWRITE}: compaction"
+        labels.update(dict.fromkeys(rewrites, words))
+    return labels
 
 
 def _label(revision: int, kind: str, message: str) -> str:
