@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -180,7 +181,7 @@ def ended_ms(attempt: Attempt) -> int:
     return attempt.ended_at_ms
 
 
-APPEND = {
+APPEND: dict[str, Any] = {
     "type": "index_parallel",
     "spec": {
         "datasource": "flights",
@@ -242,6 +243,42 @@ def test_what_a_dead_attempt_has_published_is_kept(
     until(lambda: not tasks.live_attempts(), "all processes settled, and cleared up after")
     assert len(files_of(settings, first)) == 1
     assert carriers(settings) == ["AA", "BB"]
+
+
+@pytest.mark.spark
+def test_of_a_spark_driver_that_is_killed_nothing_is_left(
+    settings: Settings,
+    tasks: TaskService,
+    lockbox: Lockbox,
+    start_overlord: Callable[..., Any],
+) -> None:
+    start_overlord()
+    data = '{"__time": "2013-01-01T13:00:00Z", "carrier": "BB"}'
+    spec = {**APPEND["spec"], "input": {"type": "inline", "data": data}}
+    task_id = tasks.submit({**APPEND, "spec": spec}).task_id
+    attempt = until(lambda: running(tasks, task_id, 1), "the attempt")
+    until(lambda: files_of(settings, attempt), "a file that Spark wrote")
+    until(lambda: len(lockbox.explain()) == 2, "it waiting for the lock, to publish")
+    assert len(group_of(pid_of(attempt))) > 1, "its Java is there"
+    end_process(attempt, signal.SIGKILL)
+    until(lambda: not files_of(settings, attempt), "the end of its files")
+    until(lambda: not group_of(pid_of(attempt)), "the end of its Java")
+    until(lambda: tasks.attempts(task_id)[1:], "another attempt")
+    tasks.cancel(task_id)
+    until(lambda: not tasks.live_attempts(), "the end of that one")
+    assert [one.lock.task_id for one in lockbox.explain()] == ["somebody"]
+    assert carriers(settings) == ["AA"]
+
+
+def group_of(leader: int) -> list[int]:
+    """The processes of a process group that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            state, _, group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(group) == leader and state not in "ZX":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def carriers(settings: Settings) -> list[str]:
