@@ -66,6 +66,11 @@ class TaskHead(Protocol):
         """How it is run."""
         ...
 
+    @property
+    def is_append(self) -> bool | None:
+        """Whether it adds rows and takes none away; None: it takes no locks."""
+        ...
+
 
 class TaskService(Closing):
     """The tasks of a store. Safe for many threads and processes; an overlord need not run.
@@ -99,7 +104,7 @@ class TaskService(Closing):
             Conflict: There is another task of that id, or it depends on one that failed.
         """
         head = self._load(payload)
-        how = parse_task_context(head.type, head.context)
+        how = parse_task_context(head.type, head.context, is_append=head.is_append)
         task_id = head.task_id or self._new_id(head.type, head.datasource)
         text = json.dumps({**payload, "id": task_id}, ensure_ascii=False, sort_keys=True)
         reply = self._metadata.change_tasks(

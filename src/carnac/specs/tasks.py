@@ -69,6 +69,11 @@ class TaskSpec(SpecModel):
         default=(), description="Fields of a Druid spec that have no effect here."
     )
 
+    @property
+    def is_append(self) -> bool | None:
+        """Whether it adds rows and takes none away; None: it takes no locks."""
+        return False
+
     @field_validator("task_id", "group_id")
     @classmethod
     def _check_id(cls, value: str | None) -> str | None:
@@ -91,6 +96,11 @@ class IngestTask(TaskSpec):
     def datasource(self) -> str:
         """The datasource that it writes to."""
         return self.spec.datasource
+
+    @property
+    def is_append(self) -> bool | None:
+        """Whether it appends, as its spec says."""
+        return self.spec.mode == "append"
 
     @model_validator(mode="after")
     def _check_replaces(self) -> Self:
@@ -169,6 +179,11 @@ class KillTask(TaskSpec):
         default=None,
         description="Only segments whose time chunk lies in this interval. Default: all of the datasource.",
     )
+
+    @property
+    def is_append(self) -> bool | None:
+        """None: it deletes what nobody names, and takes no locks."""
+        return None
 
 
 class CleanTask(TaskSpec):

@@ -11,6 +11,16 @@ from carnac.errors import Conflict, Invalid, NotFound
 from tests.overlords import DELETE, Bench
 
 
+def append_task() -> dict[str, object]:
+    spec = {
+        "datasource": "e",
+        "input": {"type": "inline", "data": "{}"},
+        "timestamp": {"column": "t"},
+        "dimensions": ["d"],
+    }
+    return {"type": "index_parallel", "spec": spec}
+
+
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
@@ -47,6 +57,29 @@ class TestService:
         with pytest.raises(Invalid, match=next(iter(context))):
             bench.tasks.submit({**DELETE, "context": context})
         assert bench.tasks.list() == ()
+
+    @pytest.mark.parametrize(
+        ("task", "kind"),
+        [
+            (DELETE, "APPEND"),
+            (DELETE, "SHARED"),
+            ({"type": "compact", "dataSource": "e"}, "APPEND"),
+            (append_task(), "REPLACE"),
+        ],
+        ids=str,
+    )
+    def test_a_lock_type_that_does_not_fit_is_refused_when_it_is_submitted(
+        self, bench: Bench, task: Mapping[str, object], kind: str
+    ) -> None:
+        with pytest.raises(Invalid, match=f"cannot take a.* lock .*{kind}|cannot take a {kind}"):
+            bench.tasks.submit({**task, "context": {"taskLockType": kind}})
+        assert bench.tasks.list() == ()
+        bench.tasks.submit({**task, "context": {"taskLockType": "EXCLUSIVE"}})
+
+    def test_who_takes_no_lock_may_say_what_it_likes(self, bench: Bench) -> None:
+        bench.tasks.submit(
+            {"type": "kill", "dataSource": "e", "context": {"taskLockType": "APPEND"}}
+        )
 
     def test_the_same_id_is_one_task(self, bench: Bench) -> None:
         first = bench.tasks.submit({**DELETE, "id": "mine"})

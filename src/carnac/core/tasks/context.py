@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from carnac.core.locks.choice import default_priority, parse_lock_context
+from carnac.core.locks.choice import choose_lock, default_priority, parse_lock_context
 from carnac.core.tasks.model import DEFAULT_RETRY, RetryPolicy
 from carnac.errors import Invalid
 
@@ -26,13 +26,20 @@ class TaskContext:
     retry: RetryPolicy
 
 
-def parse_task_context(task_type: str, context: Mapping[str, object]) -> TaskContext:
+def parse_task_context(
+    task_type: str, context: Mapping[str, object], *, is_append: bool | None
+) -> TaskContext:
     """Return what a context says of the task; other keys do not matter.
 
+    Args:
+        is_append: Whether it adds rows and takes none away; None: it takes no locks.
+
     Raises:
-        Invalid: A value is of the wrong kind, also one that is about locks.
+        Invalid: A value is of the wrong kind, also one that is about locks, or the lock type does not fit the task.
     """
     locks = parse_lock_context(context)
+    if is_append is not None:
+        choose_lock(task_type, locks, is_append=is_append)
     return TaskContext(
         priority=default_priority(task_type) if locks.priority is None else locks.priority,
         slots=_whole(context, "slots", 1, SLOTS_MAX, 1),
