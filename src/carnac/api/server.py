@@ -50,8 +50,9 @@ class HttpServer:
         try:
             self._socket = make_listener(host, port)
         except OSError as error:
+            said = str(error.strerror or error).partition(" (while")[0]
             raise Unavailable(
-                f"nobody can listen at {host} port {port}: {error.strerror or error}; choose another --port",
+                f"nobody can listen at {host} port {port}: {said}; choose another --port",
                 host=host,
                 port=port,
             ) from error
