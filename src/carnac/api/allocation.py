@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Annotated, NamedTuple, Protocol
 
-from fastapi import APIRouter, FastAPI, Query
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse
 
-from carnac.api.bodies import JsonList, body_shown
+from carnac.api.bodies import body_shown, read_list
 from carnac.api.problems import add_handlers
 from carnac.api.server import make_listener
 from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
@@ -69,7 +69,8 @@ def make_router(desk: AllocationDesk) -> APIRouter:
         response_model=list[dict[str, object]],
         openapi_extra=body_shown("array", _EXAMPLE),
     )
-    async def allocate(body: JsonList) -> JSONResponse:
+    async def allocate(request: Request) -> JSONResponse:
+        body = await read_list(request)
         replies = await groups.allocate([request_from_json(value) for value in body])
         return JSONResponse([reply_to_json(reply) for reply in replies])
 
