@@ -24,9 +24,9 @@ status codes; paths below `/carnac` are Carnac's own. A slash at the end of a pa
 Every overlord answers every question, whether it leads or not: tasks and locks are rows of the metadata store. Only a
 log may be elsewhere: one that is not on this machine is looked for at the leader (307).
 
-**There is no authentication and no encryption.** Whoever reaches the address may submit, cancel and read tasks. So it is
-127.0.0.1 unless you say otherwise (`--host`); [on several machines](../concepts/overlord.md#on-several-machines) says how
-to open it, and what to put in front of it.
+**There is no authentication and no encryption.** Whoever reaches the address may submit, cancel and read tasks. So it
+is 127.0.0.1 unless you say otherwise (`--host`); [on several machines](../concepts/overlord.md#on-several-machines)
+says how to open it, and what to put in front of it.
 
 ## Errors
 
