@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ MIN_MEMORY_BYTES = 64 << 20
 def connect(
     *, temp_dir: str, memory_bytes: int, threads: int = 1
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to a database in memory that spills into `temp_dir`.
+    """Yield a connection to a database in memory that spills into `temp_dir`, which is gone afterwards if it is empty.
 
     Time is UTC, rows come in any order unless the query says one, and no extension is ever loaded.
     """
@@ -42,6 +42,8 @@ def connect(
         yield connection
     finally:
         connection.close()
+        with suppress(OSError):  # somebody else's files are in it
+            Path(temp_dir).rmdir()
 
 
 @contextmanager

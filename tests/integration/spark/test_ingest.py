@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from carnac.clock import MarkedIds, SystemClock
 from carnac.core.intervals import Interval, interval_set, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.pipeline.pipeline import SparkPipeline
@@ -56,6 +58,24 @@ def test_nothing_is_left_in_staging(
     result = pipeline.run_ingest(make_spec(lines({"t": "2024-01-01", "d": "a", "n": 1})), DAY)
     assert files_below(deep_storage) == [segment.path for segment in result.segments]
     assert not (deep_storage / "staging").exists()
+
+
+def test_nothing_is_left_in_the_temporary_folder(
+    spark_holder: SparkHolder, deep_storage: Path, make_spec: MakeSpec, tmp_path: Path
+) -> None:
+    mark = "scratchmrk"
+    pipeline = SparkPipeline(
+        output_url=deep_storage.as_uri(),
+        clock=SystemClock(),
+        ids=MarkedIds(mark),
+        spark=spark_holder,
+    )
+    found = tmp_path / "found.json"
+    found.write_text(lines({"t": "2024-01-01", "new": "a"}, {"t": "no", "new": "b"}))
+    discovering = make_spec(dimensions=[], input={"type": "files", "paths": [str(found)]})
+    result = pipeline.run_ingest(discovering, DAY)
+    assert mark in result.segments[0].segment_id, "the job's ids are ours"
+    assert not [at for at in Path(tempfile.gettempdir()).glob("carnac-*") if mark in at.name]
 
 
 def test_bad_rows_are_kept_with_their_reason(
