@@ -87,6 +87,7 @@ class SqlLockView:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._read: dict[object, list[Lock]] = {}
+        self._made: dict[Row, Lock] = {}
 
     def read_for(self, request: RequestLock) -> None:
         """Read at once what deciding the request needs, as far as it is not known."""
@@ -103,7 +104,7 @@ class SqlLockView:
             end_ms=where.end_ms,
         )
         self._session.memo["lock_number"] = int(rows[0][0]) if rows else 0
-        locks = [lock_of(row[1:]) for row in rows if row[1] is not None]
+        locks = [self._lock(row[1:]) for row in rows if row[1] is not None]
         self._read[request.task_id] = [one for one in locks if one.task_id == request.task_id]
         self._read[request.datasource, where] = [
             one
@@ -158,7 +159,15 @@ class SqlLockView:
         return self._locks(DUE, at_ms=at_ms)
 
     def _locks(self, stated: Statement, **params: object) -> list[Lock]:
-        return [lock_of(row) for row in self._session.rows(stated, **params)]
+        return [self._lock(row) for row in self._session.rows(stated, **params)]
+
+    def _lock(self, row: Row) -> Lock:
+        """Return the lock in a row; rows of one transaction come again and again."""
+        row = tuple(row)
+        lock = self._made.get(row)
+        if lock is None:
+            lock = self._made[row] = lock_of(row)
+        return lock
 
 
 def change_locks(

@@ -97,10 +97,12 @@ def _request(draft: LockDraft, event: RequestLock) -> LockReply:
             f"{event.timeout_ms} ms; a lease is longer than nothing, a timeout not shorter",
             task_id=event.task_id,
         )
-    wanted = _new_lock(draft, event)
-    known = _find_own(draft, wanted)
+    known = _find_same(draft, event)
     if known is None:
-        return _enter(draft, wanted)
+        wanted = _new_lock(draft, event)
+        known = _find_wider(draft, wanted)
+        if known is None:
+            return _enter(draft, wanted)
     known = _touch(draft, known)
     if known.state is LockState.WAITING:
         weighing = draft.weigh(known)
@@ -135,17 +137,23 @@ def _new_lock(draft: LockDraft, event: RequestLock) -> Lock:
     )
 
 
-def _find_own(draft: LockDraft, wanted: Lock) -> Lock | None:
-    """Return what the task has for this request already: the same one, or a held one that includes it."""
-    found: Lock | None = None
-    for lock in draft.stored_of(wanted.task_id):
+def _find_same(draft: LockDraft, event: RequestLock) -> Lock | None:
+    """Return what the same request came to before."""
+    for lock in draft.stored_of(event.task_id):
         if (
-            lock.type is wanted.type
-            and lock.interval == wanted.interval
-            and lock.partitions == wanted.partitions
-            and lock.datasource == wanted.datasource
+            lock.type is event.type
+            and lock.interval == event.interval
+            and lock.partitions == event.partitions
+            and lock.datasource == event.datasource
         ):
             return lock
+    return None
+
+
+def _find_wider(draft: LockDraft, wanted: Lock) -> Lock | None:
+    """Return the last held lock of the task that includes what it asks for."""
+    found: Lock | None = None
+    for lock in draft.stored_of(wanted.task_id):
         if lock.state is LockState.HELD and includes(lock, wanted):
             found = lock
     return found
