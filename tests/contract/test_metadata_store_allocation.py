@@ -277,14 +277,15 @@ class TestLocks:
 
     def test_of_several_owners_in_one_transaction_see_one_another(self, store: Store) -> None:
         alone = replace(SEGMENT_LOCK, granularity=LockGranularity.TIME_CHUNK)
-        owners = ("one", "two", "three")
-        replies = store.allocate(
+        owners = ("one", "two", "three", "two")
+        *replies, last = store.allocate(
             [
-                asks(f"s{n}", owner=owner, lock=replace(alone, group_id=owner, priority=50 + n))
-                for n, owner in enumerate(owners)
+                asks(f"s{n}", owner=owner, lock=replace(alone, group_id=owner, priority=priority))
+                for n, (owner, priority) in enumerate(zip(owners, (50, 51, 52, 51), strict=True))
             ]
         )
         assert all(isinstance(one, PendingSegment) for one in replies)
+        assert isinstance(last, Denied), "the third has taken its lock"
         assert [(one.task_id, one.state) for one in store.locks()] == [
             ("one", LockState.REVOKED), ("two", LockState.REVOKED), ("three", LockState.HELD),
         ]  # fmt: skip

@@ -255,7 +255,8 @@ class _Draft:
         self._read: set[tuple[str, Interval]] = set()
         self._whole: dict[tuple[str, Interval], _Cell] = {}
         self._granularities: dict[str, Granularity] = {}
-        self._asked: dict[tuple[str, str, Interval], LockReply] = {}
+        self._asker = ""
+        self._asked: dict[tuple[str, Interval], LockReply] = {}
 
     def allocate(self, request: AllocationRequest) -> AllocationReply:
         """Return a new place, or why there is none."""
@@ -284,7 +285,10 @@ class _Draft:
         """Ask for the owner's lock on a chunk; return None if it is held or not needed."""
         if request.lock is None:
             return None
-        key = (request.owner, request.datasource, chunk)
+        if request.owner != self._asker:  # what one asks for may end what another one had
+            self._asker = request.owner
+            self._asked.clear()
+        key = (request.datasource, chunk)
         reply = self._asked.get(key)
         if reply is None:
             asked = request.lock.request(request.owner, request.datasource, chunk)
