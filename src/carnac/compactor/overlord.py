@@ -159,6 +159,8 @@ class OverlordRunner:
             for one in report.get("groups", ())
         )
         error = None
-        if task.state is not TaskState.SUCCEEDED:
-            error = f"task {run_id} {task.state}: {task.error or 'no reason is known'}"
+        if task.state is TaskState.CANCELLED:
+            error = f"task {run_id} was cancelled"
+        elif task.state is TaskState.FAILED:
+            error = task.error or f"task {run_id} failed"
         return RunEnd(run_id=run_id, groups=groups, error=error)

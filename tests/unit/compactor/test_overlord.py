@@ -208,6 +208,8 @@ def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was
     assert files_of(Path(cluster.settings.store)) == live | dropped, "what was wasted is removed"
     cluster.duty.run_round()
     assert len(cluster.tasks.list()) == 1, "the rest rests"
+    reasons = [state.reason for state in cluster.metadata.compaction_states("events")]
+    assert sum(f"last: task {task.task_id} was cancelled" in reason for reason in reasons) == 1
     cluster.clock.advance_ms(60_000)
     cluster.duty.run_round()
     cluster.run_attempts()

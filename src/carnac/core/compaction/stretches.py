@@ -60,6 +60,8 @@ def plan_stretches(settings: CompactionSettings, now_ms: int) -> tuple[Stretch, 
 
 def find_stretch(stretches: Sequence[Stretch], at_ms: int) -> Stretch:
     """Return the stretch that holds the instant."""
+    if len(stretches) == 1:
+        return stretches[0]
     return stretches[bisect_right(stretches, at_ms, key=lambda one: one.interval.start_ms) - 1]
 
 
