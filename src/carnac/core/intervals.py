@@ -11,10 +11,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 from carnac.core.periods import add_period, parse_period
 from carnac.errors import Invalid
 
+_by_ends = attrgetter("start_ms", "end_ms")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_MS = -62_135_596_800_000
 """0001-01-01T00:00:00.000Z, the earliest instant that the store keeps."""
@@ -223,7 +225,7 @@ class IntervalSet:
 def interval_set(intervals: Iterable[Interval]) -> IntervalSet:
     """Return the set of the instants of all `intervals`, which may overlap, touch and come in any order."""
     merged: list[Interval] = []
-    for interval in sorted(intervals):
+    for interval in sorted(intervals, key=_by_ends):
         if merged and interval.start_ms <= merged[-1].end_ms:
             last = merged[-1]
             if interval.end_ms > last.end_ms:

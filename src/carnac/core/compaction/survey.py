@@ -83,14 +83,15 @@ class Survey:
             busy: Chunks of running tasks.
         """
         working = set(busy)
-        return sorted(
+        due = [
             chunk
             for chunk, sight in sights.items()
             if not sight.is_cut
             and chunk.end_ms <= skip_from_ms
             and chunk not in working
             and self._is_due(chunk, sight, now_ms)
-        )
+        ]
+        return sorted(due, key=attrgetter("start_ms"))
 
     def _is_due(self, chunk: Interval, sight: ChunkSight, now_ms: int) -> bool:
         state = self.states.get(chunk)
