@@ -19,7 +19,7 @@ from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.planning import plan_compaction
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.states import ChunkState, ChunkStatus
-from carnac.core.compaction.survey import RETRY_MAX_MS
+from carnac.core.compaction.survey import CONFLICTS_MAX, RETRY_FIRST_MS, RETRY_MAX_MS
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.granularity import HOUR
 from carnac.core.intervals import ETERNITY, Interval
@@ -116,7 +116,7 @@ class Desk:
         assert cost <= self.capacity.cost or len(self.runs) == 1
         return len(due)
 
-    def finish(self, place: int, *, fails: bool = False) -> None:
+    def finish(self, place: int, *, fails: bool = False, loses: bool = False) -> None:
         if not self.runs:
             return
         run = sorted(self.runs)[place % len(self.runs)]
@@ -124,11 +124,14 @@ class Desk:
         failures = {}
         if fails:
             failures = dict.fromkeys(task.chunks, "disk full")
-        else:
+        elif not loses:
             for group in task.groups:
                 assert self.world.commit(task, group), "nobody else touched its inputs"
         self.now_ms += 1000
-        self.remember(self.conductor.end(run, failures=failures, now_ms=self.now_ms))
+        conflicts = task.chunks if loses else ()
+        self.remember(
+            self.conductor.end(run, failures=failures, conflicts=conflicts, now_ms=self.now_ms)
+        )
 
     def settle(self) -> None:
         """Let everything be done that there is to do."""
@@ -156,6 +159,7 @@ commands = st.one_of(
     st.tuples(st.just("finish"), st.integers(0, 3), st.just(0)),
     st.tuples(st.just("look"), st.just(0), st.just(0)),
     st.tuples(st.just("fail"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("lose"), st.integers(0, 3), st.just(0)),
     st.tuples(st.just("wait"), st.sampled_from((60_000, HOUR_MS, DAY_MS)), st.just(0)),
     st.tuples(st.just("crash"), st.just(0), st.just(0)),
 )
@@ -177,6 +181,8 @@ def test_the_conductor_keeps_its_laws_and_comes_to_rest(
             desk.finish(one)
         elif word == "fail":
             desk.finish(one, fails=True)
+        elif word == "lose":
+            desk.finish(one, loses=True)
         elif word == "wait":
             desk.now_ms += one
         elif word == "crash":
@@ -245,6 +251,33 @@ def test_a_poisoned_chunk_rests_longer_each_time_and_delays_no_other() -> None:
     assert again.failures == 2
     assert again.retry_at_ms - desk.now_ms == 2 * 60_000
     desk.settle()
+
+
+def test_a_chunk_whose_inputs_are_taken_away_is_tried_at_once_and_then_rests() -> None:
+    desk = Desk(PLAIN, CAPACITIES[2])
+    for _ in range(3):
+        desk.append(0, 10)
+    for _ in range(CONFLICTS_MAX + 1):
+        desk.look()
+        assert len(desk.runs) == 1, "planned anew at once"
+        desk.finish(0, loses=True)
+    desk.look()
+    assert not desk.runs
+    (state,) = desk.states()
+    assert (state.failures, state.retry_at_ms) == (1, desk.now_ms + RETRY_FIRST_MS)
+    desk.now_ms = state.retry_at_ms
+    desk.look()
+    desk.finish(0)
+    desk.conductor.survey(NAME).note_bytes(state.chunk, rewritten=30)
+    desk.look()
+    (state,) = desk.states()
+    assert (state.status, state.failures) == (ChunkStatus.STABLE, 0)
+    desk.append(0, 10)
+    desk.append(0, 10)
+    desk.look()
+    desk.finish(0, loses=True)
+    desk.look()
+    assert len(desk.runs) == 1, "what was written in between counts"
 
 
 def test_new_settings_judge_all_chunks_anew() -> None:
