@@ -123,11 +123,12 @@ def _places_of(
             bucket = stretch.granularity.bucket(at_ms)
         else:
             bucket = segment.chunk or DAY.bucket(at_ms)
-        interval = bucket
-        if not stretch.interval.contains(bucket):
-            interval = bucket.intersect(stretch.interval) or bucket
+        is_whole = stretch.interval.contains(bucket)
+        interval = bucket if is_whole else bucket.intersect(stretch.interval)
+        if interval is None:
+            raise AssertionError("an instant lies in its stretch and in its bucket")
         place = whole.get(interval.start_ms)
         if place is None:
-            place = whole[interval.start_ms] = _Place(interval, stretch, interval is not bucket)
+            place = whole[interval.start_ms] = _Place(interval, stretch, not is_whole)
         yield place
         at_ms = interval.end_ms

@@ -330,11 +330,10 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
         if interval == ETERNITY:
             return IntervalSet((ETERNITY,))
         for stretch in stretches:
-            if not interval.overlaps(stretch.interval):
+            is_whole = stretch.interval.contains(interval)
+            piece = interval if is_whole else interval.intersect(stretch.interval)
+            if piece is None:
                 continue
-            piece = interval
-            if not stretch.interval.contains(interval):
-                piece = interval.intersect(stretch.interval) or interval
             if stretch.granularity is not None:
                 first = stretch.granularity.bucket(piece.start_ms)
                 if first.end_ms < piece.end_ms:

@@ -104,9 +104,8 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Int
             stretch = find_stretch(stretches, at_ms)
             granularity = stretch.granularity
             bucket = one.interval if granularity is None else granularity.bucket(at_ms)
-            chunk = (
-                bucket if stretch.interval.contains(bucket) else bucket.intersect(stretch.interval)
-            )
+            is_whole = stretch.interval.contains(bucket)
+            chunk = bucket if is_whole else bucket.intersect(stretch.interval)
             if chunk is None:
                 raise AssertionError("an instant lies in its stretch and in its bucket")
             known = found.get(chunk)
@@ -118,7 +117,7 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Int
                 revision=revision,
                 segments=segments,
                 target=stretch.target,
-                is_cut=chunk is not bucket,
+                is_cut=not is_whole,
             )
             at_ms = chunk.end_ms
     return found
