@@ -138,5 +138,6 @@ def check_goes_on(folder: Path, way: str, before: Rows) -> None:
         assert not tasks.live_attempts()
         assert all(task.state.is_over for task in tasks.list())
     metadata = open_records(settings=settings, clock=clock)
+    assert children.is_in_order(metadata), "what is known of the chunks is what they are"
     with make_lockbox(metadata, settings, clock) as lockbox:
         assert lockbox.explain() == ()
