@@ -1,21 +1,22 @@
 """Run a Python function over a list of tasks on Spark: one Spark task for each, in the given order.
 
-Spark decides where and when, and tries again what died; the function moves the bytes by itself. It goes through the
-DataFrame API alone (`range` and `mapInArrow`), which Spark Connect has too. A function must give the same result under
-retry and under speculative execution: `attempt` is another number at every try, for the names of files.
+Spark decides where and when, and tries again what died; the function moves the bytes by itself. The tasks are an RDD,
+which needs no plan; Spark Connect has none, so there they are a DataFrame (`range` and `mapInArrow`). A function must
+give the same result under retry and under speculative execution: `attempt` is another number at every try, for the
+names of files.
 """
 
 from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
-from carnac.pipeline.progress import OnProgress, Phase, Tally, Watch
+from carnac.pipeline.progress import OnProgress, Phase, Tally, Watch, classic_context
 from carnac.pipeline.session import SparkHolder
 from carnac.ports import Clock
 
@@ -68,24 +69,29 @@ def run_tasks(
     try:
         watch = Watch(session, phase, clock, on_progress)
         packed = [zlib.compress(pickle.dumps(task), 1) for task in tasks]
-        frame = session.range(0, len(packed), 1, len(packed)).mapInArrow(
-            _runner(work, packed, watch.tally), RESULT_SCHEMA
-        )
+        context = classic_context(session)
+        if context is None:
+            job: Any = session.range(0, len(packed), 1, len(packed)).mapInArrow(
+                _runner(work, packed, watch.tally), RESULT_SCHEMA
+            )
+        else:
+            numbered = context.parallelize(list(enumerate(packed)), len(packed))
+            job = numbered.mapPartitions(_rdd_runner(work, watch.tally))
     except Exception as error:
         raise of_spark(error, holder.log_path) from error
-    rows = collect(holder, frame, watch)
+    rows = collect(holder, job, watch)
     return [cast("R", pickle.loads(row)) for row in _in_order(rows, len(tasks))]  # noqa: S301
 
 
-def collect(holder: SparkHolder, frame: Any, watch: Watch) -> list[Any]:
-    """Return the rows of a DataFrame of `RESULT_SCHEMA`, watched.
+def collect(holder: SparkHolder, job: Any, watch: Watch) -> list[Any]:
+    """Return the rows of a DataFrame or an RDD of `RESULT_SCHEMA`, watched.
 
     Raises:
         CarnacError: As a task returned or raised it, or as the phase wants to stop.
     """
     try:
         with watch.follow():
-            rows: list[Any] = frame.collect()
+            rows: list[Any] = job.collect()
     except Exception as error:
         raise watch.verdict or of_spark(error, holder.log_path) from error
     failures = [load_failure(row["failure"]) for row in rows if row["failure"] is not None]
@@ -113,6 +119,20 @@ def _runner(
             for index in batch.column("id").to_pylist():
                 task = pickle.loads(zlib.decompress(packed[index]))  # noqa: S301 - our own bytes
                 yield result_batch(index, *guarded(work, task, tally))
+
+    return run
+
+
+def _rdd_runner(
+    work: Work[T, R], tally: Tally
+) -> Callable[[Iterable[tuple[int, bytes]]], Iterable[dict[str, Any]]]:
+    """Return what Spark calls for each partition of an RDD of numbered tasks."""
+
+    def run(numbered: Iterable[tuple[int, bytes]]) -> Iterable[dict[str, Any]]:
+        for index, packed in numbered:
+            task = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own bytes
+            failure, result = guarded(work, task, tally)
+            yield {"task": index, "failure": failure, "result": result}
 
     return run
 
