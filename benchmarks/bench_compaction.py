@@ -3,9 +3,10 @@
     python -m benchmarks.bench_compaction [--part rewrite minor proof memory] [--runs 5] [--work FOLDER] [--add]
 
 All contestants read the same files in one process, in turns. Carnac's time is that of `store.compact_interval`: looking
-the groups up, Spark jobs, conservation proofs and thirty commits included; Spark's start is not, and the first round of
-all is not counted. DuckDB and Polars write one sorted file a chunk and nothing else; delta-rs `optimize.compact` does
-not sort; the plain Spark job is `repartitionByRange` by day, `sortWithinPartitions`, `partitionBy`.
+the groups up, Spark jobs, conservation proofs and thirty commits included; Spark's start is not, and what runs on
+Spark has run before. All use both cores and write zstd of the same level. DuckDB and Polars write one sorted file a
+chunk and nothing else; delta-rs `optimize.compact` does not sort; the plain Spark job is `repartitionByRange` by day,
+`sortWithinPartitions`, `partitionBy`.
 
 `--add` adds the rounds to those of earlier calls with the same arguments, so that a long benchmark can be run in parts.
 Peers are in the extra `bench`.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -39,6 +41,7 @@ from benchmarks.small_segments import (
     make_delta_table,
     make_small_segments,
 )
+from carnac.pipeline.segment_writer import COMPRESSION_LEVEL
 from carnac.pipeline.session import SparkHolder, SparkSettings
 from carnac.store.compaction_reports import CompactionReport, GroupOutcome
 
@@ -50,6 +53,8 @@ AIMS = {
     "proof overhead": 0.1,
     "major / minor work": 20,
 }
+WARM_UPS = 2
+"""What runs on Spark's JVM runs so often before it is measured: a store that compacts all day has a warm one."""
 Contestant = Callable[[], None]
 
 
@@ -71,7 +76,8 @@ def run_duckdb(small: SmallSegments, output: Path) -> None:
             names = [str(path) for path in files]
             con.execute(
                 f"COPY (SELECT * FROM read_parquet({names}) ORDER BY {order})"
-                f" TO '{output}/{day}.parquet' (FORMAT parquet, COMPRESSION zstd)"
+                f" TO '{output}/{day}.parquet' (FORMAT parquet, COMPRESSION zstd,"
+                f" COMPRESSION_LEVEL {COMPRESSION_LEVEL})"
             )
 
 
@@ -80,7 +86,9 @@ def run_polars(small: SmallSegments, output: Path) -> None:
 
     for day, files in enumerate(small.days):
         rows = pl.read_parquet(files).sort(SORT)
-        rows.write_parquet(output / f"{day}.parquet", compression="zstd")
+        rows.write_parquet(
+            output / f"{day}.parquet", compression="zstd", compression_level=COMPRESSION_LEVEL
+        )
 
 
 def run_plain_spark(small: SmallSegments, output: Path, holder: SparkHolder) -> None:
@@ -89,19 +97,20 @@ def run_plain_spark(small: SmallSegments, output: Path, holder: SparkHolder) -> 
     files = [str(path) for day in small.days for path in day]
     rows = holder.session().read.parquet(*files).withColumn("day", fn.to_date("__time"))
     ordered = rows.repartitionByRange(DAYS, "day").sortWithinPartitions("day", *SORT)
-    ordered.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(
-        str(output / "plain")
-    )
+    writer = ordered.write.mode("overwrite").option("compression", "zstd")
+    writer = writer.option("parquet.compression.codec.zstd.level", str(COMPRESSION_LEVEL))
+    writer.partitionBy("day").parquet(str(output / "plain"))
 
 
 def run_delta(table: Path, *, z_order: bool) -> None:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, WriterProperties
 
     opened = DeltaTable(str(table))
+    properties = WriterProperties(compression="ZSTD", compression_level=COMPRESSION_LEVEL)
     if z_order:
-        opened.optimize.z_order(["__time", "d5k"])
+        opened.optimize.z_order(["__time", "d5k"], writer_properties=properties)
     else:
-        opened.optimize.compact()
+        opened.optimize.compact(writer_properties=properties)
 
 
 class Rewrites:
@@ -114,6 +123,7 @@ class Rewrites:
         """Run each once, in turns, and return the seconds; results must hold all rows."""
         small, figures = self._small, {}
         small.reset()
+        os.sync()  # nobody waits for what another one wrote
         cpu_s = tree_cpu_seconds()
         took, report = seconds(lambda: run_carnac(small, self._holder))
         figures["carnac s"] = took
@@ -123,6 +133,7 @@ class Rewrites:
             output = self._work / "out"
             shutil.rmtree(output, ignore_errors=True)
             output.mkdir()
+            os.sync()
             cpu_s = tree_cpu_seconds()
             figures[f"{name} s"], _ = seconds(lambda run=run, output=output: run(output))  # type: ignore[misc]
             figures[f"{name} CPU s"] = tree_cpu_seconds() - cpu_s
@@ -212,11 +223,11 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
     }
 
 
-def memory_round(small: SmallSegments) -> Mapping[str, float]:
-    """A chunk ten times larger than what a task may hold: how much memory the tasks really take."""
-    from benchmarks.rewriting import rewrite_large
+def memory_round(small: SmallSegments, work: Path) -> Mapping[str, float]:
+    """A chunk ten times larger than an executor's memory: what the processes take."""
+    from benchmarks.large_chunk import large_chunk_round
 
-    return rewrite_large(small)
+    return large_chunk_round(small, work)
 
 
 def describe(options: argparse.Namespace) -> str:
@@ -271,12 +282,14 @@ def run_parts(options: argparse.Namespace, work: Path) -> None:
         "rewrite": rewrites.round,
         "minor": lambda: minor_round(work, holder),
         "proof": lambda: proof_round(small),
-        "memory": lambda: memory_round(small),
+        "memory": lambda: memory_round(small, work),
     }
     try:
         for part in options.part:
             if part in {"rewrite", "minor"}:
                 warm_up(small, holder)
+            if part == "rewrite":
+                run_plain_spark(small, work / "warm", holder)
             for index in range(options.runs):
                 figures = kinds[part]()
                 print(part, {name: round(value, 3) for name, value in figures.items()}, flush=True)
@@ -286,9 +299,10 @@ def run_parts(options: argparse.Namespace, work: Path) -> None:
 
 
 def warm_up(small: SmallSegments, holder: SparkHolder) -> None:
-    """Let Spark start, and its Python workers import what they need."""
-    small.reset()
-    run_carnac(small, holder)
+    """Let Spark start, compile what it runs, and its Python workers import what they need."""
+    for _ in range(WARM_UPS):
+        small.reset()
+        run_carnac(small, holder)
 
 
 __all__ = ["DAY_MS", "main"]
