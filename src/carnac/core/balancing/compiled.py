@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +34,26 @@ def lean(function: Callable[P, R]) -> Callable[P, R]:
     To count the ten arrays of a tree at each call of a small kernel would take most of the time.
     """
     return _made(function, counts=False)
+
+
+@intrinsic
+def _fetch(_typing, table, at):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - numba's own
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        ir = cgutils.ir  # type: ignore[attr-defined]
+        pointer, number = cgutils.voidptr_t, cgutils.int32_t
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        line = builder.gep(builder.bitcast(array.data, pointer), [arguments[1]])
+        to_read, soon_again, data = number(0), number(3), number(1)
+        builder.call(prefetch, [line, to_read, soon_again, data])
+        return context.get_dummy_value()
+
+    return types.void(table, at), generate
+
+
+fetch = cast("Callable[[object, int], None]", _fetch)
+"""Ask for the cache line with byte `at` of a contiguous table. Nothing waits for it; that it exists is not checked."""
 
 
 def _made(function: Callable[P, R], *, counts: bool) -> Callable[P, R]:

@@ -9,7 +9,16 @@ import numpy as np
 
 from carnac.core.balancing.columns import Floats, Ints
 from carnac.core.balancing.cost import DAY_MS
-from carnac.core.balancing.tree import MAX_TERMS, SPARE, STACK, Counts, Trees, new_leaf
+from carnac.core.balancing.tree import (
+    MAX_DEPTH,
+    MAX_FAN,
+    SPARE,
+    SPARE_ROWS,
+    Counts,
+    Trees,
+    new_node,
+)
+from carnac.core.balancing.tree_queries import MAX_TERMS
 from carnac.core.intervals import MAX_MS, MIN_MS
 
 Table = TypeVar("Table", Ints, Floats, Counts)
@@ -17,25 +26,31 @@ Table = TypeVar("Table", Ints, Floats, Counts)
 SMALLEST_SLAB, LARGEST_SLAB = 16, 256
 """Bounds of the pieces in a leaf: a scan of a leaf should take about as long as one addition over all servers."""
 
+PIECES_A_PART = 4
+"""How many pieces the parts of a leaf that is split should have, on average: an empty slab takes as much memory."""
+
 
 def new_trees(server_count: int, half_life_ms: int, slab_size: int | None = None) -> Trees:
     """Return trees without nodes, with room for so many servers."""
     pieces = slab_size or min(max(server_count // 2, SMALLEST_SLAB), LARGEST_SLAB)
     size, width = 2 * SPARE, max(-(-server_count // 8) * 8, 8)  # whole cache lines
+    met = (MAX_FAN + 2) * MAX_DEPTH
     return Trees(
         rate=math.log(2) / half_life_ms,
         frame=np.zeros(2, np.int64),
         used=np.array([0, 0, 0, 0, -1]),
-        spans=np.zeros((size, 2), np.int64),
-        fades=np.zeros((size, 3)),
-        links=np.zeros((size, 5), np.int64),
-        sums=np.zeros((size, 3, width)),
+        fan=min(max(pieces // PIECES_A_PART, 2), MAX_FAN),
+        nodes=np.zeros((size, 16), np.int64),
+        fades=np.zeros((size, 4)),
+        sums=np.zeros((2 * SPARE_ROWS, width)),
         covers=np.zeros((size, width), np.int32),
         counts=np.zeros(size, np.int64),
         pieces=np.zeros((size, pieces, 4), np.int64),
-        stack=np.zeros(5 * STACK, np.int64),
-        terms=np.zeros(MAX_TERMS + 3, np.int64),
-        factors=np.zeros(MAX_TERMS + 3),
+        met=np.zeros((met, 8), np.int64),
+        parts=np.zeros((met, 3)),
+        noted=np.zeros(2, np.int64),
+        terms=np.zeros((2, MAX_TERMS + 4), np.int64),
+        factors=np.zeros((2, MAX_TERMS + 4)),
     )
 
 
@@ -44,12 +59,11 @@ def grown(t: Trees) -> Trees:
 
     Room that is not used yet costs no memory: the system hands out zeroed pages when they are first touched.
     """
-    nodes, rows, covers, slabs, _ = (int(used) + SPARE for used in t.used)
+    nodes, rows, covers, slabs, _ = map(int, t.used)
     return t._replace(
-        spans=_longer(t.spans, nodes),
+        nodes=_longer(t.nodes, nodes),
         fades=_longer(t.fades, nodes),
-        links=_longer(t.links, nodes),
-        sums=_longer(t.sums, rows),
+        sums=_longer(t.sums, rows, SPARE_ROWS),
         covers=_longer(t.covers, covers),
         counts=_longer(t.counts, slabs),
         pieces=_longer(t.pieces, slabs),
@@ -63,7 +77,7 @@ def widened(t: Trees, server_count: int) -> Trees:
 
 def new_root(t: Trees) -> int:
     """Start a tree; return its root. There is spare room."""
-    return int(new_leaf(t, MIN_MS, MAX_MS))
+    return int(new_node(t, MIN_MS, MAX_MS))
 
 
 LONG_MS = 36_525 * DAY_MS
@@ -85,9 +99,8 @@ def memory_bytes(t: Trees) -> int:
     """Return how many bytes the rows in use take."""
     nodes, rows, covers, slabs, _ = map(int, t.used)
     tables = (
-        (t.spans, nodes),
+        (t.nodes, nodes),
         (t.fades, nodes),
-        (t.links, nodes),
         (t.sums, rows),
         (t.covers, covers),
         (t.counts, slabs),
@@ -96,11 +109,11 @@ def memory_bytes(t: Trees) -> int:
     return sum(used * (table.nbytes // len(table)) for table, used in tables)
 
 
-def _longer(table: Table, needed: int) -> Table:
-    if needed <= len(table):
+def _longer(table: Table, used: int, spare: int = SPARE) -> Table:
+    if used + spare <= len(table):
         return table
-    longer = np.zeros((2 * needed, *table.shape[1:]), table.dtype)
-    longer[: len(table)] = table
+    longer = np.zeros((2 * (used + spare), *table.shape[1:]), table.dtype)
+    longer[:used] = table[:used]
     return longer
 
 

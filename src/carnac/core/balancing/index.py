@@ -29,7 +29,7 @@ from carnac.core.balancing.growth import (
 )
 from carnac.core.balancing.placing import TIE, change_rows, place_rows, sum_up_all
 from carnac.core.balancing.tree import has_spare, pair_cost
-from carnac.core.balancing.tree_queries import add_both_costs, add_energies
+from carnac.core.balancing.tree_queries import add_costs, add_energies
 from carnac.core.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
@@ -83,7 +83,7 @@ class CostIndex:
         """Add empty servers; return the number of the first."""
         first = self._server_count
         self._server_count += count
-        if self._server_count > self._trees.sums.shape[2]:
+        if self._server_count > self._trees.sums.shape[1]:
             self._trees = widened(self._trees, self._server_count + self._server_count // 4)
         own = np.zeros((2, self._server_count))
         own[:, :first] = self._own
@@ -198,7 +198,7 @@ class CostIndex:
     def _costs(self, datasource: int, start_ms: int, end_ms: int, first: int, last: int) -> Floats:
         out = np.zeros(self._server_count)
         own = int(self._roots[datasource + 1]) if datasource + 1 < len(self._roots) else -1
-        add_both_costs(self._trees, int(self._roots[0]), own, start_ms, end_ms, first, last, out)
+        add_costs(self._trees, int(self._roots[0]), own, start_ms, end_ms, first, last, out)
         out *= self._unit
         return out
 

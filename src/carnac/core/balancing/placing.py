@@ -5,27 +5,46 @@ from __future__ import annotations
 import numpy as np
 
 from carnac.core.balancing.columns import NOWHERE, Bounds, Flags, Floats, Ints, Rows
-from carnac.core.balancing.compiled import lean
-from carnac.core.balancing.tree import Trees, add, has_spare, holds, pair_cost, put, sum_up
+from carnac.core.balancing.compiled import fetch, lean
+from carnac.core.balancing.tree import (
+    AMONG,
+    CHILDREN,
+    COUNT,
+    COVER,
+    FROM_RIGHT,
+    OUTER,
+    SUMS,
+    Trees,
+    child_at,
+    has_spare,
+    pair_cost,
+    sum_up,
+)
+from carnac.core.balancing.tree_changes import add, holds
 from carnac.core.balancing.tree_queries import add_costs
 
+INFINITY_BITS = 0x7FF0000000000000
 TIE = 1e-9
 """Costs that differ by less than this share of the smaller count as equal."""
 
 
 @lean
-def least(costs: Floats) -> float:
-    """Return the least of the costs; four at a time, for each waits for the one before it."""
-    a = b = c = d = np.inf
-    even = len(costs) // 4 * 4
-    for s in range(0, even, 4):  # not `min`, which looks for NaN as well
-        a = costs[s] if costs[s] < a else a  # noqa: FURB136
-        b = costs[s + 1] if costs[s + 1] < b else b  # noqa: FURB136
-        c = costs[s + 2] if costs[s + 2] < c else c  # noqa: FURB136
-        d = costs[s + 3] if costs[s + 3] < d else d  # noqa: FURB136
-    for s in range(even, len(costs)):
-        a = min(a, costs[s])
-    return float(min(a, b, c, d))
+def first_least(costs: Floats, allowed: Flags, size: int, free: Ints, barred: Flags) -> int:
+    """Set the costs of servers that may not or cannot take `size` bytes to infinity; return the first with the least.
+
+    The bits of costs, read as whole numbers, have the same order, for none is negative; and the least of whole numbers
+    can be found by vector.
+    """
+    bits = costs.view(np.int64)
+    lowest, at = INFINITY_BITS, 0
+    for s in range(len(bits)):  # no branches, for the same reason
+        cannot = np.uint8(barred[s]) | np.uint8(free[s] < size) | (1 - np.uint8(allowed[s]))
+        value = INFINITY_BITS if cannot else bits[s]
+        bits[s] = value
+        lowest = value if value < lowest else lowest  # noqa: FURB136
+    while bits[at] != lowest:
+        at += 1
+    return at
 
 
 @lean
@@ -36,13 +55,16 @@ def cheapest(
 
     Of costs that are equal to `TIE` the larger free share of the disk wins, then the lower number. Overwrites `costs`.
     """
-    for s in range(len(costs)):  # no branches, so that it can be vectorised
-        cannot = np.uint8(barred[s]) | np.uint8(free[s] < size) | (1 - np.uint8(allowed[s]))
-        costs[s] = np.inf if cannot else costs[s]
-    lowest = least(costs)
-    if lowest == np.inf:
+    if not len(costs):
         return NOWHERE
-    limit = lowest * (1 + TIE)
+    at = first_least(costs, allowed, size, free, barred)
+    if costs[at] == np.inf:
+        return NOWHERE
+    limit, equal = costs[at] * (1 + TIE), 0
+    for s in range(len(costs)):
+        equal += 1 if costs[s] <= limit else 0
+    if equal == 1:
+        return at
     best, best_share = NOWHERE, -1.0
     for s in range(len(costs)):
         if costs[s] <= limit:
@@ -50,6 +72,28 @@ def cheapest(
             if share > best_share:
                 best, best_share = s, share
     return best
+
+
+@lean
+def fetch_sums(t: Trees, root: int, at: int, server: int) -> None:
+    """Have what loading a segment changes, from an instant on and on one server, brought into the cache."""
+    node, size = root, t.sums.itemsize * t.sums.shape[1]
+    while t.nodes[node, CHILDREN] >= 0:
+        k, count = child_at(t, node, at), t.nodes[node, COUNT]
+        among, outer = t.nodes[node, AMONG], t.nodes[node, OUTER]
+        here = t.sums.itemsize * server
+        for row in range(t.nodes[node, SUMS], t.nodes[node, SUMS] + 3):
+            fetch(t.sums, row * size + here)
+        if among >= 0:
+            for row in range(among, among + count):
+                fetch(t.sums, row * size + here)
+        if outer >= 0:
+            for row in range(outer + FROM_RIGHT, outer + 2 * k, 2):
+                fetch(t.sums, row * size + here)
+            for row in range(outer + 2 * k + 2, outer + 2 * count, 2):
+                fetch(t.sums, row * size + here)
+        node = t.nodes[node, CHILDREN] + k
+    fetch(t.covers, (t.nodes[node, COVER] * t.covers.shape[1] + server) * t.covers.itemsize)
 
 
 @lean
@@ -77,8 +121,7 @@ def place_rows(
         root = roots[1 + rows.datasources[row]]
         lo, hi = rows.starts[row], rows.ends[row]
         costs[:] = 0.0
-        add_costs(t, roots[0], lo, hi, 0, servers, costs)
-        add_costs(t, root, lo, hi, 0, servers, costs)
+        add_costs(t, roots[0], root, lo, hi, 0, servers, costs)
         bar(room, chosen, earlier, last_copy, rows.copies[row], row, barred, True)
         size = rows.sizes[row]
         kind = room.kinds[row]
@@ -87,8 +130,10 @@ def place_rows(
         chosen[row] = best
         if best >= 0:
             free[best] -= size
-            add(t, roots[0], lo, hi, best, rows.weights[row])
-            add(t, root, lo, hi, best, rows.weights[row])
+            fetch_sums(t, roots[0], lo, best)
+            fetch_sums(t, root, lo, best)
+            add(t, roots[0], lo, hi, best, rows.weights[row], False)
+            add(t, root, lo, hi, best, rows.weights[row], False)
             add_own(t, own, best, lo, hi, rows.weights[row], 1)
         earlier[row] = last_copy[rows.copies[row]]
         last_copy[rows.copies[row]] = row
@@ -154,10 +199,7 @@ def change_rows(
         ):
             return row, True
         for tree in (roots[0], root):
-            if in_bulk:
-                put(t, tree, lo, hi, server, sign * weight)
-            else:
-                add(t, tree, lo, hi, server, sign * weight)
+            add(t, tree, lo, hi, server, sign * weight, in_bulk)
         add_own(t, own, server, lo, hi, weight, sign)
     return len(servers), False
 
@@ -166,4 +208,4 @@ def change_rows(
 def sum_up_all(t: Trees) -> None:
     """Compute all sums anew; a child's number is higher than its parent's."""
     for node in range(t.used[0] - 1, -1, -1):
-        sum_up(t, node, 0, t.sums.shape[2])
+        sum_up(t, node, 0, t.sums.shape[1])

@@ -30,8 +30,7 @@ from carnac.core.balancing.compiled import lean
 from carnac.core.balancing.cost import DAY_MS
 from carnac.core.balancing.index import CostIndex
 from carnac.core.balancing.placing import bar, cheapest
-from carnac.core.balancing.tree import pair_cost
-from carnac.core.balancing.tree_queries import add_scaled
+from carnac.core.balancing.tree import add_scaled, pair_cost
 from carnac.errors import Invalid
 
 MAX_ENDS = 32

@@ -8,6 +8,12 @@ the world needs to know of it, in units of 1/λ and 1/λ²:
     TO_LEFT  = ∫ w(t) exp(−λ(t − lo)) dt      what it casts to its left, seen from its left end
     WHOLE    = ∫∫ w(t) exp(−λ|t − s|) dt ds   what its whole range costs against its content
 
+A node has some sixteen children, and a segment mostly lies in one of them. What the others cast on it is kept, two rows
+for each child: FROM_LEFT, what all siblings to its left cast together, as seen from its left end, and FROM_RIGHT. Where
+all children are leaves, one row says more: what the child's range costs against all of them, itself included (AMONG).
+So a query reads two rows a level and a last one, not one for each sibling. An update adds to all siblings instead,
+which is cheaper: to one number of each row, since it is of one server, where a query wants all servers.
+
 A segment that covers a range is counted at the node (its cover) and not below; what covers a leaf in part stands in the
 leaf's slab, as pieces sorted by interval and server. Leaves that fill up are split. So a query meets O(log n) nodes, an
 update changes the sums of O(log n) nodes for one server, and memory grows with the segments, not with their grid.
@@ -27,26 +33,29 @@ import numpy.typing as npt
 
 from carnac.core.balancing.columns import Floats, Ints
 from carnac.core.balancing.compiled import lean
-from carnac.core.balancing.cost import DAY_MS, HOUR_MS, scaled_cost
-from carnac.core.intervals import MAX_MS, MIN_MS
+from carnac.core.balancing.cost import scaled_cost
 
 Counts = npt.NDArray[np.int32]
 
 pair_cost = lean(scaled_cost)
 
 MAX_DEPTH = 128
-"""More than any tree has: at most 48 doublings beyond the frame, as many halvings down to a millisecond."""
-SPARE = 4 * MAX_DEPTH
-"""More nodes than one segment can add to two trees: it may split the leaves on its two ways down."""
-STACK = 2 * MAX_DEPTH
-MAX_TERMS = 61
-"""Sums that are noted before they are added up; three more fill the last four."""
+"""More levels than any tree has: each split at least nearly halves a range, down to a millisecond."""
+MAX_FAN = 16
+"""The most parts of one length that a leaf is split into; what is left at the ends may add two."""
+SPARE, SPARE_ROWS = 2_048, 8_192
+"""More nodes, and more rows of sums, than one segment can add to two trees, splitting the leaves on all its ways."""
 
-LEFT, RIGHT, SUMS, COVER, SLAB = range(5)
+LO, HI, COVERED, COVER, SUMS, SLAB, CHILDREN, COUNT, FIRST, STEP, OUTER, AMONG, EARLIEST, LATEST = (
+    range(14)
+)
 TO_RIGHT, TO_LEFT, WHOLE = range(3)
-LO, HI, SERVER, WEIGHT = range(4)
+FROM_LEFT, FROM_RIGHT = range(2)
+START, END, SERVER, WEIGHT = range(4)
 FADE, REACH, OWN = range(3)
 NODES, ROWS, COVERS, SLABS, FREE = range(5)
+UNKNOWN, NEVER = -1, -2
+NODE, ABOVE, FROM, TO, AT_FROM, AT_TO, IS_NEW = range(7)
 
 
 class Trees(NamedTuple):
@@ -54,79 +63,75 @@ class Trees(NamedTuple):
 
     Attributes:
         rate: λ, a millisecond.
+        fan: Into about how many parts a leaf is split.
         frame: Start and end of the time in which most data lies; only how deep the trees are depends on it.
-        used: How many rows of `spans`, `fades` and `links`, `sums`, `covers`, `pieces` are in use; last, the first slab
-            that is free again (-1: none), whose count is the next.
-        spans: (node, LO | HI): its range.
+        used: How many rows of `nodes` and `fades`, `sums`, `covers`, `pieces` are in use; last, the first slab that is
+            free again (-1: none), whose count is the next.
+        nodes: (node, LO | HI | ...): its range; COVERED, the sum of its cover over servers; its rows below (COVER,
+            SUMS, SLAB; -1 is none; a leaf without pieces needs no sums: its cover says it all); its first child, whose
+            siblings follow (CHILDREN), and their COUNT. The first child ends at FIRST, the others are STEP long, the
+            last ends where the node does. OUTER is the first of two rows of sums for each child, FROM_LEFT and
+            FROM_RIGHT, UNKNOWN while all children are leaves without pieces; AMONG the first of one row for each,
+            UNKNOWN while nothing covers one, NEVER once one is no leaf. EARLIEST and LATEST say between which children
+            there may be content.
         fades: (node, FADE | REACH | OWN): with its length t, exp(−λt), 1 − exp(−λt), and its cost against itself.
-        links: (node, LEFT | RIGHT | SUMS | COVER | SLAB): its children, and its rows below; -1 is none. A node without
-            children and pieces needs no sums: its cover says it all.
-        sums: (row, TO_RIGHT | TO_LEFT | WHOLE, server).
-        covers: (row, server): weight of the segments that cover the range.
+        sums: (row, server); a node's are three rows, TO_RIGHT, TO_LEFT, WHOLE.
+        covers: (row, server): weight of the segments that cover the range; siblings' rows follow each other.
         counts: (slab): how many pieces it has.
-        pieces: (slab, piece, LO | HI | SERVER | WEIGHT), in this order.
-        stack: Where walks keep the nodes that they have yet to visit, then those that they have met.
-        terms, factors: Where queries note which sums they want, and how often.
+        pieces: (slab, piece, START | END | SERVER | WEIGHT), in this order.
+        met: Nodes that a walk has met (NODE), where their parents stand in `met` (ABOVE), the children that the segment
+            meets (FROM, TO) and where those two stand if it covers them in part (AT_FROM, AT_TO), and whether the rows
+            between the children are new (IS_NEW).
+        parts: For nodes in `met`: TO_RIGHT, TO_LEFT and WHOLE of the segment that is being added.
+        noted: How many rows of sums and of covers a query has noted.
+        terms, factors: (sums or covers, which): the rows that it wants, and how often.
     """
 
     rate: float
+    fan: int
     frame: Ints
     used: Ints
-    spans: Ints
+    nodes: Ints
     fades: Floats
-    links: Ints
     sums: Floats
     covers: Counts
     counts: Ints
     pieces: Ints
-    stack: Ints
+    met: Ints
+    parts: Floats
+    noted: Ints
     terms: Ints
     factors: Floats
 
 
 @lean
-def split_at(t: Trees, lo: int, hi: int) -> int:
-    """Return where a range is cut.
-
-    First at the ends of the frame, so that the years without data cost no depth; beyond it, twice as far each time;
-    within, in halves, at a whole day, hour or minute near the middle, where segments are likely to end.
-    """
-    first, last = t.frame[0], t.frame[1]
-    if lo < first < hi:
-        return int(first)
-    if lo < last < hi:
-        return int(last)
-    at = lo
-    if hi == MAX_MS and lo >= last:
-        at = 2 * lo - first  # as far again as it is from the other end of the frame
-    elif lo == MIN_MS and hi <= first:
-        at = 2 * hi - last
-    if lo < at < hi:
-        return int(at)
-    middle = lo + (hi - lo) // 2
-    for unit in (DAY_MS, HOUR_MS, 300_000, 60_000, 1_000):
-        at = (middle + unit // 2) // unit * unit
-        if lo < at < hi:
-            return int(at)
-    return int(middle)
-
-
-@lean
-def new_leaf(t: Trees, lo: int, hi: int) -> int:
+def new_node(t: Trees, lo: int, hi: int) -> int:
     """Make a leaf without content; return its number. The caller has seen to spare room."""
     node = int(t.used[NODES])
     t.used[NODES] += 1
-    t.spans[node, LO], t.spans[node, HI] = lo, hi
+    t.nodes[node, :] = -1
+    t.nodes[node, LO], t.nodes[node, HI] = lo, hi
+    t.nodes[node, COVERED] = 0
+    t.nodes[node, COVER] = t.used[COVERS]
+    t.used[COVERS] += 1
     t.fades[node, FADE] = math.exp(-t.rate * (hi - lo))
     t.fades[node, REACH] = -math.expm1(-t.rate * (hi - lo))
     t.fades[node, OWN] = pair_cost(lo, hi, lo, hi, t.rate)
-    t.links[node, :] = -1
     return node
 
 
 @lean
-def new_slab(t: Trees, leaf: int) -> int:
-    """Give the leaf an empty slab, and sums if it has none; return the slab."""
+def child_at(t: Trees, node: int, at: int) -> int:
+    """Return which child (from 0 up) has the instant, which lies in the node's range."""
+    first = t.nodes[node, FIRST]
+    if at < first:
+        return 0
+    return int(min((at - first) // t.nodes[node, STEP] + 1, t.nodes[node, COUNT] - 1))
+
+
+@lean
+def new_slab(t: Trees, leaf: int) -> None:
+    """Give the leaf an empty slab, and rows for sums if it has none."""
     slab = int(t.used[FREE])
     if slab >= 0:
         t.used[FREE] = t.counts[slab]
@@ -134,20 +139,39 @@ def new_slab(t: Trees, leaf: int) -> int:
         slab = int(t.used[SLABS])
         t.used[SLABS] += 1
     t.counts[slab] = 0
-    t.links[leaf, SLAB] = slab
-    if t.links[leaf, SUMS] < 0:
-        t.links[leaf, SUMS] = t.used[ROWS]
-        t.used[ROWS] += 1
-    return slab
+    t.nodes[leaf, SLAB] = slab
+    if t.nodes[leaf, SUMS] < 0:
+        t.nodes[leaf, SUMS] = t.used[ROWS]
+        t.used[ROWS] += 3
+
+
+@lean
+def open_outer(t: Trees, node: int) -> bool:
+    """Make the rows for what siblings cast on each child of the node; False if it has them."""
+    if t.nodes[node, OUTER] >= 0:
+        return False
+    t.nodes[node, OUTER] = t.used[ROWS]
+    t.used[ROWS] += 2 * t.nodes[node, COUNT]
+    return True
+
+
+@lean
+def open_among(t: Trees, node: int) -> bool:
+    """Make the rows for what each child's range costs among the children; False if the node has them or cannot."""
+    if t.nodes[node, AMONG] != UNKNOWN:
+        return False
+    t.nodes[node, AMONG] = t.used[ROWS]
+    t.used[ROWS] += t.nodes[node, COUNT]
+    return True
 
 
 @lean
 def free_slab(t: Trees, leaf: int) -> None:
     """Take the slab from the leaf; the next one that needs a slab gets it."""
-    slab = t.links[leaf, SLAB]
+    slab = t.nodes[leaf, SLAB]
     t.counts[slab] = t.used[FREE]
     t.used[FREE] = slab
-    t.links[leaf, SLAB] = -1
+    t.nodes[leaf, SLAB] = -1
 
 
 @lean
@@ -156,9 +180,9 @@ def find_piece(t: Trees, slab: int, lo: int, hi: int, server: int) -> int:
     first, last = 0, t.counts[slab]
     while first < last:
         at = (first + last) // 2
-        order = t.pieces[slab, at, LO] - lo
+        order = t.pieces[slab, at, START] - lo
         if order == 0:
-            order = t.pieces[slab, at, HI] - hi
+            order = t.pieces[slab, at, END] - hi
         if order == 0:
             order = t.pieces[slab, at, SERVER] - server
         if order < 0:
@@ -173,8 +197,8 @@ def is_piece(t: Trees, slab: int, at: int, lo: int, hi: int, server: int) -> boo
     """Whether just this piece stands there."""
     return bool(
         at < t.counts[slab]
-        and t.pieces[slab, at, LO] == lo
-        and t.pieces[slab, at, HI] == hi
+        and t.pieces[slab, at, START] == lo
+        and t.pieces[slab, at, END] == hi
         and t.pieces[slab, at, SERVER] == server
     )
 
@@ -185,48 +209,28 @@ def shift_pieces(t: Trees, slab: int, first: int, by: int) -> None:
     count = t.counts[slab]
     if by > 0:
         for k in range(count, first, -1):
-            t.pieces[slab, k, LO] = t.pieces[slab, k - 1, LO]
-            t.pieces[slab, k, HI] = t.pieces[slab, k - 1, HI]
+            t.pieces[slab, k, START] = t.pieces[slab, k - 1, START]
+            t.pieces[slab, k, END] = t.pieces[slab, k - 1, END]
             t.pieces[slab, k, SERVER] = t.pieces[slab, k - 1, SERVER]
             t.pieces[slab, k, WEIGHT] = t.pieces[slab, k - 1, WEIGHT]
     else:
         for k in range(first, count):
-            t.pieces[slab, k - 1, LO] = t.pieces[slab, k, LO]
-            t.pieces[slab, k - 1, HI] = t.pieces[slab, k, HI]
+            t.pieces[slab, k - 1, START] = t.pieces[slab, k, START]
+            t.pieces[slab, k - 1, END] = t.pieces[slab, k, END]
             t.pieces[slab, k - 1, SERVER] = t.pieces[slab, k, SERVER]
             t.pieces[slab, k - 1, WEIGHT] = t.pieces[slab, k, WEIGHT]
     t.counts[slab] = count + by
 
 
 @lean
-def put_cover(t: Trees, node: int, server: int, weight: int) -> None:
-    """Add the weight of a segment that covers the node's whole range."""
-    if t.links[node, COVER] < 0:
-        t.links[node, COVER] = t.used[COVERS]
-        t.used[COVERS] += 1
-        t.covers[t.links[node, COVER], :] = 0
-    t.covers[t.links[node, COVER], server] += weight
-
-
-@lean
-def put_at_leaf(t: Trees, leaf: int, lo: int, hi: int, server: int, weight: int) -> bool:
-    """Add the weight (it may be negative) of a segment to a leaf that it meets; False if the slab is full.
-
-    The sums are the caller's to see to: for all servers where the leaf had none before.
-    """
-    lo, hi = max(lo, t.spans[leaf, LO]), min(hi, t.spans[leaf, HI])
-    if lo == t.spans[leaf, LO] and hi == t.spans[leaf, HI]:
-        put_cover(t, leaf, server, weight)
-        return True
-    slab = t.links[leaf, SLAB]
-    if slab < 0:
-        slab = new_slab(t, leaf)
+def put_piece(t: Trees, slab: int, lo: int, hi: int, server: int, weight: int) -> bool:
+    """Add the weight (it may be negative) of a piece to a slab; False if that is full."""
     at = find_piece(t, slab, lo, hi, server)
     if not is_piece(t, slab, at, lo, hi, server):
         if t.counts[slab] == t.pieces.shape[1]:
             return False
         shift_pieces(t, slab, at, 1)
-        t.pieces[slab, at, LO], t.pieces[slab, at, HI] = lo, hi
+        t.pieces[slab, at, START], t.pieces[slab, at, END] = lo, hi
         t.pieces[slab, at, SERVER], t.pieces[slab, at, WEIGHT] = server, 0
     t.pieces[slab, at, WEIGHT] += weight
     if t.pieces[slab, at, WEIGHT] == 0:
@@ -235,203 +239,120 @@ def put_at_leaf(t: Trees, leaf: int, lo: int, hi: int, server: int, weight: int)
 
 
 @lean
-def sum_up(t: Trees, node: int, first: int, last: int) -> None:
-    """Compute the sums of the node anew from its cover, children and pieces, for servers `[first, last)`."""
-    row, cover = t.links[node, SUMS], t.links[node, COVER]
-    if row < 0:
-        return
-    left, right = t.links[node, LEFT], t.links[node, RIGHT]
-    for s in range(first, last):
-        count = t.covers[cover, s] if cover >= 0 else 0
-        to_right = to_left = count * t.fades[node, REACH]
-        whole = count * t.fades[node, OWN]
-        if left >= 0:
-            from_left, outward, inner = casts(t, left, s)
-            to_left += outward
-            to_right += from_left * t.fades[right, FADE]
-            whole += inner + from_left * t.fades[right, REACH]
-            outward, from_right, inner = casts(t, right, s)
-            to_right += outward
-            to_left += from_right * t.fades[left, FADE]
-            whole += inner + from_right * t.fades[left, REACH]
-        t.sums[row, TO_RIGHT, s] = to_right
-        t.sums[row, TO_LEFT, s] = to_left
-        t.sums[row, WHOLE, s] = whole
-    if t.links[node, SLAB] >= 0:
-        sum_up_pieces(t, row, node, first, last)
+def put_cover(t: Trees, node: int, server: int, weight: int) -> None:
+    """Add the weight (it may be negative) of a segment that covers the node's whole range, but not to its sums."""
+    t.covers[t.nodes[node, COVER], server] += weight
+    t.nodes[node, COVERED] += weight
 
 
 @lean
-def casts(t: Trees, node: int, server: int) -> tuple[float, float, float]:
-    """Return what the content of a node casts to its right and left, and what its range costs against it."""
-    row, cover = t.links[node, SUMS], t.links[node, COVER]
+def reach_out(t: Trees, node: int, first: int, last: int) -> None:
+    """Note that there is content in the children from `first` to `last`."""
+    t.nodes[node, EARLIEST] = min(first, t.nodes[node, EARLIEST])
+    t.nodes[node, LATEST] = max(last, t.nodes[node, LATEST])
+
+
+@lean
+def add_scaled(out: Floats, values: Floats | Counts, factor: float) -> None:
+    """Add `factor` times the values; a loop over slices from 0 up is one that the compiler can vectorise."""
+    for s in range(len(out)):
+        out[s] += factor * values[s]
+
+
+@lean
+def scale(out: Floats, factor: float) -> None:
+    """Multiply all by the factor."""
+    for s in range(len(out)):
+        out[s] *= factor
+
+
+@lean
+def copy_row(out: Floats, values: Floats) -> None:
+    """Take the values."""
+    for s in range(len(out)):
+        out[s] = values[s]
+
+
+@lean
+def add_casts(t: Trees, node: int, which: int, first: int, last: int, out: Floats) -> None:
+    """Add one of the node's three sums to `out`."""
+    row = t.nodes[node, SUMS]
     if row >= 0:
-        sums = t.sums
-        return sums[row, TO_RIGHT, server], sums[row, TO_LEFT, server], sums[row, WHOLE, server]
-    count = float(t.covers[cover, server]) if cover >= 0 else 0.0
-    reach = count * t.fades[node, REACH]
-    return reach, reach, count * t.fades[node, OWN]
+        add_scaled(out, t.sums[row + which, first:last], 1.0)
+    elif t.nodes[node, COVERED] > 0:
+        factor = t.fades[node, OWN if which == WHOLE else REACH]
+        add_scaled(out, t.covers[t.nodes[node, COVER], first:last], factor)
+
+
+@lean
+def sum_up_children(t: Trees, node: int, first: int, last: int) -> None:
+    """Add up what the children cast: from left to right and back, what comes from all before fades on its way."""
+    row, count = t.nodes[node, SUMS], t.nodes[node, COUNT]
+    children, outer, among = t.nodes[node, CHILDREN], t.nodes[node, OUTER], t.nodes[node, AMONG]
+    whole = t.sums[row + WHOLE, first:last]
+    if among >= 0:
+        t.sums[among : among + count, first:last] = 0.0
+    for side in (TO_RIGHT, TO_LEFT):
+        cast = t.sums[row + side, first:last]
+        for n in range(count):
+            k = n if side == TO_RIGHT else count - 1 - n
+            if outer >= 0:
+                copy_row(t.sums[outer + 2 * k + side, first:last], cast)
+            reach = t.fades[children + k, REACH]
+            add_scaled(whole, cast, reach)
+            if among >= 0:
+                add_scaled(t.sums[among + k, first:last], cast, reach)
+                if side == TO_RIGHT:
+                    add_casts(t, children + k, WHOLE, first, last, t.sums[among + k, first:last])
+            scale(cast, t.fades[children + k, FADE])
+            add_casts(t, children + k, side, first, last, cast)
+            if side == TO_RIGHT:
+                add_casts(t, children + k, WHOLE, first, last, whole)
 
 
 @lean
 def sum_up_pieces(t: Trees, row: int, leaf: int, first: int, last: int) -> None:
     """Add what the pieces of a leaf cast."""
-    slab, lo, hi = t.links[leaf, SLAB], t.spans[leaf, LO], t.spans[leaf, HI]
+    slab, lo, hi = t.nodes[leaf, SLAB], t.nodes[leaf, LO], t.nodes[leaf, HI]
     for k in range(t.counts[slab]):
         s = t.pieces[slab, k, SERVER]
         if first <= s < last:
-            a, b, weight = t.pieces[slab, k, LO], t.pieces[slab, k, HI], t.pieces[slab, k, WEIGHT]
+            a, b, weight = (
+                t.pieces[slab, k, START],
+                t.pieces[slab, k, END],
+                t.pieces[slab, k, WEIGHT],
+            )
             cast = -math.expm1(-t.rate * (b - a)) * weight
-            t.sums[row, TO_RIGHT, s] += cast * math.exp(-t.rate * (hi - b))
-            t.sums[row, TO_LEFT, s] += cast * math.exp(-t.rate * (a - lo))
-            t.sums[row, WHOLE, s] += weight * pair_cost(a, b, lo, hi, t.rate)
+            t.sums[row + TO_RIGHT, s] += cast * math.exp(-t.rate * (hi - b))
+            t.sums[row + TO_LEFT, s] += cast * math.exp(-t.rate * (a - lo))
+            t.sums[row + WHOLE, s] += weight * pair_cost(a, b, lo, hi, t.rate)
 
 
 @lean
-def split(t: Trees, leaf: int) -> None:
-    """Give the leaf two children, and its pieces to them; a piece across the cut becomes two."""
-    lo, hi, slab = t.spans[leaf, LO], t.spans[leaf, HI], t.links[leaf, SLAB]
-    at = split_at(t, lo, hi)
-    left, right = new_leaf(t, lo, at), new_leaf(t, at, hi)
-    for k in range(t.counts[slab]):
-        a, b = t.pieces[slab, k, LO], t.pieces[slab, k, HI]
-        for child in (left, right):
-            if a < t.spans[child, HI] and b > t.spans[child, LO]:
-                put_at_leaf(t, child, a, b, t.pieces[slab, k, SERVER], t.pieces[slab, k, WEIGHT])
-    free_slab(t, leaf)
-    t.links[leaf, LEFT], t.links[leaf, RIGHT] = left, right
-
-
-@lean
-def put(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> int:
-    """Add the weight (it may be negative) of a segment that a server holds to one tree, but not to its sums.
-
-    Return how many nodes it met; their numbers stand in the second part of the stack, parents before children. `~node`
-    says that its sums are new, for all servers.
-    """
-    waiting, met = t.stack, t.stack[STACK:]
-    waiting[0] = root
-    depth, count = 1, 0
-    while depth:
-        depth -= 1
-        node = waiting[depth]
-        met[count] = node
-        count += 1
-        if lo <= t.spans[node, LO] and hi >= t.spans[node, HI]:
-            put_cover(t, node, server, weight)
-            continue
-        if t.links[node, LEFT] < 0:
-            bare = t.links[node, SUMS] < 0
-            if put_at_leaf(t, node, lo, hi, server, weight):
-                met[count - 1] = ~node if bare else node
-                continue
-            split(t, node)
-            met[count], met[count + 1] = ~t.links[node, LEFT], ~t.links[node, RIGHT]
-            count += 2
-        for side in range(2):
-            child = t.links[node, side]
-            if lo < t.spans[child, HI] and hi > t.spans[child, LO]:
-                waiting[depth] = child
-                depth += 1
-    return count
-
-
-@lean
-def is_one_way(t: Trees, met: Ints, count: int) -> bool:
-    """Whether each node that was met is a child of the one before, and none has new sums."""
-    for k in range(1, count):
-        node, above = met[k], met[k - 1]
-        if node < 0 or (t.links[above, LEFT] != node and t.links[above, RIGHT] != node):
-            return False
-    return bool(met[0] >= 0)
-
-
-@lean
-def add_on_the_way(
-    t: Trees, met: Ints, count: int, lo: int, hi: int, server: int, weight: int
-) -> None:
-    """Add what a segment casts to the sums of the nodes on the one way that leads to where it stands."""
-    node = met[count - 1]
-    first, last = t.spans[node, LO], t.spans[node, HI]
-    lo, hi = max(lo, first), min(hi, last)
-    cast = -math.expm1(-t.rate * (hi - lo)) * weight
-    to_right, to_left = cast, cast
-    if lo == first and hi == last:
-        whole = weight * t.fades[node, OWN]
-    else:
-        to_right *= math.exp(-t.rate * (last - hi))
-        to_left *= math.exp(-t.rate * (lo - first))
-        whole = weight * pair_cost(lo, hi, first, last, t.rate)
-    for k in range(count - 1, -1, -1):
-        row = t.links[met[k], SUMS]
-        if row >= 0:
-            t.sums[row, TO_RIGHT, server] += to_right
-            t.sums[row, TO_LEFT, server] += to_left
-            t.sums[row, WHOLE, server] += whole
-        if k > 0 and t.links[met[k - 1], LEFT] == met[k]:
-            other = t.links[met[k - 1], RIGHT]
-            whole += to_right * t.fades[other, REACH]
-            to_right *= t.fades[other, FADE]
-        elif k > 0:
-            other = t.links[met[k - 1], LEFT]
-            whole += to_left * t.fades[other, REACH]
-            to_left *= t.fades[other, FADE]
-
-
-@lean
-def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> None:
-    """Add the weight (it may be negative) of a segment that a server holds to one tree.
-
-    What is loaded is added to the sums on the way, what is dropped makes them be computed anew: the first touches a
-    third of the memory, and adding what is positive is as good; the second leaves no trace of what is gone.
-    """
-    met = t.stack[STACK:]
-    count = put(t, root, lo, hi, server, weight)
-    if weight > 0 and is_one_way(t, met, count):
-        add_on_the_way(t, met, count, lo, hi, server, weight)
+def sum_up(t: Trees, node: int, first: int, last: int) -> None:
+    """Compute the sums of the node, and those between its children, anew for servers `[first, last)`."""
+    row, cover = t.nodes[node, SUMS], t.nodes[node, COVER]
+    if row < 0:
         return
-    for k in range(count - 1, -1, -1):
-        node, first, last = met[k], server, server + 1
-        if node < 0:
-            node, first, last = ~node, 0, t.sums.shape[2]
-        sum_up(t, node, first, last)
-
-
-@lean
-def holds(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> bool:
-    """Whether the server has this much coverage of the interval, in the pieces in which it was added."""
-    waiting = t.stack
-    waiting[0] = root
-    depth = 1
-    while depth:
-        depth -= 1
-        node = waiting[depth]
-        a, b = max(lo, t.spans[node, LO]), min(hi, t.spans[node, HI])
-        if a == t.spans[node, LO] and b == t.spans[node, HI]:
-            if t.links[node, COVER] < 0 or t.covers[t.links[node, COVER], server] < weight:
-                return False
-        elif t.links[node, LEFT] < 0:
-            slab = t.links[node, SLAB]
-            if slab < 0:
-                return False
-            at = find_piece(t, slab, a, b, server)
-            if not is_piece(t, slab, at, a, b, server) or t.pieces[slab, at, WEIGHT] < weight:
-                return False
-        else:
-            for side in range(2):
-                child = t.links[node, side]
-                if lo < t.spans[child, HI] and hi > t.spans[child, LO]:
-                    waiting[depth] = child
-                    depth += 1
-    return True
+    t.sums[row : row + 3, first:last] = 0.0
+    if t.nodes[node, CHILDREN] >= 0:
+        sum_up_children(t, node, first, last)
+    elif t.nodes[node, SLAB] >= 0:
+        sum_up_pieces(t, row, node, first, last)
+    reach, own = t.fades[node, REACH], t.fades[node, OWN]
+    for s in range(first, last):
+        count = t.covers[cover, s]
+        t.sums[row + TO_RIGHT, s] += count * reach
+        t.sums[row + TO_LEFT, s] += count * reach
+        t.sums[row + WHOLE, s] += count * own
 
 
 @lean
 def has_spare(t: Trees) -> bool:
     """Whether there is room for one segment more in two trees, whatever it splits."""
     return bool(
-        t.used[NODES] + SPARE <= len(t.spans)
-        and t.used[ROWS] + SPARE <= len(t.sums)
+        t.used[NODES] + SPARE <= len(t.nodes)
+        and t.used[ROWS] + SPARE_ROWS <= len(t.sums)
         and t.used[COVERS] + SPARE <= len(t.covers)
         and t.used[SLABS] + SPARE <= len(t.counts)
     )

@@ -1,22 +1,34 @@
-"""What the trees are asked: the cost of an interval against the content of one tree, and all pairs within it."""
+"""What the trees are asked: the cost of an interval against the content of trees, and all pairs within one."""
 
 from __future__ import annotations
 
 import math
 
-from carnac.core.balancing.columns import Floats
+from carnac.core.balancing.columns import Floats, Ints
 from carnac.core.balancing.compiled import lean
 from carnac.core.balancing.tree import (
+    AMONG,
+    CHILDREN,
+    COUNT,
     COVER,
+    COVERED,
+    EARLIEST,
+    END,
+    FADE,
+    FROM_LEFT,
+    FROM_RIGHT,
     HI,
-    LEFT,
+    LATEST,
     LO,
-    MAX_TERMS,
+    MAX_FAN,
+    NODE,
+    NODES,
+    OUTER,
     OWN,
     REACH,
-    RIGHT,
     SERVER,
     SLAB,
+    START,
     SUMS,
     TO_LEFT,
     TO_RIGHT,
@@ -24,98 +36,171 @@ from carnac.core.balancing.tree import (
     WHOLE,
     Counts,
     Trees,
-    casts,
+    child_at,
     pair_cost,
 )
 
-
-@lean
-def add_scaled(out: Floats, values: Floats | Counts, factor: float) -> None:
-    """Add `factor` times the values; a loop over slices from 0 up is one that the compiler can vectorise."""
-    for s in range(len(out)):
-        out[s] += factor * values[s]
+NODE_TERMS = 3 * (MAX_FAN + 2) + 2
+"""The most rows of one kind that the visit of a node notes."""
+MAX_TERMS = 2 * NODE_TERMS
+BY_SUMS, BY_COVERS = range(2)
 
 
 @lean
-def add_term(t: Trees, count: int, row: int, side: int, factor: float) -> int:
-    """Note that `factor` times one of the sums is to be added; return how many are noted now."""
-    t.terms[count], t.factors[count] = row * 3 + side, factor
-    return count + 1
+def note(t: Trees, kind: int, row: int, factor: float) -> None:
+    """Note that `factor` times a row of sums or of covers is to be added."""
+    count = t.noted[kind]
+    t.terms[kind, count], t.factors[kind, count] = row, factor
+    t.noted[kind] = count + 1
 
 
 @lean
-def add_terms(t: Trees, count: int, first: int, last: int, out: Floats) -> None:
-    """Add what was noted to `out[s]` for servers `first <= s < last`, four at a time: the memory is the slower part."""
-    sums, terms, factors, to = t.sums, t.terms, t.factors, out[first:last]
-    for k in range(count, count + 3):
-        terms[k], factors[k] = terms[0], 0.0
-    for k in range(0, count, 4):
-        e, f, g, h = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-        a = sums[terms[k] // 3, terms[k] % 3, first:last]
-        b = sums[terms[k + 1] // 3, terms[k + 1] % 3, first:last]
-        c = sums[terms[k + 2] // 3, terms[k + 2] % 3, first:last]
-        d = sums[terms[k + 3] // 3, terms[k + 3] % 3, first:last]
-        for s in range(len(to)):
-            to[s] += (e * a[s] + f * b[s]) + (g * c[s] + h * d[s])
+def add_noted(t: Trees, first: int, last: int, out: Floats) -> None:
+    """Add what was noted to `out[s]` for servers `first <= s < last`; then nothing is noted any more."""
+    to = out[first:last]
+    if t.noted[BY_COVERS] > 0:
+        add_rows(t.covers, t.terms[BY_COVERS], t.factors[BY_COVERS], t.noted[BY_COVERS], first, to)
+    if t.noted[BY_SUMS] > 0:
+        add_rows(t.sums, t.terms[BY_SUMS], t.factors[BY_SUMS], t.noted[BY_SUMS], first, to)
+    t.noted[BY_SUMS] = t.noted[BY_COVERS] = 0
 
 
 @lean
-def add_costs(t: Trees, root: int, lo: int, hi: int, first: int, last: int, out: Floats) -> None:
-    """Add to `out[s]` what the interval costs against all that server `s` holds in this tree, in units of 1/λ².
+def add_rows(
+    table: Floats | Counts, rows: Ints, factors: Floats, count: int, first: int, to: Floats
+) -> None:
+    """Add so many rows, times their factors, five at a time: mostly a tree has five, and the memory is the slower part.
 
-    For servers `first <= s < last`. The walk goes down along the ends of the interval; what lies wholly to one side, or
-    wholly inside, is answered by the sums of its node.
+    What is left of the last five is filled up with nothing.
     """
-    reach = -math.expm1(-t.rate * (hi - lo))
-    waiting = t.stack
-    waiting[0] = root
-    depth, count = 1, 0
-    while depth:
-        depth -= 1
-        node = waiting[depth]
-        row, cover = t.links[node, SUMS], t.links[node, COVER]
-        if row < 0 and cover < 0:
-            continue
-        if count > MAX_TERMS - 3:
-            add_terms(t, count, first, last, out)
-            count = 0
-        a, b = t.spans[node, LO], t.spans[node, HI]
-        if b <= lo or a >= hi:
-            side, gap = (TO_RIGHT, lo - b) if b <= lo else (TO_LEFT, a - hi)
-            cast = math.exp(-t.rate * gap) * reach
-            if row < 0:
-                add_scaled(
-                    out[first:last],
-                    t.covers[cover, first:last],
-                    cast * t.fades[node, REACH],
-                )
-            elif cast > 0:
-                count = add_term(t, count, row, side, cast)
-        elif lo <= a and b <= hi and row >= 0:
-            after, before = -math.expm1(-t.rate * (hi - b)), -math.expm1(-t.rate * (a - lo))
-            count = add_term(t, count, row, WHOLE, 1.0)
-            count = add_term(t, count, row, TO_RIGHT, after)
-            count = add_term(t, count, row, TO_LEFT, before)
-        else:
-            if cover >= 0:
-                cost = pair_cost(lo, hi, a, b, t.rate)
-                add_scaled(out[first:last], t.covers[cover, first:last], cost)
-            if t.links[node, SLAB] >= 0:
-                add_pieces(t, t.links[node, SLAB], lo, hi, first, last, out)
-            if t.links[node, LEFT] >= 0:
-                waiting[depth], waiting[depth + 1] = t.links[node, LEFT], t.links[node, RIGHT]
-                depth += 2
-    add_terms(t, count, first, last, out)
+    last = first + len(to)
+    for n in range(count, count + 4):
+        rows[n], factors[n] = rows[0], 0.0
+    for n in range(0, count, 5):
+        e0, e1, e2, e3, e4 = (
+            factors[n],
+            factors[n + 1],
+            factors[n + 2],
+            factors[n + 3],
+            factors[n + 4],
+        )
+        a, b = table[rows[n], first:last], table[rows[n + 1], first:last]
+        c, d = table[rows[n + 2], first:last], table[rows[n + 3], first:last]
+        e = table[rows[n + 4], first:last]
+        for s in range(len(to)):
+            to[s] += ((e0 * a[s] + e1 * b[s]) + (e2 * c[s] + e3 * d[s])) + e4 * e[s]
 
 
 @lean
-def add_both_costs(
+def add_costs(
     t: Trees, root: int, own: int, lo: int, hi: int, first: int, last: int, out: Floats
 ) -> None:
-    """Do as `add_costs` for the tree of all and for the one of the segment's datasource, which is -1 if it has none."""
-    add_costs(t, root, lo, hi, first, last, out)
-    if own >= 0:
-        add_costs(t, own, lo, hi, first, last, out)
+    """Add to `out[s]` what the interval costs against all that server `s` holds, in units of 1/λ².
+
+    For servers `first <= s < last`. `root` is the tree of all, `own` that of the segment's datasource, -1 if none.
+    """
+    reach = -math.expm1(-t.rate * (hi - lo))
+    for tree in (root, own):
+        if tree >= 0:
+            note_costs(t, tree, lo, hi, reach, first, last, out)
+    add_noted(t, first, last, out)
+
+
+@lean
+def note_costs(
+    t: Trees, root: int, lo: int, hi: int, reach: float, first: int, last: int, out: Floats
+) -> None:
+    """Note which rows of one tree answer for the interval, or add to `out` what must be computed by pieces.
+
+    The walk goes down along the ends of the interval; what lies wholly to one side, or wholly inside, is in sums.
+    """
+    waiting = t.met
+    waiting[0, NODE] = root
+    depth = 1
+    while depth:
+        depth -= 1
+        node = waiting[depth, NODE]
+        if max(t.noted[BY_SUMS], t.noted[BY_COVERS]) > MAX_TERMS - NODE_TERMS:
+            add_noted(t, first, last, out)
+        if t.nodes[node, COVERED] > 0:
+            cost = pair_cost(lo, hi, t.nodes[node, LO], t.nodes[node, HI], t.rate)
+            note(t, BY_COVERS, t.nodes[node, COVER], cost)
+        if t.nodes[node, CHILDREN] < 0:
+            if t.nodes[node, SLAB] >= 0:
+                add_pieces(t, t.nodes[node, SLAB], lo, hi, first, last, out)
+            continue
+        i = child_at(t, node, max(lo, t.nodes[node, LO]))
+        j = i
+        if hi > t.nodes[t.nodes[node, CHILDREN] + i, HI]:
+            j = child_at(t, node, min(hi, t.nodes[node, HI]) - 1)
+        if note_among(t, node, i, j, lo, hi):
+            continue
+        if t.nodes[node, OUTER] >= 0:
+            note_outer(t, node, i, j, lo, hi, reach)
+        else:
+            note_leaves(t, node, i, j, lo, hi, reach)
+        for k in range(max(i, t.nodes[node, EARLIEST]), min(j, t.nodes[node, LATEST]) + 1):
+            child = t.nodes[node, CHILDREN] + k
+            if not note_inside(t, child, lo, hi):
+                waiting[depth, NODE] = child
+                depth += 1
+
+
+@lean
+def note_outer(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: float) -> None:
+    """Note what the children before `i` and after `j` cast on the interval, which begins in `i` and ends in `j`."""
+    children, outer = t.nodes[node, CHILDREN], t.nodes[node, OUTER]
+    if t.nodes[node, EARLIEST] < i:
+        cast = reach * math.exp(-t.rate * (lo - t.nodes[children + i, LO]))
+        note(t, BY_SUMS, outer + 2 * i + FROM_LEFT, cast)
+    if t.nodes[node, LATEST] > j:
+        cast = reach * math.exp(-t.rate * (t.nodes[children + j, HI] - hi))
+        note(t, BY_SUMS, outer + 2 * j + FROM_RIGHT, cast)
+
+
+@lean
+def note_leaves(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: float) -> None:
+    """Note what each child before `i` and after `j` casts on the interval, where all are leaves without pieces."""
+    children = t.nodes[node, CHILDREN]
+    if t.nodes[node, EARLIEST] < i:
+        cast = reach * math.exp(-t.rate * (lo - t.nodes[children + i, LO]))
+        for child in range(children + i - 1, children + t.nodes[node, EARLIEST] - 1, -1):
+            note(t, BY_COVERS, t.nodes[child, COVER], cast * t.fades[child, REACH])
+            cast *= t.fades[child, FADE]
+    if t.nodes[node, LATEST] > j:
+        cast = reach * math.exp(-t.rate * (t.nodes[children + j, HI] - hi))
+        for child in range(children + j + 1, children + t.nodes[node, LATEST] + 1):
+            note(t, BY_COVERS, t.nodes[child, COVER], cast * t.fades[child, REACH])
+            cast *= t.fades[child, FADE]
+
+
+@lean
+def note_among(t: Trees, node: int, i: int, j: int, lo: int, hi: int) -> bool:
+    """Note what the interval costs among the children, if it is just the range of those from `i` to `j`, all leaves."""
+    children, among = t.nodes[node, CHILDREN], t.nodes[node, AMONG]
+    if among < 0 or lo != t.nodes[children + i, LO] or hi != t.nodes[children + j, HI]:
+        return False
+    for k in range(i, j + 1):
+        note(t, BY_SUMS, among + k, 1.0)
+    return True
+
+
+@lean
+def note_inside(t: Trees, node: int, lo: int, hi: int) -> bool:
+    """Note what the interval costs against a node that it meets, if rows say it; otherwise return False."""
+    row, a, b = t.nodes[node, SUMS], t.nodes[node, LO], t.nodes[node, HI]
+    if row < 0:
+        own = t.fades[node, OWN] if lo == a and hi == b else pair_cost(lo, hi, a, b, t.rate)
+        note(t, BY_COVERS, t.nodes[node, COVER], own)
+        return True
+    if a < lo or b > hi:
+        return False
+    note(t, BY_SUMS, row + WHOLE, 1.0)
+    if b < hi:
+        note(t, BY_SUMS, row + TO_RIGHT, -math.expm1(-t.rate * (hi - b)))
+    if a > lo:
+        note(t, BY_SUMS, row + TO_LEFT, -math.expm1(-t.rate * (a - lo)))
+    return True
 
 
 @lean
@@ -123,8 +208,8 @@ def add_pieces(t: Trees, slab: int, lo: int, hi: int, first: int, last: int, out
     """Add the cost against each piece of a slab; pieces of one interval stand side by side and are computed once."""
     a, b, cost = 0, 0, 0.0
     for k in range(t.counts[slab]):
-        if t.pieces[slab, k, LO] != a or t.pieces[slab, k, HI] != b:
-            a, b = t.pieces[slab, k, LO], t.pieces[slab, k, HI]
+        if t.pieces[slab, k, START] != a or t.pieces[slab, k, END] != b:
+            a, b = t.pieces[slab, k, START], t.pieces[slab, k, END]
             cost = pair_cost(lo, hi, a, b, t.rate)
         s = t.pieces[slab, k, SERVER]
         if first <= s < last:
@@ -137,35 +222,43 @@ def add_energies(t: Trees, servers: int, out: Floats) -> None:
 
     Each pair counts twice, and each segment against itself once. Each pair is counted at the lowest node that has both.
     """
-    for node in range(t.used[0]):
-        row, cover = t.links[node, SUMS], t.links[node, COVER]
+    to = out[:servers]
+    for node in range(t.used[NODES]):
+        row, cover = t.nodes[node, SUMS], t.nodes[node, COVER]
         own = t.fades[node, OWN]
-        if cover >= 0:
+        if t.nodes[node, COVERED] > 0:
             for s in range(servers):
                 count = float(t.covers[cover, s])
-                below = t.sums[row, WHOLE, s] - count * own if row >= 0 else 0.0
-                out[s] += count * (count * own + 2 * max(below, 0.0))
-        if t.links[node, SLAB] >= 0:
-            add_piece_pairs(t, t.links[node, SLAB], out)
-        if t.links[node, LEFT] >= 0:
-            add_between(t, t.links[node, LEFT], t.links[node, RIGHT], servers, out)
+                below = t.sums[row + WHOLE, s] - count * own if row >= 0 else 0.0
+                to[s] += count * (count * own + 2 * max(below, 0.0))
+        if t.nodes[node, SLAB] >= 0:
+            add_piece_pairs(t, t.nodes[node, SLAB], to)
+        if t.nodes[node, CHILDREN] >= 0:
+            add_between(t, node, to)
 
 
 @lean
-def add_between(t: Trees, left: int, right: int, servers: int, out: Floats) -> None:
-    """Add twice the cost of what the left child holds against what the right child holds."""
-    for s in range(servers):
-        out[s] += 2 * casts(t, left, s)[0] * casts(t, right, s)[1]
+def add_between(t: Trees, node: int, out: Floats) -> None:
+    """Add twice the cost of what each child of the node holds against what those before it hold."""
+    for s in range(len(out)):
+        cast = 0.0
+        for child in range(t.nodes[node, CHILDREN], t.nodes[node, CHILDREN] + t.nodes[node, COUNT]):
+            row, count = t.nodes[child, SUMS], t.covers[t.nodes[child, COVER], s]
+            reach = t.fades[child, REACH]
+            to_left = t.sums[row + TO_LEFT, s] if row >= 0 else count * reach
+            to_right = t.sums[row + TO_RIGHT, s] if row >= 0 else count * reach
+            out[s] += 2 * cast * to_left
+            cast = cast * t.fades[child, FADE] + to_right
 
 
 @lean
 def add_piece_pairs(t: Trees, slab: int, out: Floats) -> None:
     """Add the cost of each piece of a slab against each, of one server."""
     for j in range(t.counts[slab]):
-        s, lo, hi = t.pieces[slab, j, SERVER], t.pieces[slab, j, LO], t.pieces[slab, j, HI]
+        s, lo, hi = t.pieces[slab, j, SERVER], t.pieces[slab, j, START], t.pieces[slab, j, END]
         weight = float(t.pieces[slab, j, WEIGHT])
         out[s] += weight * weight * pair_cost(lo, hi, lo, hi, t.rate)
         for k in range(j):
             if t.pieces[slab, k, SERVER] == s:
-                cost = pair_cost(lo, hi, t.pieces[slab, k, LO], t.pieces[slab, k, HI], t.rate)
+                cost = pair_cost(lo, hi, t.pieces[slab, k, START], t.pieces[slab, k, END], t.rate)
                 out[s] += 2 * weight * t.pieces[slab, k, WEIGHT] * cost
