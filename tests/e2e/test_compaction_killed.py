@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -30,6 +32,7 @@ from tests.e2e.test_overlord import RunningOverlord
 
 pytestmark = [pytest.mark.spark, pytest.mark.http, pytest.mark.slow, pytest.mark.timeout(600)]
 
+IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 DAYS, SEGMENTS = 3, 3
 LEASE_MS = 4_000
 PATIENCE_S = 240.0
@@ -160,6 +163,34 @@ def test_task_driver_and_overlord_are_killed_and_the_chunks_become_stable(
             until(lambda: is_stable(desk.status(NAME).states[NAME]), "stable chunks")
         until(lambda: not tasks.live_attempts(), "the end of all processes")
         assert all(task.state.is_over for task in tasks.list())
+    check_nothing_is_left(settings, rows)
+
+
+@pytest.mark.skipif(not IS_NIGHTLY, reason="starts Spark twice more: for the nightly profile")
+def test_compact_auto_is_killed_between_its_commits_and_started_again(
+    settings: Settings, rows: Counter[tuple[str, int]]
+) -> None:
+    with open_compaction(settings=settings) as desk:
+        desk.put_spec({**SPEC, "maxTaskBytes": 1, "smallTaskBytes": 0})
+    metadata = open_records(settings=settings, clock=SystemClock())
+    before = metadata.head().revision
+    environ = {
+        **os.environ,
+        "CARNAC_LEASE_TTL_MS": str(LEASE_MS),
+        "CARNAC_SPARK_MASTER": "local[1]",
+    }
+    auto = [sys.executable, "-m", "carnac", "compact", "--auto", "--store", settings.store]
+    with subprocess.Popen(auto, env=environ, stderr=subprocess.DEVNULL) as process:
+        until(lambda: metadata.head().revision > before, "the first commit")
+        process.kill()
+    assert metadata.head().revision <= before + DAYS
+    done = subprocess.run(
+        [*auto, "--until-stable"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert metadata.head().revision == before + DAYS, "each chunk was compacted once"
+    assert is_stable(metadata.compaction_states(NAME))
+    metadata.close()
     check_nothing_is_left(settings, rows)
 
 

@@ -88,7 +88,7 @@ class Interval:
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is Interval:
-            return self.start_ms == other.start_ms and self.end_ms == other.end_ms  # type: ignore[attr-defined]
+            return self.start_ms == other.start_ms and self.end_ms == other.end_ms
         return NotImplemented
 
     def __str__(self) -> str:
