@@ -7,10 +7,9 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from carnac.overlord import TaskService
 from carnac.ports.task_records import TaskFilter
 from carnac.runners.identity import parse_handle
 from carnac.testing.segments import Row
+from tests import waiting
 from tests.e2e.cli import append_rows
 from tests.e2e.test_overlord import RunningOverlord
 
@@ -35,22 +35,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.http, pytest.mark.slow, pytest.mark
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 DAYS, SEGMENTS = 3, 3
 LEASE_MS = 4_000
-PATIENCE_S = 240.0
+until = partial(waiting.until, patience_s=240)
 NAME = "flights"
 SPEC = {
     "dataSource": NAME,
     "granularitySpec": {"segmentGranularity": "day"},
     "taskContext": {"retries": 9, "retryDelayMs": 10},
 }
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Return the first answer that is true; what is waited for is another process."""
-    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
-    while not (answer := condition()):
-        assert time.monotonic() < end, f"never saw {what}"
-        pause.wait(0.05)
-    return answer
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from carnac.metadata.statements import PUT_SETTING
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.runners.children import Children
 from tests.integration.stopping_children import UNAVAILABLE
-from tests.integration.test_task_processes import until
 from tests.logs import append_of, day, segment
 from tests.tasks import wants
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +25,7 @@ from carnac.overlord import Lockbox, TaskService
 from carnac.testing.segments import write_segment
 from tests.integration.task_children import DIES_AFTER_PUBLISHING, run_overlord
 from tests.locks import wants
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -34,17 +33,6 @@ SPAWN = multiprocessing.get_context("spawn")
 LEASE_MS = 3_000
 SLACK_MS = LEASE_MS // 2
 """What may pass beside the lease, on a machine that is busy: a round of the overlord, the start of a transaction."""
-PATIENCE_S = 90.0
-"""For a machine that is busy with other things."""
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Return the first answer that is true; what is waited for is another process."""
-    end, pause = time.monotonic() + PATIENCE_S, threading.Event()
-    while not (answer := condition()):
-        assert time.monotonic() < end, f"never saw {what}"
-        pause.wait(0.05)
-    return answer
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ class TestTimeChunkLock:
         records = records_of(world.settings)
         alone = replace(wants("alone", parse_interval(DAY), priority=90), lease_ms=3_600_000)
         records.change_locks(alone)
-        with pytest.raises(Unavailable, match="waited 100 ms .* in vain"):
+        with pytest.raises(Unavailable, match=r"waited 100 ms .* in vain"):
             world.run({**context, "taskLockTimeout": 100, "retries": 0}, **rows)
         assert world.seen.result is None
         records.change_locks(ReleaseLocks(task_id="alone"))
