@@ -170,8 +170,8 @@ class ScatterJob:
         finally:
             remove_staged(self._staging)
         came_out = Side()
-        for one in gathered:
-            came_out.add(one.side)
+        for part_of_all in gathered:
+            came_out.add(part_of_all.side)
         segments = self._with_ranges(gathered)
         return Rewritten(
             segments=with_records(self._task.family, segments, is_whole=self._task.is_whole),
