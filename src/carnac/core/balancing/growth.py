@@ -10,6 +10,7 @@ import numpy as np
 from carnac.core.balancing.columns import Floats, Ints
 from carnac.core.balancing.cost import DAY_MS
 from carnac.core.balancing.tree import (
+    MAX_CHILDREN,
     MAX_DEPTH,
     MAX_FAN,
     SPARE,
@@ -34,7 +35,7 @@ def new_trees(server_count: int, half_life_ms: int, slab_size: int | None = None
     """Return trees without nodes, with room for so many servers."""
     pieces = slab_size or min(max(server_count // 2, SMALLEST_SLAB), LARGEST_SLAB)
     size, width = 2 * SPARE, max(-(-server_count // 8) * 8, 8)  # whole cache lines
-    met = (MAX_FAN + 2) * MAX_DEPTH
+    met = MAX_CHILDREN * MAX_DEPTH
     return Trees(
         rate=math.log(2) / half_life_ms,
         frame=np.zeros(2, np.int64),

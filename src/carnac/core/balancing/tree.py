@@ -41,9 +41,11 @@ pair_cost = lean(scaled_cost)
 
 MAX_DEPTH = 128
 """More levels than any tree has: each split at least nearly halves a range, down to a millisecond."""
-MAX_FAN = 16
-"""The most parts of one length that a leaf is split into; what is left at the ends may add two."""
-SPARE, SPARE_ROWS = 2_048, 8_192
+MAX_FAN, LAST_FAN = 16, 48
+"""The most parts of one length that a leaf is split into; and the most if they are as long as the segments, so that
+they will hardly be split again. What is left at the ends may add two."""
+MAX_CHILDREN = LAST_FAN + 2
+SPARE, SPARE_ROWS = 2_048, 12_288
 """More nodes, and more rows of sums, than one segment can add to two trees, splitting the leaves on all its ways."""
 
 LO, HI, COVERED, COVER, SUMS, SLAB, CHILDREN, COUNT, FIRST, STEP, OUTER, AMONG, EARLIEST, LATEST = (

@@ -24,6 +24,7 @@ from carnac.core.balancing.tree import (
     FROM_RIGHT,
     HI,
     IS_NEW,
+    LAST_FAN,
     LATEST,
     LO,
     NEVER,
@@ -99,7 +100,7 @@ def plan_cuts(t: Trees, leaf: int) -> tuple[int, int, int]:
     """Return where the leaf's first child is to end, how long the next ones are to be, and how many there will be.
 
     First it is cut at the ends of the frame, so that the years without data cost no depth; beyond it, in parts as long
-    as the way to the other end of the frame; within, in parts of a length that suits the pieces.
+    as the way to the other end of the frame; within, in parts as long as the segments, or else in some larger unit.
     """
     lo, hi = t.nodes[leaf, LO], t.nodes[leaf, HI]
     start, end = t.frame[0], t.frame[1]
@@ -114,7 +115,9 @@ def plan_cuts(t: Trees, leaf: int) -> tuple[int, int, int]:
         step = end - hi
         count = min(-(-(hi - lo) // step), t.fan)
         return hi - (count - 1) * step, step, count
-    step = part_length(hi - lo, t.fan, shared_unit(t, leaf))
+    step = shared_unit(t, leaf)
+    if step == 1 or hi - lo > LAST_FAN * step:
+        step = part_length(hi - lo, t.fan, step)
     grid = min(step, DAY_MS)
     first = lo // grid * grid + step
     return first, step, 1 + -(-(hi - first) // step)

@@ -20,7 +20,7 @@ from carnac.core.balancing.tree import (
     HI,
     LATEST,
     LO,
-    MAX_FAN,
+    MAX_CHILDREN,
     NODE,
     NODES,
     OUTER,
@@ -40,7 +40,7 @@ from carnac.core.balancing.tree import (
     pair_cost,
 )
 
-NODE_TERMS = 3 * (MAX_FAN + 2) + 2
+NODE_TERMS = 3 * MAX_CHILDREN + 2
 """The most rows of one kind that the visit of a node notes."""
 MAX_TERMS = 2 * NODE_TERMS
 BY_SUMS, BY_COVERS = range(2)
