@@ -274,7 +274,9 @@ def _united(columns: list[pa.ChunkedArray], kind: ColumnType | None) -> pa.Array
         array = pa.concat_arrays(chunks)
     if kind not in _WORDS:
         return array
-    return only_used(array) if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    if not pa.types.is_dictionary(array.type):
+        return array.dictionary_encode()
+    return _in_order_of_use(array) if _wants_dictionary(array) else only_used(array)
 
 
 def _as_type(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
@@ -294,11 +296,37 @@ def only_used(array: pa.DictionaryArray) -> pa.DictionaryArray:
     used = np.flatnonzero(is_used[:count])
     if len(used) == count:
         return array
-    places = np.zeros(count + 1, np.int32)
-    places[used] = np.arange(len(used), dtype=np.int32)
+    return _with_words(array, numbers, used)
+
+
+def _in_order_of_use(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the array with the words that rows use, the first used first: as texts are when they are written.
+
+    So a file does not depend on how its rows were put in order.
+    """
+    count, rows = len(array.dictionary), len(array)
+    indices = array.indices.fill_null(count) if array.null_count else array.indices
+    numbers = indices.to_numpy(zero_copy_only=False)
+    first = np.full(count + 1, rows, np.int32)
+    first[numbers[::-1]] = np.arange(rows - 1, -1, -1, dtype=np.int32)  # the last write stays
+    used = np.flatnonzero(first[:count] < rows)
+    used = used[np.argsort(first[used])]
+    if len(used) == count and (used == np.arange(count)).all():
+        return array
+    return _with_words(array, numbers, used)
+
+
+def _with_words(array: pa.DictionaryArray, numbers: Any, words: Any) -> pa.DictionaryArray:
+    """Return the array with a dictionary of these words, which are all that rows use.
+
+    Args:
+        numbers: The word of each row; of a null, the number of words.
+    """
+    places = np.zeros(len(array.dictionary) + 1, np.int32)
+    places[words] = np.arange(len(words), dtype=np.int32)
     mask = None if not array.null_count else array.is_null().to_numpy(zero_copy_only=False)
     kept = pa.array(places[numbers], pa.int32(), mask=mask)
-    return pa.DictionaryArray.from_arrays(kept, array.dictionary.take(pa.array(used)))
+    return pa.DictionaryArray.from_arrays(kept, array.dictionary.take(pa.array(words)))
 
 
 def _batch_rows(first: dict[str, pa.Array], words: list[str]) -> int:
