@@ -14,10 +14,11 @@ def is_in_spark_folder(nodeid: str) -> bool:
 
 
 class OneSpark(LoadScopeScheduling):
-    """Hands the tests of the shared Spark session to one process, first, and the others out one by one.
+    """Hands the tests of the shared Spark session to one process, first, and the others out file by file.
 
-    A second session would cost a start of several seconds and all of Java's warming up.
+    A second session would cost a start of several seconds and all of Java's warming up, and a fixture of a file whose
+    tests are scattered is made again and again.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if is_in_spark_folder(nodeid) else nodeid
+        return SPARK if is_in_spark_folder(nodeid) else nodeid.split("::", 1)[0]

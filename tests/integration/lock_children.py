@@ -1,4 +1,4 @@
-"""What child processes of the lock tests do. Started with spawn: nothing is inherited but the arguments."""
+"""What child processes of the lock tests do. They come from a fork server: the test gives them nothing but arguments."""
 
 from __future__ import annotations
 

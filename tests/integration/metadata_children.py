@@ -1,4 +1,4 @@
-"""What child processes of the metadata tests do. Started with spawn: nothing is inherited but the arguments."""
+"""What child processes of the metadata tests do. They come from a fork server, with nothing but their arguments."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ from carnac.compactor.desk import CompactionDesk
 from carnac.testing.clock import FakeClock
 from carnac.testing.faulty import Faults
 from carnac.testing.stores import open_local_store
+from tests.forking import FORK
 from tests.integration import compaction_children as children
 from tests.unit.store.events import NOW_MS, Rows, append, fast_folder, files_of, read
 
@@ -40,18 +40,6 @@ READS = {
 }
 LATER_MS = 3_600_000
 """After which every lease is over."""
-
-FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(
-    [
-        children.__name__,
-        "carnac.pipeline.compact_job",
-        "carnac.store.jobs",
-        "carnac.specs.tasks",
-        "duckdb",
-    ]
-)
-"""What children need is read once, so that each begins at once."""
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import signal
 import time
@@ -15,13 +14,13 @@ import pytest
 from carnac.core.locks.model import LockState
 from carnac.metadata import open_metadata
 from carnac.testing.clock import FakeClock, SequentialIds
+from tests.forking import FORK
 from tests.integration import lock_children as children
 from tests.integration.metadata_children import KILLED_NOWHERE
 from tests.locks import hours, wants
 
 pytestmark = pytest.mark.slow
 
-SPAWN = multiprocessing.get_context("spawn")
 SLACK_S = 5.0
 """For a machine that is busy with other things."""
 
@@ -34,8 +33,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def start_holder(url: str, step: str) -> tuple[Any, int, Any]:
-    tell, go_on = SPAWN.Queue(), SPAWN.Queue()
-    child = SPAWN.Process(target=children.hold_and_publish, args=(url, tell, go_on, step))
+    tell, go_on = FORK.Queue(), FORK.Queue()
+    child = FORK.Process(target=children.hold_and_publish, args=(url, tell, go_on, step))
     child.start()
     return child, tell.get(timeout=60), go_on
 
@@ -78,10 +77,10 @@ def test_whoever_is_stopped_and_wakes_late_does_not_publish(database_url: str, s
 
 def test_processes_take_turns_and_never_hold_together(database_url: str) -> None:
     store, _ = children.lockbox_of(database_url)
-    tell = SPAWN.SimpleQueue()
+    tell = FORK.SimpleQueue()
     count, tasks = 6, ["a", "b", "c"]
     processes = [
-        SPAWN.Process(target=children.take_turns, args=(database_url, task, count, tell))
+        FORK.Process(target=children.take_turns, args=(database_url, task, count, tell))
         for task in tasks
     ]
     for process in processes:
@@ -112,8 +111,8 @@ def test_killed_at_any_statement_an_event_happened_wholly_or_not(database_url: s
         memory.change_locks(request)
     memory.change_locks(wants("high", hours(0, 24), priority=90))
     for statement in itertools.count(1):
-        tell = SPAWN.SimpleQueue()
-        child = SPAWN.Process(target=children.change_and_die, args=(database_url, statement, tell))
+        tell = FORK.SimpleQueue()
+        child = FORK.Process(target=children.change_and_die, args=(database_url, statement, tell))
         child.start()
         child.join(60)
         verbs = [tell.get() for _ in range(statement) if not tell.empty()]

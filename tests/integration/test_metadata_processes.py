@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from carnac.metadata import open_metadata
 from carnac.metadata.store import SqlMetadataStore
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.contract.conftest import Store
+from tests.forking import FORK
 from tests.integration import metadata_children as children
 
 pytestmark = pytest.mark.slow
-SPAWN = multiprocessing.get_context("spawn")
 WRITERS = 16
 APPENDS = 12
 STATEMENTS_LIMIT = 60
@@ -35,7 +34,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def run_all(work: Callable[..., None], arguments: list[tuple[object, ...]]) -> list[int | None]:
     """Run `work` once for each tuple of arguments, all at the same time; return the exit codes."""
-    processes = [SPAWN.Process(target=work, args=one) for one in arguments]
+    processes = [FORK.Process(target=work, args=one) for one in arguments]
     for process in processes:
         process.start()
     for process in processes:

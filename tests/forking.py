@@ -1,0 +1,22 @@
+"""Processes that begin at once: forked from one that has read what they need, and nothing of the test's own."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(
+    [
+        "carnac.metadata.postgresql",
+        "carnac.metadata.sqlite",
+        "carnac.pipeline.compact_job",
+        "carnac.specs.tasks",
+        "carnac.store.jobs",
+        "duckdb",
+        "psycopg",
+        "tests.integration.compaction_children",
+        "tests.integration.lock_children",
+        "tests.integration.metadata_children",
+    ]
+)
+"""There is one fork server in a process of the run, so all tests say here what their children need."""
