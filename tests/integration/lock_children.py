@@ -1,4 +1,4 @@
-"""What child processes of the lock tests do. They come from a fork server: the test gives them nothing but arguments."""
+"""What child processes of the lock tests do. They come from a fork server, with nothing but their arguments."""
 
 from __future__ import annotations
 
