@@ -21,7 +21,7 @@ from carnac.metadata import open_metadata
 from carnac.metadata.session import Session, statement
 from carnac.metadata.statements import PUT_SETTING
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.runners.children import Children
+from carnac.runners.process import ProcessRunner
 from tests.integration.stopping_children import UNAVAILABLE
 from tests.logs import append_of, day, segment
 from tests.tasks import wants
@@ -135,44 +135,36 @@ def test_on_postgresql_a_writer_at_work_is_not_ended(postgresql_url: str) -> Non
     hasty.close()
 
 
-class StoppingRunner:
-    """Starts children that stop inside a transaction."""
+class StoppingRunner(ProcessRunner):
+    """Starts children that stop inside a transaction, in place of attempts."""
 
-    name = "process"
-
-    def __init__(self, url: str) -> None:
-        self._children = Children(host=os.uname().nodename, grace_ms=100)
-        self._url = url
+    def __init__(self, url: str, logs: Path) -> None:
+        super().__init__(
+            lambda *_: [url, str(LONG_MS)],
+            environ=os.environ,
+            spark_conf={},
+            logs=logs,
+            host=os.uname().nodename,
+            grace_ms=100,
+        )
         self.handles: list[str] = []
 
+    def _program(self, *_: object) -> list[str]:
+        return CHILD
+
     def start(self, task: Task, attempt: Attempt) -> str:
-        del task, attempt
-        log = Path(self._url.removeprefix("sqlite:///")).with_name("log")
-        command = [*CHILD, self._url, str(LONG_MS)]
-        self.handles.append(str(self._children.start(command, dict(os.environ), log)))
+        self.handles.append(super().start(task, attempt))
         return self.handles[-1]
-
-    def is_alive(self, handle: str) -> bool | None:
-        return self._children.is_alive(handle)
-
-    def stop(self, handle: str) -> None:
-        self._children.stop(handle)
-
-    def read_log(self, attempt: Attempt, *, tail_bytes: int | None = None) -> str | None:
-        raise NotImplementedError
-
-    def forget(self, attempt: Attempt) -> None:
-        raise NotImplementedError
 
     def close(self) -> None:
         for handle in self.handles:
             self.stop(handle)
-        self._children.close()
+        super().close()
 
 
 def test_an_overlord_ends_its_attempt_that_keeps_everybody_from_writing(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/metadata.db"
-    metadata, runner = open_writer(url, SHORT_MS), StoppingRunner(url)
+    metadata, runner = open_writer(url, SHORT_MS), StoppingRunner(url, tmp_path)
     metadata.change_tasks(wants("t", retries=1))
     loop = OverlordLoop(
         metadata,
