@@ -12,14 +12,21 @@ PATIENCE_S = 90.0
 PERIOD_S = 0.05
 
 
-def until(condition: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
+def until(
+    condition: Callable[[], Any],
+    what: str,
+    *,
+    patience_s: float = PATIENCE_S,
+    period_s: float = PERIOD_S,
+) -> Any:
     """Return the first answer that is true.
 
     Args:
         what: The test fails if it never saw this.
+        period_s: Between two looks.
     """
     end, pause = time.monotonic() + patience_s, threading.Event()
     while not (answer := condition()):
         assert time.monotonic() < end, f"never saw {what}"
-        pause.wait(PERIOD_S)
+        pause.wait(period_s)
     return answer

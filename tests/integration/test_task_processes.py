@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -307,3 +308,44 @@ def _is_there(pid: int) -> bool:
         return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def is_frozen_inside(settings: Settings, attempt: Attempt) -> bool:
+    """Freeze an attempt; if it is not inside a transaction on SQLite, let it go on."""
+    os.kill(pid_of(attempt), signal.SIGSTOP)
+    with Path(settings.store, "metadata.db.lock").open("rb") as queue:
+        try:
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if queue.read().strip().endswith(f"/{pid_of(attempt)}".encode()):
+                return True
+    os.kill(pid_of(attempt), signal.SIGCONT)
+    return False
+
+
+def test_an_attempt_that_is_frozen_inside_a_transaction_is_ended_and_another_one_does_it(
+    settings: Settings,
+    tasks: TaskService,
+    lockbox: Lockbox,
+    start_overlord: Callable[..., Any],
+) -> None:
+    start_overlord()
+    start_overlord()
+    task_id = tasks.submit(
+        {
+            "type": "delete",
+            "dataSource": "flights",
+            "interval": "2013-01-01/2013-01-02",
+            "context": {"retries": 9, "retryDelayMs": 10},
+        }
+    ).task_id
+    attempt = until(lambda: running(tasks, task_id, 1), "the first attempt")
+    until(lambda: is_frozen_inside(settings, attempt), "it inside a transaction", period_s=0.001)
+    frozen_at_ms = SystemClock().now_ms()
+    until(lambda: running(tasks, task_id, 2), "the second attempt")
+    first = tasks.attempts(task_id)[0]
+    assert first.state in {AttemptState.LOST, AttemptState.FAILED}, "or woken, and it said so"
+    assert ended_ms(first) <= frozen_at_ms + 2 * LEASE_MS + SLACK_MS
+    lockbox.release("somebody")
+    task = until(lambda: (now := tasks.get(task_id)).state.is_over and now, "the end")
+    assert (task.state, task.error) == (TaskState.SUCCEEDED, None)
