@@ -73,7 +73,7 @@ def make_old_store(path: Path, version: str, monkeypatch: pytest.MonkeyPatch) ->
             name
             for (name,) in link.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
         }
-        for table in sorted(old - {migrate.VERSION_TABLE}):
+        for table in sorted(old - {tables.VERSION_TABLE}):
             columns = ", ".join(row[1] for row in link.execute(f"PRAGMA main.table_info({table})"))
             link.execute(f"DELETE FROM main.{table}")
             link.execute(
@@ -116,7 +116,7 @@ def test_migrations_make_the_tables_that_the_statements_name(
     open_store(url).close()
     engine = create_engine(url)
     with engine.connect() as link:
-        context = MigrationContext.configure(link, opts={"version_table": migrate.VERSION_TABLE})
+        context = MigrationContext.configure(link, opts={"version_table": tables.VERSION_TABLE})
         assert compare_metadata(context, tables.METADATA) == []
     engine.dispose()
 

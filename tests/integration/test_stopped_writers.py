@@ -18,8 +18,9 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.core.tasks.model import Attempt, AttemptState, Task
 from carnac.errors import Unavailable
 from carnac.metadata import open_metadata
-from carnac.metadata.session import Session, statement
-from carnac.metadata.statements import PUT_SETTING
+from carnac.metadata.definitions.building import statement
+from carnac.metadata.session import Session
+from carnac.metadata.texts.statements import PUT_SETTING
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.runners.process import ProcessRunner
 from tests.integration.stopping_children import UNAVAILABLE

@@ -18,6 +18,7 @@ from carnac.metadata import pending_rows as rows
 from carnac.metadata.locks import SqlLockView, change_locks
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.metadata.session import Session
+from carnac.metadata.texts import pending_rows as sql
 from carnac.metadata.view import SqlPublishView
 from carnac.ports import Clock
 
@@ -38,9 +39,9 @@ def allocate(
         lambda event: change_locks(session, event, at_ms, view=locks),
         at_ms=at_ms,
     )
-    session.run_many(rows.PUT, [rows.pending_row(one) for one in decision.puts])
+    session.run_many(sql.PUT, [rows.pending_row(one) for one in decision.puts])
     session.run_many(
-        rows.USE_UP,
+        sql.USE_UP,
         [
             {
                 "k_datasource_id": view.find_datasource(chunk.datasource),
@@ -52,7 +53,7 @@ def allocate(
         ],
     )
     session.run_many(
-        rows.PUT_CHUNK,
+        sql.PUT_CHUNK,
         [
             {
                 "datasource": chunk.datasource,
@@ -69,9 +70,9 @@ def allocate(
 
 def release_pending(session: Session, owner: str) -> int:
     """Give up all reservations of an owner, inside a write transaction; return how many there were."""
-    count = len(session.rows(rows.OF_OWNER, owner=owner))
+    count = len(session.rows(sql.OF_OWNER, owner=owner))
     if count:
-        rows.forget(session, rows.REMOVE_OF_OWNER, owner=owner)
+        rows.forget(session, sql.REMOVE_OF_OWNER, owner=owner)
     return count
 
 
@@ -96,9 +97,7 @@ class SqlAllocationRecords(ABC):
         """Return the reservations, by datasource, chunk and partition id."""
         with self._read() as session:
             found = (
-                session.rows(rows.ALL)
-                if owner is None
-                else session.rows(rows.OF_OWNER, owner=owner)
+                session.rows(sql.ALL) if owner is None else session.rows(sql.OF_OWNER, owner=owner)
             )
             return in_order(map(rows.pending_of, found), datasource)
 

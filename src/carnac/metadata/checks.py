@@ -5,73 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from sqlalchemy import Table, func, select
-
 from carnac.core import invariants
 from carnac.core.entries import ENTRY_BITS, Entry
 from carnac.core.intervals import Interval
 from carnac.core.records import load_ids, load_segment
 from carnac.errors import CarnacError
-from carnac.metadata import statements as s
-from carnac.metadata import tables as t
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks
 from carnac.metadata.names import find_lock_problems, find_task_problems
 from carnac.metadata.rows import chunk_row_of, entry_of
-from carnac.metadata.session import Session, Statement, statement
+from carnac.metadata.session import Session
 from carnac.metadata.tasks import load_all_tasks
-
-
-def _count(table: Table) -> Statement:
-    return statement(lambda: select(func.count()).select_from(table))
-
-
-_COUNTS = {name: _count(table) for name, table in t.METADATA.tables.items()}
-_LIVE_OF = statement(
-    lambda: select(*s.ENTRY_COLUMNS).where(
-        t.entries.c.datasource_id == s.p("datasource_id"),
-        t.entries.c.dropped_revision.is_(None),
-    )
-)
-_CHUNKS_OF = statement(
-    lambda: select(*s.CHUNK_COLUMNS).where(t.chunks.c.datasource_id == s.p("datasource_id"))
-)
-_SCHEMAS_OF = statement(
-    lambda: select(
-        t.schemas.c.digest, t.schemas.c.segments, t.schemas.c.rows, t.schemas.c.size_bytes
-    ).where(t.schemas.c.datasource_id == s.p("datasource_id"))
-)
-_SEGMENTS_OF = statement(
-    lambda: select(
-        t.segments.c.segment_key,
-        t.segments.c.digest,
-        t.segments.c.rows,
-        t.segments.c.size_bytes,
-        t.segments.c.record,
-        t.segments.c.path,
-    ).where(t.segments.c.datasource_id == s.p("datasource_id"))
-)
-_FRAMES_OF = statement(
-    lambda: select(
-        t.key_frames.c.chunk_start,
-        t.key_frames.c.chunk_end,
-        t.key_frames.c.revision,
-        t.key_frames.c.entry_ids,
-    ).where(t.key_frames.c.datasource_id == s.p("datasource_id"))
-)
-_ALL_OF = statement(
-    lambda: select(
-        t.entries.c.entry_id,
-        t.entries.c.chunk_start,
-        t.entries.c.chunk_end,
-        t.entries.c.dropped_revision,
-    ).where(t.entries.c.datasource_id == s.p("datasource_id"))
-)
+from carnac.metadata.texts import checks as sql
+from carnac.metadata.texts import statements as s
 
 
 def table_counts(session: Session) -> Mapping[str, int]:
     """Return the number of rows of each table."""
-    return {name: (session.row(stated) or (0,))[0] for name, stated in sorted(_COUNTS.items())}
+    return {name: (session.row(stated) or (0,))[0] for name, stated in sorted(sql.COUNTS.items())}
 
 
 def find_problems(session: Session) -> Iterator[str]:
@@ -81,7 +32,7 @@ def find_problems(session: Session) -> Iterator[str]:
     for datasource_id, name in session.rows(s.DATASOURCES):
         live = {
             row[0]: (entry_of(row), row[2])
-            for row in session.rows(_LIVE_OF, datasource_id=datasource_id)
+            for row in session.rows(sql.LIVE_OF, datasource_id=datasource_id)
         }
         entries = [entry for entry, _ in live.values()]
         try:
@@ -101,7 +52,7 @@ def _check_chunks(
         by_chunk[entry.chunk].append(entry)
     rows = {
         row.interval: row
-        for row in map(chunk_row_of, session.rows(_CHUNKS_OF, datasource_id=datasource_id))
+        for row in map(chunk_row_of, session.rows(sql.CHUNKS_OF, datasource_id=datasource_id))
     }
     for interval in sorted(rows.keys() | by_chunk.keys()):
         row, members = rows.get(interval), by_chunk.get(interval, [])
@@ -128,7 +79,7 @@ def _check_schemas(
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     known: set[int] = set()
     for key, digest, rows, size_bytes, record, path in session.rows(
-        _SEGMENTS_OF, datasource_id=datasource_id
+        sql.SEGMENTS_OF, datasource_id=datasource_id
     ):
         known.add(key)
         segment = load_segment(record)
@@ -139,7 +90,7 @@ def _check_schemas(
                 sums[digest][index] += count
     if live_keys - known:
         yield f"{len(live_keys - known)} live segments of {name} have no record"
-    for digest, *recorded in session.rows(_SCHEMAS_OF, datasource_id=datasource_id):
+    for digest, *recorded in session.rows(sql.SCHEMAS_OF, datasource_id=datasource_id):
         if recorded != sums.pop(digest, [0, 0, 0]):
             yield f"the sums of schema {digest} of {name} differ from its live segments"
     for digest in sums:
@@ -148,11 +99,11 @@ def _check_schemas(
 
 def _check_frames(session: Session, datasource_id: int, name: str) -> Iterator[str]:
     """A key frame names what was live; entries forgotten since may be missing from the table, no more."""
-    frames = session.rows(_FRAMES_OF, datasource_id=datasource_id)
+    frames = session.rows(sql.FRAMES_OF, datasource_id=datasource_id)
     if not frames:
         return
     lives: dict[tuple[int, int], list[tuple[int, int | None]]] = defaultdict(list)
-    for entry_id, start, end, dropped in session.rows(_ALL_OF, datasource_id=datasource_id):
+    for entry_id, start, end, dropped in session.rows(sql.ALL_OF, datasource_id=datasource_id):
         lives[start, end].append((entry_id, dropped))
     for start, end, revision, text in frames:
         expected = {

@@ -7,61 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from sqlalchemy import bindparam, delete, select
-
 from carnac.core.compaction.states import ChunkState, ChunkStatus
 from carnac.core.intervals import Interval
-from carnac.metadata import tables as t
-from carnac.metadata.session import Row, Session, Statement, statement
-from carnac.metadata.statements import upsert
+from carnac.metadata.session import Row, Session
+from carnac.metadata.texts import compaction as sql
 from carnac.ports import Clock
 
 T = TypeVar("T")
-
-p = bindparam
-c = t.compaction_chunks.c
-_VALUES = (
-    c.status,
-    c.revision,
-    c.segments,
-    c.judged_by,
-    c.reason,
-    c.priority_millionths,
-    c.cost,
-    c.failures,
-    c.retry_at_ms,
-    c.arrived_bytes,
-    c.rewritten_bytes,
-)
-_SPECS = statement(
-    lambda: select(t.compaction_specs.c.datasource, t.compaction_specs.c.spec).order_by(
-        t.compaction_specs.c.datasource
-    )
-)
-_PUT_SPEC = Statement(
-    lambda dialect: upsert(t.compaction_specs, dialect, {"spec": "new", "changed_at_ms": "new"})
-)
-_REMOVE_SPEC = statement(
-    lambda: delete(t.compaction_specs).where(t.compaction_specs.c.datasource == p("datasource"))
-)
-_STATES = statement(
-    lambda: (
-        select(c.start_ms, c.end_ms, *_VALUES)
-        .where(c.datasource == p("datasource"))
-        .order_by(c.start_ms, c.end_ms)
-    )
-)
-_PUT_STATE = Statement(
-    lambda dialect: upsert(t.compaction_chunks, dialect, {column.name: "new" for column in _VALUES})
-)
-_REMOVE_STATE = statement(
-    lambda: delete(t.compaction_chunks).where(
-        c.datasource == p("datasource"), c.start_ms == p("start_ms"), c.end_ms == p("end_ms")
-    )
-)
-_REMOVE_STATES = statement(
-    lambda: delete(t.compaction_chunks).where(c.datasource == p("datasource"))
-)
 
 
 class SqlCompactionRecords(ABC):
@@ -78,7 +30,7 @@ class SqlCompactionRecords(ABC):
     def compaction_specs(self) -> Mapping[str, str]:
         """Return how datasources are to be compacted, as JSON text, by name."""
         with self._read() as session:
-            return {row[0]: row[1] for row in session.rows(_SPECS)}
+            return {row[0]: row[1] for row in session.rows(sql.SPECS)}
 
     def put_compaction_spec(self, datasource: str, spec: str | None) -> None:
         """Set how a datasource is to be compacted; None: not at all."""
@@ -86,17 +38,17 @@ class SqlCompactionRecords(ABC):
 
         def work(session: Session) -> None:
             if spec is None:
-                session.run(_REMOVE_SPEC, datasource=datasource)
-                session.run(_REMOVE_STATES, datasource=datasource)
+                session.run(sql.REMOVE_SPEC, datasource=datasource)
+                session.run(sql.REMOVE_STATES, datasource=datasource)
             else:
-                session.run(_PUT_SPEC, datasource=datasource, spec=spec, changed_at_ms=now_ms)
+                session.run(sql.PUT_SPEC, datasource=datasource, spec=spec, changed_at_ms=now_ms)
 
         self._write(work)
 
     def compaction_states(self, datasource: str) -> tuple[ChunkState, ...]:
         """Return what is known of the chunks of a datasource, in order of time."""
         with self._read() as session:
-            return tuple(_state_of(row) for row in session.rows(_STATES, datasource=datasource))
+            return tuple(_state_of(row) for row in session.rows(sql.STATES, datasource=datasource))
 
     def put_compaction_states(self, datasource: str, states: Iterable[ChunkState]) -> None:
         """Keep states; those of chunks without segments are forgotten."""
@@ -105,9 +57,9 @@ class SqlCompactionRecords(ABC):
         gone = [_key_of(datasource, state) for state in known if _is_gone(state)]
 
         def work(session: Session) -> None:
-            session.run_many(_PUT_STATE, puts)
+            session.run_many(sql.PUT_STATE, puts)
             for key in gone:
-                session.run(_REMOVE_STATE, **key)
+                session.run(sql.REMOVE_STATE, **key)
 
         if known:
             self._write(work)
@@ -158,7 +110,7 @@ def _is_gone(state: ChunkState) -> bool:
 def _rounded(state: ChunkState) -> ChunkState:
     """Return the state as a database gives it back."""
     row = _row_of("", state)
-    names = ("start_ms", "end_ms", *(column.name for column in _VALUES))
+    names = sql.STATE_COLUMNS
     return _state_of(tuple(row[name] for name in names))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from sqlalchemy import Dialect, Engine
-
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import CarnacError
 from carnac.metadata.session import Session
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 OnStatement = Callable[[str], None]
 
@@ -19,11 +20,6 @@ PATIENCE_MS = 60_000
 
 class Database(Protocol):
     """A database that holds a store."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """Compiles statements."""
-        ...
 
     def close(self) -> None:
         """Release connections. Idempotent."""
@@ -79,17 +75,7 @@ def first_line(error: BaseException) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-def driver_connection(engine: Engine) -> Any:
-    """Return a connection of the pool; its `driver_connection` is the driver's own.
-
-    Raises:
-        Unavailable: The pool has none to give in time.
-    """
-    from sqlalchemy.exc import TimeoutError as PoolTimeout
-
-    try:
-        return engine.raw_connection()
-    except PoolTimeout as error:
-        raise Unavailable(
-            "all connections to the metadata store are in use; retry later"
-        ) from error
+def driver_error(error: Exception) -> Exception:
+    """Return the driver's own error if SQLAlchemy has wrapped it, as it does while Alembic works."""
+    original = getattr(error, "orig", None)
+    return original if isinstance(original, Exception) else error

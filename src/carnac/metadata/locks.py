@@ -8,77 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import bindparam, delete, or_, select, update
-
 from carnac.core.intervals import Interval
 from carnac.core.locks.events import Decision, LockEvent, LockReply, RequestLock
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocation
 from carnac.core.versions import parse_id_ranges
-from carnac.metadata import tables as t
-from carnac.metadata.session import IsIn, Row, Session, Statement, statement
-from carnac.metadata.statements import upsert
-
-p = bindparam
-c = t.locks.c
-_COLUMNS = tuple(c)
-_REVOKED = str(LockState.REVOKED)
-_WAITING = str(LockState.WAITING)
-
-LAST_NUMBER = statement(lambda: select(t.lock_numbers.c.last_number))
-PUT_NUMBER = Statement(lambda dialect: upsert(t.lock_numbers, dialect, {"last_number": "new"}))
-FOR_REQUEST = statement(
-    lambda: select(t.lock_numbers.c.last_number, *_COLUMNS).select_from(
-        t.lock_numbers.outerjoin(
-            t.locks,
-            or_(
-                c.task_id == p("task_id"),
-                (c.datasource == p("datasource"))
-                & (c.start_ms < p("end_ms"))
-                & (c.end_ms > p("start_ms")),
-            ),
-        )
-    )
-)
-"""All that deciding a request nearly always needs, in one journey to the database; no row before the first lock."""
-OVERLAPPING = statement(
-    lambda: select(*_COLUMNS).where(
-        c.datasource == p("datasource"), c.start_ms < p("end_ms"), c.end_ms > p("start_ms")
-    )
-)
-OF_TASK = statement(lambda: select(*_COLUMNS).where(c.task_id == p("task_id")))
-OF_TASKS = statement(lambda: select(*_COLUMNS).where(IsIn(c.task_id, "task_ids")))
-FIND = statement(lambda: select(*_COLUMNS).where(IsIn(c.lock_id, "lock_ids")))
-DUE = statement(
-    lambda: select(*_COLUMNS).where(
-        or_(
-            c.heartbeat_at_ms + c.lease_ms <= p("at_ms"),
-            c.state == _REVOKED,
-            (c.state == _WAITING) & (c.waits_until_ms <= p("at_ms")),
-        )
-    )
-)
-ALL = statement(lambda: select(*_COLUMNS).order_by(c.lock_id))
-ALL_OF = statement(
-    lambda: select(*_COLUMNS).where(c.datasource == p("datasource")).order_by(c.lock_id)
-)
-PUT = Statement(
-    lambda dialect: upsert(
-        t.locks, dialect, {column.name: "new" for column in c if not column.primary_key}
-    )
-)
-REMOVE = statement(lambda: delete(t.locks).where(IsIn(c.lock_id, "lock_ids")))
-BEAT = statement(
-    lambda: (
-        update(t.locks)
-        .where(
-            c.task_id == p("k_task_id"),
-            c.state != _REVOKED,
-            c.heartbeat_at_ms < p("at_ms"),
-        )
-        .values(heartbeat_at_ms=p("at_ms"))
-    )
-)
+from carnac.metadata.session import Row, Session, Statement
+from carnac.metadata.texts import locks as sql
 
 
 class SqlLockView:
@@ -97,7 +33,7 @@ class SqlLockView:
                 self.read_tasks([request.task_id])
             return
         rows = self._session.rows(
-            FOR_REQUEST,
+            sql.FOR_REQUEST,
             task_id=request.task_id,
             datasource=request.datasource,
             start_ms=where.start_ms,
@@ -115,7 +51,7 @@ class SqlLockView:
     def read_tasks(self, task_ids: Sequence[str]) -> None:
         """Read at once all locks of these tasks."""
         self._read.update((task_id, []) for task_id in task_ids)
-        for lock in self._locks(OF_TASKS, task_ids=self._session.array(task_ids)):
+        for lock in self._locks(sql.OF_TASKS, task_ids=self._session.array(task_ids)):
             self._read[lock.task_id].append(lock)
 
     def forget(self) -> None:
@@ -126,7 +62,7 @@ class SqlLockView:
         """Return the highest arrival number or fence given so far."""
         known: int | None = self._session.memo.get("lock_number")
         if known is None:
-            row = self._session.row(LAST_NUMBER)
+            row = self._session.row(sql.LAST_NUMBER)
             known = 0 if row is None else int(row[0])
             self._session.memo["lock_number"] = known
         return known
@@ -137,7 +73,7 @@ class SqlLockView:
         if known is not None:
             return known
         return self._locks(
-            OVERLAPPING,
+            sql.OVERLAPPING,
             datasource=datasource,
             start_ms=interval.start_ms,
             end_ms=interval.end_ms,
@@ -148,15 +84,15 @@ class SqlLockView:
         known = self._read.get(task_id)
         if known is not None:
             return known
-        return self._locks(OF_TASK, task_id=task_id)
+        return self._locks(sql.OF_TASK, task_id=task_id)
 
     def find(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
         """Return those of the locks that there are."""
-        return self._locks(FIND, lock_ids=self._session.array(lock_ids))
+        return self._locks(sql.FIND, lock_ids=self._session.array(lock_ids))
 
     def due(self, at_ms: int) -> Sequence[Lock]:
         """Return the locks past their lease, those that waited long enough, and the revoked ones."""
-        return self._locks(DUE, at_ms=at_ms)
+        return self._locks(sql.DUE, at_ms=at_ms)
 
     def _locks(self, stated: Statement, **params: object) -> list[Lock]:
         return [self._lock(row) for row in self._session.rows(stated, **params)]
@@ -190,18 +126,22 @@ def change_locks(
 
 def load_locks(session: Session, datasource: str | None = None) -> tuple[Lock, ...]:
     """Return the locks of a datasource, or all, in order of arrival."""
-    rows = session.rows(ALL) if datasource is None else session.rows(ALL_OF, datasource=datasource)
+    rows = (
+        session.rows(sql.ALL)
+        if datasource is None
+        else session.rows(sql.ALL_OF, datasource=datasource)
+    )
     return tuple(lock_of(row) for row in rows)
 
 
 def _write(session: Session, decision: Decision) -> None:
     if decision.beat is not None:
-        session.run(BEAT, k_task_id=decision.beat, at_ms=decision.at_ms)
+        session.run(sql.BEAT, k_task_id=decision.beat, at_ms=decision.at_ms)
     if decision.removes:
-        session.run(REMOVE, lock_ids=session.array(decision.removes))
-    session.run_many(PUT, [_row(lock) for lock in decision.puts])
+        session.run(sql.REMOVE, lock_ids=session.array(decision.removes))
+    session.run_many(sql.PUT, [_row(lock) for lock in decision.puts])
     if decision.last_number is not None:
-        session.run(PUT_NUMBER, id=1, last_number=decision.last_number)
+        session.run(sql.PUT_NUMBER, id=1, last_number=decision.last_number)
         session.memo["lock_number"] = decision.last_number
 
 

@@ -1,25 +1,19 @@
 """Creating a store and bringing an older one up to date.
 
-Opening an up-to-date store costs one small query and does not import Alembic. Otherwise one process migrates while the
-others wait for the writers' lock, look again, and find nothing to do.
+Opening an up-to-date store costs one small query and imports neither SQLAlchemy nor Alembic. Otherwise one process
+migrates while the others wait for the writers' lock, look again, and find nothing to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Engine, column, insert, select, table, text
-
-from carnac.errors import Invalid, NotFound
-from carnac.metadata import tables as t
+from carnac.errors import NotFound
 from carnac.metadata.database import Database, translated
-from carnac.metadata.session import statement
+from carnac.metadata.texts import statements as s
 
 HEAD_VERSION = "0005"
 """The newest migration in `migrations/versions`."""
-VERSION_TABLE = "carnac_version"
-
-_VERSION = statement(lambda: select(column("version_num")).select_from(table(VERSION_TABLE)))
 
 
 def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
@@ -35,60 +29,27 @@ def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
     """
     if _find_version(database) == HEAD_VERSION:
         return
+    from carnac.metadata.upgrade import read_version, upgrade
+
     with translated(database), database.migrate_lock() as engine:
-        version = _read_version(engine)
+        version = read_version(engine)
         if version == HEAD_VERSION:
             return
         if version is None and not create:
             raise NotFound("the database holds no metadata store; make one with: carnac init")
-        _upgrade(engine, now_ms)
+        upgrade(engine, HEAD_VERSION, now_ms)
 
 
 def _find_version(database: Database) -> str | None:
     """Return the version of the tables; None if it cannot be read, for whatever reason: the slow path knows better."""
     try:
         with database.read() as session:
-            row = session.row(_VERSION)
+            row = session.row(s.STORE_VERSION)
     except Exception as error:
         if database.translate(error) is None:
             raise
         return None
     return None if row is None else str(row[0])
-
-
-def _read_version(engine: Engine) -> str | None:
-    with engine.connect() as link:
-        if not engine.dialect.has_table(link, VERSION_TABLE):
-            return None
-        return link.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-
-
-def _upgrade(engine: Engine, now_ms: int) -> None:
-    from importlib.resources import files
-
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(files("carnac.metadata") / "migrations"))
-    config.set_main_option("path_separator", "os")
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
-    version = _read_version(engine)
-    if version is not None and version not in known:
-        raise Invalid(
-            f"the metadata store has format {version}, which this Carnac does not know; use the version that wrote it"
-        )
-    with engine.begin() as link:
-        config.attributes["connection"] = link
-        try:
-            command.upgrade(config, HEAD_VERSION)
-        except CommandError as error:
-            raise Invalid(f"the metadata store cannot be migrated: {error}") from error
-        if link.execute(select(t.origin.c.id)).first() is None:
-            link.execute(insert(t.origin), {"id": 1, "created_at_ms": now_ms})
 
 
 def table_names() -> Mapping[str, str]:

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import URL, Dialect, Engine, NullPool, create_engine, event, exc, make_url
+from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from carnac.errors import CarnacError, Invalid, Unavailable
-from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_connection, first_line
-from carnac.metadata.session import Session
+from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
+from carnac.metadata.session import POSTGRESQL, Session
 
 LOCK_KEY = 0x0CA2_AC00
 """One writer at a time in a database, whatever schema its store is in."""
@@ -81,11 +82,6 @@ class PostgresqlDatabase:
         self._mutex = threading.RLock()
         self._is_closed = False
 
-    @property
-    def dialect(self) -> Dialect:
-        """PostgreSQL's."""
-        return self._engine.dialect
-
     def close(self) -> None:
         """Release connections. Idempotent."""
         with self._mutex:
@@ -97,9 +93,9 @@ class PostgresqlDatabase:
     def read(self) -> Iterator[Session]:
         """Open a transaction that sees one snapshot."""
         self._check_open()
-        connection = driver_connection(self._engine)
+        connection = self._lend()
         try:
-            yield Session(connection.driver_connection, self.dialect)
+            yield Session(connection.driver_connection, POSTGRESQL)
         finally:
             connection.close()  # back into the pool, which rolls back
 
@@ -109,7 +105,7 @@ class PostgresqlDatabase:
         with self._mutex:
             self._check_open()
             connection = self._writer_connection()
-            session = Session(connection, self.dialect, self._on_statement)
+            session = Session(connection, POSTGRESQL, self._on_statement)
             try:
                 with session.pipelined():
                     session.control("BEGIN")
@@ -140,8 +136,7 @@ class PostgresqlDatabase:
         """Return what a driver's error means."""
         import psycopg
 
-        if isinstance(error, exc.DBAPIError) and isinstance(error.orig, Exception):
-            return self.translate(error.orig)
+        error = driver_error(error)
         if not isinstance(error, psycopg.Error):
             return None
         text = first_line(error)
@@ -157,6 +152,14 @@ class PostgresqlDatabase:
     def _check_open(self) -> None:
         if self._is_closed:
             raise Unavailable(f"the metadata store {self._shown} is closed; open it again")
+
+    def _lend(self) -> PoolProxiedConnection:
+        try:
+            return self._engine.raw_connection()
+        except PoolTimeout as error:
+            raise Unavailable(
+                "all connections to the metadata store are in use; retry later"
+            ) from error
 
     def _make_engine(self) -> Engine:
         engine = create_engine(
@@ -180,7 +183,7 @@ class PostgresqlDatabase:
         if self._writer is None or self._writer.closed:
             import psycopg
 
-            arguments, options = self.dialect.create_connect_args(self._url)
+            arguments, options = self._engine.dialect.create_connect_args(self._url)
             self._writer = psycopg.connect(
                 *arguments, **options, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
             )
@@ -194,7 +197,7 @@ class PostgresqlDatabase:
         """
         import psycopg
 
-        arguments, options = self.dialect.create_connect_args(self._url)
+        arguments, options = self._engine.dialect.create_connect_args(self._url)
         with (
             contextlib.suppress(psycopg.Error),  # the one who waits is told so in any case
             psycopg.connect(*arguments, **options, autocommit=True) as link,

@@ -11,16 +11,13 @@ from carnac.core.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.core.records import load_ids, load_schema, load_segment
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import ColumnType, Segment
-from carnac.metadata import queries as q
-from carnac.metadata import statements as s
-from carnac.metadata import tables as t
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Row, Session, Statement
+from carnac.metadata.texts import queries as q
+from carnac.metadata.texts import statements as s
 from carnac.ports import DatasourceInfo
 
-WIDTH = len(t.entries.c)
-"""Columns of an entry; what a query adds comes after them."""
 PIECES_LIMIT = 64
 """Above so many pieces an interval set is read as its hull and filtered afterwards."""
 CACHED_SEGMENTS = 10_000
@@ -71,7 +68,8 @@ def load_visible(
     """Return what is visible at a retained revision (None: now), in order of chunk and partition id."""
     rows = load_rows(session, SEGMENTS, datasource_id, revision, intervals)
     found = [
-        VisibleSegment(segment=decode_segment(row[WIDTH + 1]), entry=entry_of(row)) for row in rows
+        VisibleSegment(segment=decode_segment(row[q.ENTRY_WIDTH + 1]), entry=entry_of(row))
+        for row in rows
     ]
     if intervals is not None:
         found = [
@@ -196,7 +194,8 @@ def load_columns(
         texts = [columns for _, columns, segments in schemas if segments]
     else:
         seen = {
-            row[WIDTH + 1] for row in load_rows(session, NUMBERS, datasource_id, revision, None)
+            row[q.ENTRY_WIDTH + 1]
+            for row in load_rows(session, NUMBERS, datasource_id, revision, None)
         }
         texts = [columns for digest, columns, _ in schemas if digest in seen]
     return dict(unite_columns(load_schema(text) for text in texts))
@@ -227,7 +226,7 @@ def load_past_infos(session: Session, revision: int) -> list[DatasourceInfo]:
     for datasource_id, name in sorted(session.rows(s.DATASOURCES), key=lambda row: str(row[1])):
         rows = load_rows(session, NUMBERS, datasource_id, revision, None)
         if rows:
-            segments = {row[WIDTH]: row[WIDTH + 2 :] for row in rows}
+            segments = {row[q.ENTRY_WIDTH]: row[q.ENTRY_WIDTH + 2 :] for row in rows}
             infos.append(
                 DatasourceInfo(
                     name=name,

@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import URL, Dialect, Engine, QueuePool, create_engine, event, exc
+from typing import TYPE_CHECKING
 
 from carnac.errors import CarnacError, Corrupt, Invalid, Unavailable
-from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_connection, first_line
-from carnac.metadata.session import Session
+from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
+from carnac.metadata.reader_pool import ReaderPool
+from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.writer_queue import WriterQueue
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 BUSY_TIMEOUT_MS = 60_000
 """For what the queue does not order: recovery after a crash, and closing."""
 CACHE_KIB = 32_768
-READERS = 16
-"""Connections kept open for reading; up to as many more come and go."""
 
 _WRITER_PRAGMAS = (
     "PRAGMA synchronous=FULL",
@@ -81,15 +81,10 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
-        self._engine = self._make_engine(_READER_PRAGMAS)
+        self._readers = ReaderPool(lambda: self._connect(_READER_PRAGMAS))
         self._writer: sqlite3.Connection | None = None
         self._mutex = threading.RLock()
         self._is_closed = False
-
-    @property
-    def dialect(self) -> Dialect:
-        """SQLite's."""
-        return self._engine.dialect
 
     def close(self) -> None:
         """Release connections and the lock file. Idempotent."""
@@ -99,20 +94,17 @@ class SqliteDatabase:
             self._is_closed = True
             if self._writer is not None:
                 self._writer.close()
-            self._engine.dispose()
+            self._readers.close()
             self._queue.close()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a transaction that sees one state."""
         self._check_open()
-        connection = driver_connection(self._engine)
-        try:
-            session = Session(connection.driver_connection, self.dialect)
+        with self._readers.lend() as connection:
+            session = Session(connection, SQLITE)
             session.control("BEGIN")
             yield session
-        finally:
-            connection.close()  # back into the pool, which rolls back
 
     @contextmanager
     def write(self) -> Iterator[SqliteWriting]:
@@ -122,7 +114,7 @@ class SqliteDatabase:
             self._queue.enter()
             try:
                 connection = self._writer_connection()
-                session = Session(connection, self.dialect, self._on_statement)
+                session = Session(connection, SQLITE, self._on_statement)
                 session.control("BEGIN IMMEDIATE")
                 try:
                     yield SqliteWriting(session)
@@ -135,7 +127,12 @@ class SqliteDatabase:
     @contextmanager
     def migrate_lock(self) -> Iterator[Engine]:
         """Keep other processes from writing; yields an engine for Alembic."""
-        engine = self._make_engine(("PRAGMA journal_mode=WAL", *_WRITER_PRAGMAS))
+        from sqlalchemy import NullPool, create_engine, event
+
+        pragmas = ("PRAGMA journal_mode=WAL", *_WRITER_PRAGMAS)
+        engine = create_engine(
+            "sqlite://", creator=lambda: self._connect(pragmas), poolclass=NullPool
+        )
         event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN IMMEDIATE"))
         with self._mutex:
             self._queue.enter()
@@ -147,8 +144,7 @@ class SqliteDatabase:
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
-        if isinstance(error, exc.DBAPIError) and isinstance(error.orig, Exception):
-            return self.translate(error.orig)
+        error = driver_error(error)
         if not isinstance(error, sqlite3.Error):
             return None
         text = first_line(error)
@@ -162,30 +158,17 @@ class SqliteDatabase:
         if self._is_closed:
             raise Unavailable(f"the metadata store {self._path} is closed; open it again")
 
-    def _make_engine(self, pragmas: tuple[str, ...]) -> Engine:
-        engine = create_engine(
-            URL.create("sqlite", database=str(self._path)),
-            poolclass=QueuePool,
-            pool_size=READERS,
-            max_overflow=READERS,
-            connect_args={"check_same_thread": False, "isolation_level": None},
+    def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, check_same_thread=False, isolation_level=None, cached_statements=256
         )
-
-        def prepare(connection: Any, _record: object) -> None:
-            for pragma in pragmas:
-                connection.execute(pragma)
-
-        event.listen(engine, "connect", prepare)
-        return engine
+        for pragma in pragmas:
+            connection.execute(pragma)
+        return connection
 
     def _writer_connection(self) -> sqlite3.Connection:
         if self._writer is None:
-            connection = sqlite3.connect(
-                self._path, check_same_thread=False, isolation_level=None, cached_statements=256
-            )
-            for pragma in _WRITER_PRAGMAS:
-                connection.execute(pragma)
-            self._writer = connection
+            self._writer = self._connect(_WRITER_PRAGMAS)
         return self._writer
 
 

@@ -16,8 +16,6 @@ from carnac.core.segments import ColumnType, Segment
 from carnac.errors import CarnacError, NotFound, Revoked
 from carnac.metadata import checks, history, pending_rows, reader, trimming
 from carnac.metadata import locks as sql_locks
-from carnac.metadata import queries as q
-from carnac.metadata import statements as s
 from carnac.metadata.allocation import SqlAllocationRecords
 from carnac.metadata.compaction import SqlCompactionRecords
 from carnac.metadata.database import Database, translated
@@ -27,6 +25,10 @@ from carnac.metadata.retention import require_whole
 from carnac.metadata.rows import lease_of
 from carnac.metadata.session import Session
 from carnac.metadata.task_records import SqlTaskRecords
+from carnac.metadata.texts import pending_rows as pending_sql
+from carnac.metadata.texts import queries as q
+from carnac.metadata.texts import statements as s
+from carnac.metadata.texts import trimming as trimming_sql
 from carnac.metadata.writer import encode_segments, load_head, write_publication
 from carnac.ports import (
     Clock,
@@ -274,7 +276,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             )
             session.run(s.SWEEP_LEASES, now_ms=now_ms)
             if kind is LeaseKind.WRITER:
-                pending_rows.forget(session, pending_rows.SWEEP)
+                pending_rows.forget(session, pending_sql.SWEEP)
             session.run(
                 s.INSERT_LEASE,
                 lease_id=lease_id,
@@ -318,7 +320,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
         def work(session: Session) -> None:
             session.run(s.RELEASE_LEASE, lease_id=lease_id)
-            session.run(pending_rows.REMOVE_OF_LEASE, lease_id=lease_id)
+            session.run(pending_sql.REMOVE_OF_LEASE, lease_id=lease_id)
 
         self._write(work)
 
@@ -360,7 +362,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         with self._read() as session:
             return tuple(
                 TrashedSegment(segment=load_segment(record), trashed_at_ms=at_ms)
-                for record, at_ms in session.rows(trimming.TRASHED)
+                for record, at_ms in session.rows(trimming_sql.TRASHED)
             )
 
     def forget_segments(self, segment_ids: Iterable[str]) -> None:
@@ -371,7 +373,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
     def known_paths(self) -> frozenset[str]:
         """Return the paths of all segments that have a record, trash included."""
         with self._read() as session:
-            return frozenset(row[0] for row in session.stream(trimming.KNOWN_PATHS))
+            return frozenset(row[0] for row in session.stream(trimming_sql.KNOWN_PATHS))
 
     def table_counts(self) -> Mapping[str, int]:
         """Return the number of rows of each table: a gauge that shows what grows."""

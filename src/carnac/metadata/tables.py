@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 
 METADATA = MetaData()
+VERSION_TABLE = "carnac_version"
+"""Alembic's own; it is no part of `METADATA`."""
 ZERO: ColumnElement[int] = literal_column("0")
 """Written as it is, not as a parameter, so that a database sees that a partial index fits."""
 ONE: ColumnElement[int] = literal_column("1")

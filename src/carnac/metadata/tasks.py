@@ -8,106 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
-
-from sqlalchemy import ColumnElement, Table, bindparam, delete, insert, select
 
 from carnac.core.leadership import Candidacy, Leadership, decide_leader, decide_resignation
 from carnac.core.tasks.events import TaskDecision, TaskEvent
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
-from carnac.metadata import tables as t
-from carnac.metadata.session import IsIn, Row, Session, Statement, statement
-from carnac.metadata.statements import upsert
+from carnac.metadata.session import Row, Session, Statement
+from carnac.metadata.texts import tasks as sql
 from carnac.ports import TaskFilter
-
-p = bindparam
-c = t.tasks.c
-a = t.task_attempts.c
-_TASK = tuple(c)
-_ATTEMPT = tuple(a)
-
-LAST_NUMBER = statement(lambda: select(t.task_numbers.c.last_number))
-PUT_NUMBER = Statement(lambda dialect: upsert(t.task_numbers, dialect, {"last_number": "new"}))
-FIND = statement(lambda: select(*_TASK).where(IsIn(c.task_id, "task_ids")))
-DEPENDENTS = statement(
-    lambda: (
-        select(*_TASK)
-        .join(t.task_waits, t.task_waits.c.task_id == c.task_id)
-        .where(t.task_waits.c.waits_for == p("task_id"))
-        .order_by(c.number)
-    )
-)
-SLEEPING = statement(
-    lambda: (
-        select(*_TASK)
-        .where(c.state == str(TaskState.WAITING), c.wakes_at_ms <= p("at_ms"))
-        .order_by(c.number)
-    )
-)
-READY = statement(
-    lambda: (
-        select(*_TASK)
-        .where(c.state == str(TaskState.PENDING))
-        .order_by(c.priority.desc(), c.number)
-        .limit(p("limit"))
-    )
-)
-PAYLOAD = statement(
-    lambda: select(t.task_payloads.c.payload).where(t.task_payloads.c.task_id == p("task_id"))
-)
-REPORT = statement(
-    lambda: select(t.task_reports.c.report).where(
-        t.task_reports.c.task_id == p("task_id"), t.task_reports.c.number == p("number")
-    )
-)
-LAST_REPORT = statement(
-    lambda: (
-        select(t.task_reports.c.report)
-        .where(t.task_reports.c.task_id == p("task_id"))
-        .order_by(t.task_reports.c.number.desc())
-        .limit(t.ONE)
-    )
-)
-FIND_ATTEMPT = statement(
-    lambda: select(*_ATTEMPT).where(a.task_id == p("task_id"), a.number == p("number"))
-)
-ATTEMPTS = statement(lambda: select(*_ATTEMPT).where(a.task_id == p("task_id")).order_by(a.number))
-ALL_TASKS = statement(lambda: select(*_TASK).order_by(c.number))
-ALL_ATTEMPTS = statement(lambda: select(*_ATTEMPT).order_by(a.task_id, a.number))
-LIVE_ATTEMPTS = statement(
-    lambda: select(*_ATTEMPT).where(a.is_settled == t.ZERO).order_by(a.task_id, a.number)
-)
-LEADER = statement(lambda: select(*t.leaders.c).where(t.leaders.c.role == p("role")))
-PUT_LEADER = Statement(
-    lambda dialect: upsert(
-        t.leaders, dialect, {one.name: "new" for one in t.leaders.c if not one.primary_key}
-    )
-)
-PUT_TASK = Statement(
-    lambda dialect: upsert(t.tasks, dialect, {one.name: "new" for one in c if not one.primary_key})
-)
-PUT_ATTEMPT = Statement(
-    lambda dialect: upsert(
-        t.task_attempts, dialect, {one.name: "new" for one in a if not one.primary_key}
-    )
-)
-PUT_REPORT = Statement(lambda dialect: upsert(t.task_reports, dialect, {"report": "new"}))
-INSERT_PAYLOAD = statement(lambda: insert(t.task_payloads))
-INSERT_WAIT = statement(lambda: insert(t.task_waits))
-REMOVE_WAITS = statement(
-    lambda: delete(t.task_waits).where(IsIn(t.task_waits.c.task_id, "task_ids"))
-)
-
-
-def _removal(table: Table) -> Statement:
-    return statement(lambda: delete(table).where(IsIn(table.c.task_id, "task_ids")))
-
-
-REMOVALS = tuple(
-    _removal(table)
-    for table in (t.task_waits, t.task_reports, t.task_attempts, t.task_payloads, t.tasks)
-)
 
 
 class SqlTaskView:
@@ -118,20 +26,20 @@ class SqlTaskView:
 
     def last_number(self) -> int:
         """Return the highest arrival number given so far."""
-        row = self._session.row(LAST_NUMBER)
+        row = self._session.row(sql.LAST_NUMBER)
         return 0 if row is None else int(row[0])
 
     def find(self, task_ids: Sequence[str]) -> list[Task]:
         """Return those of the tasks that there are."""
-        return self._tasks(FIND, task_ids=self._session.array(task_ids))
+        return self._tasks(sql.FIND, task_ids=self._session.array(task_ids))
 
     def dependents(self, task_id: str) -> list[Task]:
         """Return the tasks that wait for this one."""
-        return self._tasks(DEPENDENTS, task_id=task_id)
+        return self._tasks(sql.DEPENDENTS, task_id=task_id)
 
     def find_attempt(self, task_id: str, number: int) -> Attempt | None:
         """Return an attempt; None if there is none."""
-        row = self._session.row(FIND_ATTEMPT, task_id=task_id, number=number)
+        row = self._session.row(sql.FIND_ATTEMPT, task_id=task_id, number=number)
         return None if row is None else attempt_of(row)
 
     def open_attempts(self) -> list[Attempt]:
@@ -140,11 +48,11 @@ class SqlTaskView:
 
     def sleeping(self, at_ms: int) -> list[Task]:
         """Return the tasks whose pause before the next attempt is over."""
-        return self._tasks(SLEEPING, at_ms=at_ms)
+        return self._tasks(sql.SLEEPING, at_ms=at_ms)
 
     def ready(self, limit: int) -> list[Task]:
         """Return the first so many pending tasks, in order of rank."""
-        return self._tasks(READY, limit=limit)
+        return self._tasks(sql.READY, limit=limit)
 
     def leader(self, role: str) -> Leadership | None:
         """Return who leads in a role, or did last."""
@@ -167,7 +75,7 @@ def change_leader(session: Session, candidacy: Candidacy, at_ms: int) -> Leaders
     now = load_leader(session, candidacy.role)
     leader = decide_leader(now, candidacy, at_ms=at_ms)
     if leader != now:
-        session.run(PUT_LEADER, **_leader_row(leader))
+        session.run(sql.PUT_LEADER, **_leader_row(leader))
     return leader
 
 
@@ -176,7 +84,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
     now = load_leader(session, role)
     left = decide_resignation(now, leader_id)
     if left is not None and left != now:
-        session.run(PUT_LEADER, **_leader_row(left))
+        session.run(sql.PUT_LEADER, **_leader_row(left))
 
 
 # -------------------------------------------------------------------------------------------------- reading
@@ -184,7 +92,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
 
 def load_leader(session: Session, role: str) -> Leadership | None:
     """Return who leads in a role, or did last."""
-    row = session.row(LEADER, role=role)
+    row = session.row(sql.LEADER, role=role)
     if row is None:
         return None
     return Leadership(
@@ -214,66 +122,41 @@ def load_tasks(session: Session, which: TaskFilter, limit: int) -> tuple[Task, .
     if which.created is not None:
         params["created_from_ms"] = which.created.start_ms
         params["created_before_ms"] = which.created.end_ms
-    rows = session.rows(_listing(tuple(sorted(params))), limit=limit, **params)
+    from carnac.metadata.definitions.task_lists import listing
+
+    rows = session.rows(listing(tuple(sorted(params))), limit=limit, **params)
     return tuple(task_of(row) for row in rows)
-
-
-@cache
-def _listing(names: tuple[str, ...]) -> Statement:
-    """Return the statement that lists tasks by these conditions."""
-    return statement(
-        lambda: (
-            select(*_TASK)
-            .where(*(_condition(name) for name in names))
-            .order_by(c.number.desc())
-            .limit(p("limit"))
-        )
-    )
-
-
-def _condition(name: str) -> ColumnElement[bool]:
-    conditions: dict[str, ColumnElement[bool]] = {
-        "before": c.number < p("before"),
-        "created_before_ms": c.created_at_ms < p("created_before_ms"),
-        "created_from_ms": c.created_at_ms >= p("created_from_ms"),
-        "datasource": c.datasource == p("datasource"),
-        "finished_until_ms": c.finished_at_ms <= p("finished_until_ms"),
-        "group_id": c.group_id == p("group_id"),
-        "states": IsIn(c.state, "states"),
-        "type": c.type == p("type"),
-    }
-    return conditions[name]
 
 
 def load_all_tasks(session: Session) -> tuple[list[Task], list[Attempt]]:
     """Return all tasks and all attempts there are."""
-    tasks = [task_of(row) for row in session.rows(ALL_TASKS)]
-    return tasks, [attempt_of(row) for row in session.rows(ALL_ATTEMPTS)]
+    tasks = [task_of(row) for row in session.rows(sql.ALL_TASKS)]
+    return tasks, [attempt_of(row) for row in session.rows(sql.ALL_ATTEMPTS)]
 
 
 def load_attempts(session: Session, task_id: str) -> tuple[Attempt, ...]:
     """Return the attempts of a task, the first one first."""
-    return tuple(attempt_of(row) for row in session.rows(ATTEMPTS, task_id=task_id))
+    return tuple(attempt_of(row) for row in session.rows(sql.ATTEMPTS, task_id=task_id))
 
 
 def load_live_attempts(session: Session) -> tuple[Attempt, ...]:
     """Return the attempts that are not over, or whose process is perhaps there yet."""
-    return tuple(attempt_of(row) for row in session.rows(LIVE_ATTEMPTS))
+    return tuple(attempt_of(row) for row in session.rows(sql.LIVE_ATTEMPTS))
 
 
 def load_report(session: Session, task_id: str, number: int | None) -> str | None:
     """Return what an attempt did, or the last one that said."""
     row = (
-        session.row(LAST_REPORT, task_id=task_id)
+        session.row(sql.LAST_REPORT, task_id=task_id)
         if number is None
-        else session.row(REPORT, task_id=task_id, number=number)
+        else session.row(sql.REPORT, task_id=task_id, number=number)
     )
     return None if row is None else str(row[0])
 
 
 def load_payload(session: Session, task_id: str) -> str | None:
     """Return the task as it was submitted."""
-    row = session.row(PAYLOAD, task_id=task_id)
+    row = session.row(sql.PAYLOAD, task_id=task_id)
     return None if row is None else str(row[0])
 
 
@@ -283,30 +166,30 @@ def load_payload(session: Session, task_id: str) -> str | None:
 def _write(session: Session, decision: TaskDecision) -> None:
     if decision.tasks:
         ids = [task.task_id for task in decision.tasks]
-        session.run(REMOVE_WAITS, task_ids=session.array(ids))
+        session.run(sql.REMOVE_WAITS, task_ids=session.array(ids))
         waits = [
             {"waits_for": name, "task_id": task.task_id}
             for task in decision.tasks
             for name in task.waits_for
         ]
-        session.run_many(INSERT_WAIT, waits)
-        session.run_many(PUT_TASK, [_task_row(task) for task in decision.tasks])
-    session.run_many(PUT_ATTEMPT, [_attempt_row(one) for one in decision.attempts])
+        session.run_many(sql.INSERT_WAIT, waits)
+        session.run_many(sql.PUT_TASK, [_task_row(task) for task in decision.tasks])
+    session.run_many(sql.PUT_ATTEMPT, [_attempt_row(one) for one in decision.attempts])
     session.run_many(
-        INSERT_PAYLOAD, [{"task_id": one, "payload": text} for one, text in decision.payloads]
+        sql.INSERT_PAYLOAD, [{"task_id": one, "payload": text} for one, text in decision.payloads]
     )
     session.run_many(
-        PUT_REPORT,
+        sql.PUT_REPORT,
         [
             {"task_id": task_id, "number": number, "report": report}
             for task_id, number, report in decision.reports
         ],
     )
     if decision.removes:
-        for removal in REMOVALS:
+        for removal in sql.REMOVALS:
             session.run(removal, task_ids=session.array(decision.removes))
     if decision.last_number is not None:
-        session.run(PUT_NUMBER, id=1, last_number=decision.last_number)
+        session.run(sql.PUT_NUMBER, id=1, last_number=decision.last_number)
 
 
 def task_of(row: Row) -> Task:

@@ -9,11 +9,11 @@ from carnac.core.entries import Chunk, Entry
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.metadata import pending_rows
-from carnac.metadata import statements as s
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.locks import SqlLockView
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session, Statement
+from carnac.metadata.texts import statements as s
 
 
 class SqlPublishView:

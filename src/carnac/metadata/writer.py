@@ -20,10 +20,7 @@ from carnac.core.intervals import Interval
 from carnac.core.publishing import plan_commit
 from carnac.core.records import dump_ids, dump_texts
 from carnac.core.versions import SegmentVersion
-from carnac.metadata import pending_rows
-from carnac.metadata import queries as q
 from carnac.metadata import rows as r
-from carnac.metadata import statements as s
 from carnac.metadata.chunk_rows import (
     ChunkRow,
     LiveSummary,
@@ -38,6 +35,9 @@ from carnac.metadata.retention import (
     require_history,
 )
 from carnac.metadata.session import Row, Session
+from carnac.metadata.texts import pending_rows as pending_sql
+from carnac.metadata.texts import queries as q
+from carnac.metadata.texts import statements as s
 from carnac.metadata.view import SqlPublishView
 from carnac.ports import Head, Published
 
@@ -104,7 +104,7 @@ def _use_up(session: Session, change: Change) -> None:
     """Forget the reservations that a publication used."""
     ids = [place.pending_id for place in change.places if isinstance(place, Reserved)]
     if ids:
-        session.run(pending_rows.REMOVE, pending_ids=session.array(ids))
+        session.run(pending_sql.REMOVE, pending_ids=session.array(ids))
 
 
 def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
@@ -311,7 +311,7 @@ class _DatasourceWriter:
             kept = keep_reserved(row, founded) if founded.interval == row.interval else None
             if kept is not None:
                 self._session.run(
-                    pending_rows.REMOVE_CHUNK,
+                    pending_sql.REMOVE_CHUNK,
                     datasource=datasource,
                     start_ms=row.interval.start_ms,
                     end_ms=row.interval.end_ms,

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from sqlalchemy.engine.default import DefaultDialect
 
 from carnac.metadata.group_commit import GROUP_LIMIT, CommitQueue, Job
-from carnac.metadata.session import Session
+from carnac.metadata.session import SQLITE, Session
 
-NOTHING = Session(None, DefaultDialect())
+NOTHING = Session(None, SQLITE)
 """Jobs of these tests run no statement."""
 
 

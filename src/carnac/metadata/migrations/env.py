@@ -5,8 +5,7 @@ from __future__ import annotations
 from alembic import context
 
 from carnac.metadata import partial_indexes as _adds_them  # noqa: F401
-from carnac.metadata.migrate import VERSION_TABLE
-from carnac.metadata.tables import METADATA
+from carnac.metadata.tables import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -5,23 +5,27 @@ Parameter names that equal a column of an UPDATE's table would clash with SQLAlc
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import (
     ColumnElement,
-    Dialect,
     Table,
     bindparam,
+    column,
     delete,
     func,
     insert,
     select,
+    table,
     update,
 )
 from sqlalchemy.sql.base import Executable
 
 from carnac.metadata import tables as t
-from carnac.metadata.session import IsIn, Statement, statement
+from carnac.metadata.definitions.building import (
+    IsIn,
+    dialect_statement,
+    statement,
+    upsert,
+)
 
 p = bindparam
 
@@ -29,36 +33,8 @@ ENTRY_COLUMNS = tuple(t.entries.c)
 CHUNK_COLUMNS = tuple(t.chunks.c)
 
 
-def upsert(table: Table, dialect: Dialect, change: dict[str, str]) -> Executable:
-    """Return an insert that changes the row if its key is there.
-
-    Args:
-        change: Column → `new` (overwrite) or `add` (old plus new).
-    """
-    stated = _upserting(dialect)(table)
-    values: dict[str, ColumnElement[Any]] = {
-        name: table.c[name] + stated.excluded[name] if how == "add" else stated.excluded[name]
-        for name, how in change.items()
-    }
-    upserted: Executable = stated.on_conflict_do_update(
-        index_elements=list(table.primary_key), set_=values
-    )
-    return upserted
-
-
-def _upserting(dialect: Dialect) -> Any:
-    """Return the dialect's own `insert`; the other dialect is not imported, which takes as long as a query."""
-    if dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql
-
-        return postgresql.insert
-    from sqlalchemy.dialects import sqlite
-
-    return sqlite.insert
-
-
-def _all_new(table: Table) -> dict[str, str]:
-    return {column.name: "new" for column in table.c if not column.primary_key}
+def _all_new(written: Table) -> dict[str, str]:
+    return {one.name: "new" for one in written.c if not one.primary_key}
 
 
 # ------------------------------------------------------------------------------------------- reading the head
@@ -70,6 +46,7 @@ HEAD = statement(
         .limit(t.ONE)
     )
 )
+STORE_VERSION = statement(lambda: select(column("version_num")).select_from(table(t.VERSION_TABLE)))
 ORIGIN = statement(lambda: select(t.origin.c.created_at_ms))
 INSERT_ORIGIN = statement(lambda: insert(t.origin))
 FIND_BATCH = statement(
@@ -196,8 +173,8 @@ INSERT_SEGMENT = statement(lambda: insert(t.segments))
 INSERT_ENTRY = statement(lambda: insert(t.entries))
 INSERT_KEY_FRAME = statement(lambda: insert(t.key_frames))
 INSERT_LOOKUP = statement(lambda: insert(t.lookups))
-PUT_CHUNK = Statement(lambda dialect: upsert(t.chunks, dialect, _all_new(t.chunks)))
-ADD_TO_SCHEMA = Statement(
+PUT_CHUNK = dialect_statement(lambda dialect: upsert(t.chunks, dialect, _all_new(t.chunks)))
+ADD_TO_SCHEMA = dialect_statement(
     lambda dialect: upsert(
         t.schemas, dialect, {"segments": "add", "rows": "add", "size_bytes": "add"}
     )
@@ -254,10 +231,10 @@ LIVE_IDS_OF_CHUNK = statement(
 # ------------------------------------------------------------------------------------ settings, tags, leases
 
 SETTINGS = statement(lambda: select(t.settings.c.name, t.settings.c.value))
-PUT_SETTING = Statement(lambda dialect: upsert(t.settings, dialect, {"value": "new"}))
+PUT_SETTING = dialect_statement(lambda dialect: upsert(t.settings, dialect, {"value": "new"}))
 TAGS = statement(lambda: select(t.tags.c.name, t.tags.c.revision, t.tags.c.created_at_ms))
 FIND_TAG = statement(lambda: select(t.tags.c.revision).where(t.tags.c.name == p("name")))
-PUT_TAG = Statement(
+PUT_TAG = dialect_statement(
     lambda dialect: upsert(t.tags, dialect, {"revision": "new", "created_at_ms": "new"})
 )
 REMOVE_TAG = statement(

@@ -8,12 +8,15 @@ from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, unio
 from sqlalchemy.sql.base import Executable
 
 from carnac.metadata import tables as t
-from carnac.metadata.session import IsIn, Statement, statement
-from carnac.metadata.statements import CHUNK_COLUMNS, ENTRY_COLUMNS, in_chunk
+from carnac.metadata.definitions.building import IsIn, statement
+from carnac.metadata.definitions.statements import CHUNK_COLUMNS, ENTRY_COLUMNS, in_chunk
+from carnac.metadata.session import Statement
 
 p = bindparam
 e = t.entries.c
 
+ENTRY_WIDTH = len(ENTRY_COLUMNS)
+"""Columns of an entry; what a query adds comes after them."""
 SEGMENT_COLUMNS = (t.segments.c.segment_key, t.segments.c.record)
 NUMBER_COLUMNS = (
     t.segments.c.segment_key,

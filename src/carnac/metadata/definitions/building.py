@@ -1,0 +1,107 @@
+"""How the statements are stated, and what becomes of them: texts for each database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Dialect,
+    Table,
+    Text,
+    bindparam,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import BindParameter, ClauseElement
+from sqlalchemy.sql.visitors import InternalTraversal
+
+from carnac.metadata.session import POSTGRESQL, SQLITE, SqlText, Statement
+
+Build = Callable[[Dialect], Executable]
+
+
+class IsIn(ColumnElement[bool]):
+    """`column` is one of the values of an array parameter: one text however many values."""
+
+    inherit_cache = True
+    _traverse_internals = [  # noqa: RUF012 - SQLAlchemy's own form
+        ("column", InternalTraversal.dp_clauseelement),
+        ("values", InternalTraversal.dp_clauseelement),
+    ]
+
+    def __init__(self, column: ColumnElement[Any], name: str) -> None:
+        self.column = column
+        kind = BigInteger() if isinstance(column.type, BigInteger) else Text()
+        is_text = isinstance(column.type, Text)
+        self.values: BindParameter[Any] = bindparam(name, type_=ARRAY(Text() if is_text else kind))
+
+
+@compiles(IsIn, POSTGRESQL)
+def _is_in_array(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
+    column = compiler.process(element.column, **options)
+    return f"{column} = ANY({compiler.process(element.values, **options)})"
+
+
+@compiles(IsIn, SQLITE)
+def _is_in_json(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
+    column = compiler.process(element.column, **options)
+    values = compiler.process(element.values, **options)
+    return f"{column} IN (SELECT value FROM json_each({values}))"
+
+
+def upsert(table: Table, dialect: Dialect, change: Mapping[str, str]) -> Executable:
+    """Return an insert that changes the row if its key is there.
+
+    Args:
+        change: Column → `new` (overwrite) or `add` (old plus new).
+    """
+    stated: Any = (postgresql if dialect.name == POSTGRESQL else sqlite).insert(table)
+    values: dict[str, ColumnElement[Any]] = {
+        name: table.c[name] + stated.excluded[name] if how == "add" else stated.excluded[name]
+        for name, how in change.items()
+    }
+    upserted: Executable = stated.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_=values
+    )
+    return upserted
+
+
+def statement(build: Callable[[], Executable]) -> Statement:
+    """Return the statement that `build` makes, the same for all databases."""
+    return dialect_statement(lambda _dialect: build())
+
+
+def dialect_statement(build: Build) -> Statement:
+    """Return the statement that `build` makes for each database."""
+    return Statement(
+        sqlite=_compile(build, _dialects()[SQLITE]),
+        postgresql=_compile(build, _dialects()[POSTGRESQL]),
+    )
+
+
+@cache
+def _dialects() -> Mapping[str, Dialect]:
+    postgresql_dialect: Callable[[], Dialect] = PGDialect_psycopg  # it has no types
+    return {SQLITE: SQLiteDialect_pysqlite(), POSTGRESQL: postgresql_dialect()}
+
+
+def _compile(build: Build, dialect: Dialect) -> SqlText:
+    element = build(dialect)
+    if not isinstance(element, ClauseElement):
+        raise TypeError("a statement is a clause element")
+    compiled = element.compile(dialect=dialect)
+    if not isinstance(compiled, SQLCompiler):
+        raise TypeError("a statement compiles to SQL")
+    constants = {name: value for name, value in compiled.params.items() if value is not None}
+    text = re.sub(r"\s*\n\s*", " ", str(compiled))
+    return SqlText(text, tuple(compiled.positiontup or ()), constants)

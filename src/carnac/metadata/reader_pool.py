@@ -1,0 +1,73 @@
+"""Connections for reading SQLite, kept open between reads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from carnac.errors import Unavailable
+
+KEPT = 16
+"""Connections kept open for the next read; up to as many more come and go."""
+LENT = 32
+"""Reads at one time."""
+WAIT_S = 30.0
+
+
+class ReaderPool:
+    """Lends connections, the last one returned first: its cache is the warmest. Safe for threads.
+
+    Args:
+        connect: Opens a connection.
+        wait_s: How long a read waits for one while `LENT` are lent.
+    """
+
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], *, wait_s: float = WAIT_S
+    ) -> None:
+        self._connect = connect
+        self._wait_s = wait_s
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._places = threading.BoundedSemaphore(LENT)
+        self._is_closed = False
+
+    @contextmanager
+    def lend(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection; what is open on it at the end is rolled back.
+
+        Raises:
+            Unavailable: There was none in time.
+        """
+        if not self._places.acquire(timeout=self._wait_s):
+            raise Unavailable("all connections to the metadata store are in use; retry later")
+        try:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect()
+            try:
+                yield connection
+            finally:
+                self._take_back(connection)
+        finally:
+            self._places.release()
+
+    def close(self) -> None:
+        """Close the connections that are here; those that are lent are closed when they come back."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        is_sound = False
+        try:
+            connection.rollback()
+            is_sound = True
+        finally:
+            if is_sound and not self._is_closed and len(self._idle) < KEPT:
+                self._idle.append(connection)
+            else:
+                connection.close()

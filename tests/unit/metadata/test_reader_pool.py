@@ -1,0 +1,85 @@
+"""Connections for reading: kept, lent, taken back whatever happened, closed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from carnac.errors import Unavailable
+from carnac.metadata.reader_pool import KEPT, LENT, ReaderPool
+
+
+class Opened:
+    """Opens connections and remembers them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "some.db"
+        self.connections: list[sqlite3.Connection] = []
+
+    def __call__(self) -> sqlite3.Connection:
+        made = sqlite3.connect(self._path, isolation_level=None)
+        self.connections.append(made)
+        return made
+
+    def still_open(self) -> int:
+        return sum(map(is_open, self.connections))
+
+
+def is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except sqlite3.ProgrammingError:
+        return False
+    return True
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    return Opened(tmp_path)
+
+
+def test_a_connection_is_lent_again(opened: Opened) -> None:
+    pool = ReaderPool(opened)
+    for _ in range(3):
+        with pool.lend() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert len(opened.connections) == 1
+    pool.close()
+    assert opened.still_open() == 0
+
+
+def test_what_a_read_left_open_is_rolled_back(opened: Opened) -> None:
+    pool = ReaderPool(opened)
+    with pytest.raises(sqlite3.OperationalError), pool.lend() as connection:
+        connection.executescript("BEGIN; SELECT nothing")
+    with pool.lend() as again:
+        assert again is connection
+        assert not again.in_transaction
+    pool.close()
+
+
+def test_only_so_many_are_lent_and_only_so_many_kept(opened: Opened) -> None:
+    pool = ReaderPool(opened, wait_s=0.01)
+    with ExitStack() as lent:
+        for _ in range(LENT):
+            lent.enter_context(pool.lend())
+        with pytest.raises(Unavailable, match="in use"), pool.lend():
+            pass
+    assert opened.still_open() == KEPT
+    with pool.lend():
+        assert len(opened.connections) == LENT
+    pool.close()
+    assert opened.still_open() == 0
+
+
+def test_one_that_is_lent_while_the_pool_closes_is_closed_when_it_comes_back(
+    opened: Opened,
+) -> None:
+    pool = ReaderPool(opened)
+    with pool.lend() as connection:
+        pool.close()
+        assert is_open(connection)
+    assert not is_open(connection)
