@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carnac.core.balancing.compiled import compiled
+from carnac.core.balancing.compiled import part
 from carnac.errors import Invalid
 from carnac.simulation.arrivals import Floats, Ints
 
@@ -75,7 +75,7 @@ def make_field(*, hours: Ints, server_count: int, cells: int, half_life_hours: f
     )
 
 
-@compiled
+@part
 def shift(field: Field, source: int, start: int, server: int, by: int) -> None:
     """Add `by` segments of a datasource that start in a cell to a server."""
     blocks = field.before.shape[1]
@@ -90,7 +90,7 @@ def shift(field: Field, source: int, start: int, server: int, by: int) -> None:
                 field.after[row, block, server] += by * field.powers[cell - (block + 1) * BLOCK]
 
 
-@compiled
+@part
 def _cell_cost(field: Field, cell: int, start: int, end: int) -> float:
     """Return what one cell costs against the cells [start, end)."""
     ratio = 1.0 - field.powers[1]
@@ -107,7 +107,7 @@ def _cell_cost(field: Field, cell: int, start: int, end: int) -> float:
     return cost
 
 
-@compiled
+@part
 def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
     """Set what a segment costs against all segments of each server, itself among them if it is there, in 1/λ²."""
     out[:] = 0.0
@@ -128,7 +128,7 @@ def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
                 out[server] += weight * covered[server]
 
 
-@compiled
+@part
 def self_cost(field: Field, source: int) -> float:
     """Return what a segment costs against a copy of itself on its server, in 1/λ²."""
     length = field.lengths[source]

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from carnac.core.balancing.compiled import compiled
+from carnac.core.balancing.compiled import compiled, part
 from carnac.simulation.arrivals import Codes, Flags, Floats, Ints
 from carnac.simulation.exact import Field as ExactField
 from carnac.simulation.exact import cost_everywhere as exact_cost_everywhere
@@ -39,13 +39,13 @@ class Fields(NamedTuple):
     """Room for a number for each server: kernels make no arrays."""
 
 
-@compiled
+@part
 def _wide(number: int) -> int:
     """Return the number with 64 bits, so that one version of every kernel is compiled."""
     return int(np.int64(number))
 
 
-@compiled
+@part
 def cost_everywhere(fields: Fields, source: int, start: int, out: Floats) -> None:
     """Set what a segment costs against all segments of each server, itself among them if it is there."""
     if fields.is_exact:
@@ -54,7 +54,7 @@ def cost_everywhere(fields: Fields, source: int, start: int, out: Floats) -> Non
         legacy_cost_everywhere(fields.old, source, start, out)
 
 
-@compiled
+@part
 def self_cost(fields: Fields, source: int, start: int) -> float:
     """Return what a segment costs against a copy of itself on its server."""
     if fields.is_exact:
@@ -62,7 +62,7 @@ def self_cost(fields: Fields, source: int, start: int) -> float:
     return legacy_self_cost(fields.old, source, start)
 
 
-@compiled
+@part
 def shift(fields: Fields, source: int, start: int, server: int, by: int) -> None:
     """Add `by` segments of a datasource that start in a cell to a server."""
     if fields.is_exact:
@@ -79,7 +79,7 @@ def shift_rows(fields: Fields, rows: Ints, columns: Columns, by: int) -> None:
         shift(fields, _wide(source[row]), _wide(start[row]), _wide(server_of[row]), by)
 
 
-@compiled
+@part
 def holds_copy(segment: Codes, server_of: Codes, row: int, server: int) -> bool:
     """Whether the server holds another copy of the row's segment; copies are neighbours."""
     other = row - 1

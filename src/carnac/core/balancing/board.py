@@ -76,12 +76,13 @@ class Board:
         replicas, sizes = cluster.replicas, cluster.segments.size_bytes
         self.cluster = cluster
         self.capacity = cluster.capacity_bytes()
-        self.free = self.capacity - cluster.used_bytes()
+        used = cluster.used_bytes()
+        self.free = self.capacity - used
         self.active: Flags = ~cluster.decommissioning()
         count = len(cluster.servers)
-        stays = replicas.hold != Hold.LEAVING
-        self.projected = np.zeros(count, np.int64)
-        np.add.at(self.projected, replicas.server[stays], sizes[replicas.segment[stays]])
+        leaves = np.flatnonzero(replicas.hold == Hold.LEAVING)
+        self.projected = used
+        np.subtract.at(self.projected, replicas.server[leaves], sizes[replicas.segment[leaves]])
         loading = replicas.server[replicas.hold == Hold.LOADING]
         self.queued = np.bincount(loading, minlength=count)
         self._added: dict[int, list[int]] = defaultdict(list)

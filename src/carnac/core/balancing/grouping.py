@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.core.balancing.columns import Ints
-from carnac.core.balancing.compiled import compiled, lean
+from carnac.core.balancing.compiled import compiled, part
 
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 """The golden ratio as a signed 64-bit number: spreads keys that differ in few bits."""
@@ -83,7 +83,7 @@ def group_segments(datasource: Ints, start_ms: Ints, end_ms: Ints) -> Groups:
     return Groups(of_segment=rank[found], datasource=datasources, start_ms=starts, end_ms=ends)
 
 
-@lean
+@part
 def _slot_of(table: Ints, known: Ints, x: int, y: int, z: int) -> int:
     """Return where in the table a group stands, or where it would. Open addressing; -1 is an empty slot."""
     key = (x * _MIX + y) * _MIX + z
@@ -97,14 +97,14 @@ def _slot_of(table: Ints, known: Ints, x: int, y: int, z: int) -> int:
     return int(slot)
 
 
-@lean
+@compiled
 def _fill_table(table: Ints, known: Ints, count: int) -> None:
     for group in range(count):
         slot = _slot_of(table, known, known[group, 0], known[group, 1], known[group, 2])
         table[slot] = group
 
 
-@lean
+@compiled
 def _find_groups(
     columns: tuple[Ints, Ints, Ints],
     table: Ints,

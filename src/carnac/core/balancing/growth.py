@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from carnac.core.balancing.tree import (
     SPARE_ROWS,
     Counts,
     Trees,
-    new_node,
 )
 from carnac.core.balancing.tree_queries import MAX_TERMS
 from carnac.core.intervals import MAX_MS, MIN_MS
@@ -61,7 +61,8 @@ def grown(t: Trees) -> Trees:
     Room that is not used yet costs no memory: the system hands out zeroed pages when they are first touched.
     """
     nodes, rows, covers, slabs, _ = map(int, t.used)
-    return t._replace(
+    return replace(
+        t,
         nodes=_longer(t.nodes, nodes),
         fades=_longer(t.fades, nodes),
         sums=_longer(t.sums, rows, SPARE_ROWS),
@@ -73,12 +74,7 @@ def grown(t: Trees) -> Trees:
 
 def widened(t: Trees, server_count: int) -> Trees:
     """Return trees of the same content with room for so many servers."""
-    return t._replace(sums=_wider(t.sums, server_count), covers=_wider(t.covers, server_count))
-
-
-def new_root(t: Trees) -> int:
-    """Start a tree; return its root. There is spare room."""
-    return int(new_node(t, MIN_MS, MAX_MS))
+    return replace(t, sums=_wider(t.sums, server_count), covers=_wider(t.covers, server_count))
 
 
 LONG_MS = 36_525 * DAY_MS

@@ -7,6 +7,7 @@ import numpy as np
 from carnac.core.balancing.columns import (
     MAX_WEIGHT,
     NOWHERE,
+    Bounds,
     Floats,
     Ints,
     Room,
@@ -21,14 +22,21 @@ from carnac.core.balancing.cost import DAY_MS, square_hours
 from carnac.core.balancing.growth import (
     grown,
     memory_bytes,
-    new_root,
     new_trees,
     roots_for,
     set_frame,
     widened,
 )
-from carnac.core.balancing.placing import TIE, change_rows, place_rows, sum_up_all
-from carnac.core.balancing.tree import has_spare, pair_cost
+from carnac.core.balancing.placing import (
+    DROP,
+    LOAD,
+    PLACE,
+    TIE,
+    Search,
+    change_rows,
+    search_for,
+)
+from carnac.core.balancing.tree import pair_cost
 from carnac.core.balancing.tree_queries import add_costs, add_energies
 from carnac.core.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
@@ -37,6 +45,8 @@ __all__ = ["TIE", "CostIndex", "pair_cost", "place"]
 
 BULK_ROWS, BULK_NODES = 1_000, 16
 """To sum up all nodes at once pays from so many rows on, and from one row for so many nodes."""
+NO_ROOM, NO_SEARCH = bounds_of(room_for(0, 0)), search_for(0, 0, 0)
+"""For rows whose servers are given."""
 
 
 class CostIndex:
@@ -66,7 +76,6 @@ class CostIndex:
         self._unit = square_hours(half_life_ms)
         self._trees = new_trees(server_count, half_life_ms, slab_size)
         self._roots = roots_for(np.full(0, -1, np.int64), 0)
-        self._roots[0] = new_root(self._trees)
         self._own = np.zeros((2, server_count))
 
     @property
@@ -170,29 +179,12 @@ class CostIndex:
         number. Returns the server of each row; `NOWHERE` where none is allowed or has room.
         """
         count = len(segments)
-        bounds = bounds_of(room or room_for(count, self._server_count))
+        room = room or room_for(count, self._server_count)
         rows, different = rows_of(segments)
         self._start_trees(rows)
         chosen = np.full(count, NOWHERE, np.int64)
-        last_copy, earlier = np.full(different, -1, np.int64), np.full(count, -1, np.int64)
-        costs, barred = np.zeros(self._server_count), np.zeros(self._server_count, np.bool_)
-        done = 0
-        while done < count:
-            if not has_spare(self._trees):
-                self._trees = grown(self._trees)
-            done = place_rows(
-                self._trees,
-                self._roots,
-                rows,
-                bounds,
-                last_copy,
-                earlier,
-                chosen,
-                self._own,
-                costs,
-                barred,
-                done,
-            )
+        search = search_for(different, count, self._server_count)
+        self._change_rows(rows, chosen, PLACE, bounds_of(room), search)
         return chosen
 
     def _costs(self, datasource: int, start_ms: int, end_ms: int, first: int, last: int) -> Floats:
@@ -213,7 +205,7 @@ class CostIndex:
             and MIN_MS <= start_ms < end_ms <= MAX_MS
             and 1 <= weight <= MAX_WEIGHT
             and 0 <= datasource < len(self._roots) - 1
-            and self._roots[datasource + 1] >= 0
+            and self._trees.frame[0] < self._trees.frame[1]
         )
         if not is_sound:  # or the first of its datasource
             segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
@@ -234,21 +226,48 @@ class CostIndex:
 
     def _run(self, rows: Rows, servers: Ints, sign: int) -> int:
         """Load (1) or drop (-1) the rows; return the first row that could not be dropped, or their number."""
-        order = None
+        order, count = None, len(servers)
         in_bulk = len(servers) > max(BULK_ROWS, int(self._trees.used[0]) // BULK_NODES)
         if in_bulk:  # in order of time, for neighbours in memory
-            order = np.argsort(rows.starts)
+            kept = np.flatnonzero(servers >= 0)
+            order = kept[np.argsort(rows.starts[kept])]
             rows, servers = Rows(*(column[order] for column in rows)), servers[order]
+        how = LOAD if sign > 0 else DROP
+        done = self._change_rows(rows, servers, how, NO_ROOM, NO_SEARCH, in_bulk=in_bulk)
+        if done == len(servers):
+            return count
+        return int(order[done]) if order is not None else done
+
+    def _change_rows(
+        self,
+        rows: Rows,
+        servers: Ints,
+        how: int,
+        room: Bounds,
+        search: Search,
+        *,
+        in_bulk: bool = False,
+    ) -> int:
+        """Do with the rows what is to be done; return the first that could not be dropped, or their number."""
         done, refused = 0, False
-        while done < len(servers) and not refused:
-            if not has_spare(self._trees):
-                self._trees = grown(self._trees)
+        while not refused:
             done, refused = change_rows(
-                self._trees, self._roots, rows, servers, self._own, sign, in_bulk, done
+                self._trees,
+                self._roots,
+                rows,
+                room,
+                search,
+                servers,
+                self._own,
+                how,
+                in_bulk,
+                done,
             )
-        if in_bulk:
-            sum_up_all(self._trees)
-        return int(order[done]) if order is not None and refused else done
+            if done == len(servers):
+                break
+            if not refused:
+                self._trees = grown(self._trees)
+        return done
 
     def _start_trees(self, rows: Rows) -> None:
         if not len(rows.datasources):
@@ -256,11 +275,6 @@ class CostIndex:
         if self._trees.frame[0] == self._trees.frame[1]:
             set_frame(self._trees, rows.starts, rows.ends)
         self._roots = roots_for(self._roots, int(rows.datasources.max()) + 1)
-        for datasource in np.unique(rows.datasources):
-            if self._roots[datasource + 1] < 0:
-                if not has_spare(self._trees):
-                    self._trees = grown(self._trees)
-                self._roots[datasource + 1] = new_root(self._trees)
 
 
 def place(

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from carnac.core.balancing.columns import NOWHERE, Bounds, Flags, Floats, Ints, Rows
-from carnac.core.balancing.compiled import fetch, lean
+from carnac.core.balancing.compiled import compiled, fetch, part
 from carnac.core.balancing.tree import (
     AMONG,
     CHILDREN,
     COUNT,
     COVER,
     FROM_RIGHT,
+    NODES,
     OUTER,
     SUMS,
     Trees,
     child_at,
     has_spare,
+    new_node,
     pair_cost,
     sum_up,
 )
 from carnac.core.balancing.tree_changes import add, holds
-from carnac.core.balancing.tree_queries import add_costs
+from carnac.core.balancing.tree_queries import add_both_costs
+from carnac.core.intervals import MAX_MS, MIN_MS
 
 INFINITY_BITS = 0x7FF0000000000000
 TIE = 1e-9
 """Costs that differ by less than this share of the smaller count as equal."""
+PLACE, LOAD, DROP = range(3)
+"""What is done with rows."""
 
 
-@lean
+@part
 def first_least(costs: Floats, allowed: Flags, size: int, free: Ints, barred: Flags) -> int:
     """Set the costs of servers that may not or cannot take `size` bytes to infinity; return the first with the least.
 
@@ -47,7 +54,7 @@ def first_least(costs: Floats, allowed: Flags, size: int, free: Ints, barred: Fl
     return at
 
 
-@lean
+@part
 def cheapest(
     costs: Floats, allowed: Flags, size: int, free: Ints, capacity: Ints, barred: Flags
 ) -> int:
@@ -74,7 +81,7 @@ def cheapest(
     return best
 
 
-@lean
+@part
 def fetch_sums(t: Trees, root: int, at: int, server: int) -> None:
     """Have what loading a segment changes, from an instant on and on one server, brought into the cache."""
     node, size = root, t.sums.itemsize * t.sums.shape[1]
@@ -96,72 +103,75 @@ def fetch_sums(t: Trees, root: int, at: int, server: int) -> None:
     fetch(t.covers, (t.nodes[node, COVER] * t.covers.shape[1] + server) * t.covers.itemsize)
 
 
-@lean
-def place_rows(
-    t: Trees,
-    roots: Ints,
-    rows: Rows,
-    room: Bounds,
-    last_copy: Ints,
-    earlier: Ints,
-    chosen: Ints,
-    own: Floats,
-    costs: Floats,
-    barred: Flags,
-    start: int,
-) -> int:
-    """Place rows from `start` on; return the first row that was not placed, because the trees must grow first.
+class Search(NamedTuple):
+    """What choosing servers takes beside the rows, and room to work in.
 
-    `chosen` gets the servers. `last_copy[c]` is the newest row of segment `c`, and `earlier[row]` the one before it.
+    Attributes:
+        last_copy: By segment: its newest row, -1 at first.
+        earlier: By row: the row before it of the same segment.
+        costs: By server.
+        barred: By server; nothing is barred between two rows.
     """
-    servers, free = len(room.free), room.free
-    for row in range(start, len(chosen)):
-        if not has_spare(t):
-            return row
-        root = roots[1 + rows.datasources[row]]
-        lo, hi = rows.starts[row], rows.ends[row]
-        costs[:] = 0.0
-        add_costs(t, roots[0], root, lo, hi, 0, servers, costs)
-        bar(room, chosen, earlier, last_copy, rows.copies[row], row, barred, True)
-        size = rows.sizes[row]
-        kind = room.kinds[row]
-        best = cheapest(costs, room.allowed[kind], size, free, room.capacity, barred)
-        bar(room, chosen, earlier, last_copy, rows.copies[row], row, barred, False)
-        chosen[row] = best
-        if best >= 0:
-            free[best] -= size
-            fetch_sums(t, roots[0], lo, best)
-            fetch_sums(t, root, lo, best)
-            add(t, roots[0], lo, hi, best, rows.weights[row], False)
-            add(t, root, lo, hi, best, rows.weights[row], False)
-            add_own(t, own, best, lo, hi, rows.weights[row], 1)
-        earlier[row] = last_copy[rows.copies[row]]
-        last_copy[rows.copies[row]] = row
-    return len(chosen)
+
+    last_copy: Ints
+    earlier: Ints
+    costs: Floats
+    barred: Flags
 
 
-@lean
-def bar(
-    room: Bounds,
-    chosen: Ints,
-    earlier: Ints,
-    last_copy: Ints,
-    copy: int,
-    row: int,
-    barred: Flags,
-    value: bool,
-) -> None:
+def search_for(different: int, rows: int, servers: int) -> Search:
+    """Return what it takes to choose servers for rows that are copies of so many different segments."""
+    return Search(
+        np.full(different, -1, np.int64),
+        np.full(rows, -1, np.int64),
+        np.zeros(servers),
+        np.zeros(servers, np.bool_),
+    )
+
+
+@part
+def bar(room: Bounds, search: Search, copy: int, row: int, chosen: Ints, value: bool) -> None:
     """Flag the servers that hold a copy already, those named by the room and those of earlier rows."""
     for k in range(room.barred_offsets[row], room.barred_offsets[row + 1]):
-        barred[room.barred_servers[k]] = value
-    other = last_copy[copy]
+        search.barred[room.barred_servers[k]] = value
+    other = search.last_copy[copy]
     while other >= 0:
         if chosen[other] >= 0:
-            barred[chosen[other]] = value
-        other = earlier[other]
+            search.barred[chosen[other]] = value
+        other = search.earlier[other]
 
 
-@lean
+@part
+def choose(rows: Rows, row: int, room: Bounds, search: Search, chosen: Ints) -> int:
+    """Return the server for a row whose costs are known, and take the room there; `NOWHERE` if none can take it."""
+    size, copy, costs = rows.sizes[row], rows.copies[row], search.costs
+    bar(room, search, copy, row, chosen, True)
+    best = cheapest(
+        costs, room.allowed[room.kinds[row]], size, room.free, room.capacity, search.barred
+    )
+    bar(room, search, copy, row, chosen, False)
+    if best >= 0:
+        room.free[best] -= size
+    return best
+
+
+@part
+def note_copy(rows: Rows, row: int, search: Search) -> None:
+    """Note where the newest copy of a segment is."""
+    copy = rows.copies[row]
+    search.earlier[row] = search.last_copy[copy]
+    search.last_copy[copy] = row
+
+
+@part
+def root_of(t: Trees, roots: Ints, tree: int) -> int:
+    """Return the root of a tree, which is started if need be; there is spare room."""
+    if roots[tree] < 0:
+        roots[tree] = new_node(t, MIN_MS, MAX_MS)
+    return int(roots[tree])
+
+
+@part
 def add_own(t: Trees, own: Floats, server: int, lo: int, hi: int, weight: int, sign: int) -> None:
     """Add a segment's cost against itself to a server's sum, which is kept in two doubles so that it cannot drift."""
     term = sign * float(weight) * weight * pair_cost(lo, hi, lo, hi, t.rate)
@@ -171,41 +181,55 @@ def add_own(t: Trees, own: Floats, server: int, lo: int, hi: int, weight: int, s
     own[0, server] = total
 
 
-@lean
+@compiled
 def change_rows(
     t: Trees,
     roots: Ints,
     rows: Rows,
+    room: Bounds,
+    search: Search,
     servers: Ints,
     own: Floats,
-    sign: int,
+    how: int,
     in_bulk: bool,
     start: int,
 ) -> tuple[int, bool]:
-    """Add (or with sign -1 take away) rows from `start` on; in bulk not to the sums: `sum_up_all` must follow.
+    """Place, load or drop rows from `start` on, each on its server; placing finds that out and writes it.
 
     Return the first row that was not done, and whether it is because the server does not hold it; otherwise the trees
-    must grow first.
+    must grow first. What is loaded in bulk has no sums before the last row is done.
     """
-    for row in range(start, len(servers)):
-        server, weight = servers[row], rows.weights[row]
+    sign, refused, row = -1 if how == DROP else 1, False, start
+    while row < len(servers) and has_spare(t):
+        lo, hi, weight, server = rows.starts[row], rows.ends[row], rows.weights[row], servers[row]
+        first, second = root_of(t, roots, 0), root_of(t, roots, 1 + rows.datasources[row])
+        if how == PLACE:
+            search.costs[:] = 0.0
+            add_both_costs(t, first, second, lo, hi, 0, len(room.free), search.costs)
+            servers[row] = server = choose(rows, row, room, search, servers)
+            note_copy(rows, row, search)
         if server < 0:
+            row += 1
             continue
-        if not has_spare(t):
-            return row, False
-        lo, hi, root = rows.starts[row], rows.ends[row], roots[1 + rows.datasources[row]]
-        if sign < 0 and not (
-            holds(t, root, lo, hi, server, weight) and holds(t, roots[0], lo, hi, server, weight)
+        if how == PLACE:
+            fetch_sums(t, first, lo, server)
+            fetch_sums(t, second, lo, server)
+        elif sign < 0 and not (
+            holds(t, second, lo, hi, server, weight) and holds(t, first, lo, hi, server, weight)
         ):
-            return row, True
-        for tree in (roots[0], root):
+            refused = True
+            break
+        for tree in (first, second):
             add(t, tree, lo, hi, server, sign * weight, in_bulk)
         add_own(t, own, server, lo, hi, weight, sign)
-    return len(servers), False
+        row += 1
+    if in_bulk and (refused or row == len(servers)):
+        sum_up_all(t)
+    return row, refused
 
 
-@lean
+@part
 def sum_up_all(t: Trees) -> None:
     """Compute all sums anew; a child's number is higher than its parent's."""
-    for node in range(t.used[0] - 1, -1, -1):
+    for node in range(t.used[NODES] - 1, -1, -1):
         sum_up(t, node, 0, t.sums.shape[1])

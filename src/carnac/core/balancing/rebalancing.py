@@ -117,8 +117,8 @@ class Candidates:
                 block, left = left[order[:size]], left[order[size:]]
             else:
                 block, left = left, left[:0]
-            rows = zip(-self.saving[block], self.group[block], self.server[block], strict=True)
-            heap = [(float(saving), int(group), int(server)) for saving, group, server in rows]
+            columns = (-self.saving[block], self.group[block], self.server[block])
+            heap = list(zip(*(column.tolist() for column in columns), strict=True))
             heapq.heapify(heap)
             yield heap
 

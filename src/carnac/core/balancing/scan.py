@@ -18,17 +18,17 @@ from typing import TypeAlias
 import numpy as np
 
 from carnac.core.balancing.columns import Flags, Floats, Ints
-from carnac.core.balancing.compiled import compiled
+from carnac.core.balancing.compiled import aside, compiled, part
 from carnac.core.balancing.cost import scaled_cost, square_hours
 from carnac.core.balancing.grouping import Groups
 
 Cells: TypeAlias = tuple[Floats, Floats, Floats]
 """For each cell: e^−z, 1 − e^−z, and 2(z + e^−z − 1)."""
 
-Scratch: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+Scratch: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Ints]
 """Memory for one pass, with a column for each of `LANES` servers: weights, what lies ahead, sums of all cells, of one
-datasource's, and for each group how much of it there is and what it costs. The first and the last but one are zero
-between two uses."""
+datasource's, for each group how much of it there is and what it costs, and the row that a server has come to. The first
+and the fifth are zero between two uses."""
 
 LANES = 4
 """Servers that a pass takes side by side: the sums of one need not wait for those of another."""
@@ -196,10 +196,11 @@ def _scratch(grid: Grid) -> Scratch:
         np.zeros((edges, LANES)),
         np.zeros((groups, LANES)),
         np.zeros((groups, LANES)),
+        np.zeros(LANES, np.int64),
     )
 
 
-@compiled
+@aside
 def _sum_cells(
     cells: Cells, part: tuple[int, int], weight: Floats, ahead: Floats, sums: Floats
 ) -> None:
@@ -232,7 +233,7 @@ def _sum_cells(
         weight[count, lane] = 0.0
 
 
-@compiled
+@part
 def _sum_behind(
     cells: Cells, part: tuple[int, int], weight: Floats, ahead: Floats, sums: Floats
 ) -> None:
@@ -266,8 +267,7 @@ def _scan(
 ) -> None:
     cells, own_cells, (first, after), (own_first, own_after), (by_datasource, own_offsets) = time
     offsets, pair_group, pair_weight, own = held
-    weight, ahead, sums, own_sums, same, costs = scratch
-    at = np.zeros(LANES, np.int64)
+    weight, ahead, sums, own_sums, same, costs, at = scratch
     for server in range(0, len(offsets) - 1, LANES):
         for lane in range(LANES):
             at[lane] = offsets[server + lane]
@@ -302,7 +302,7 @@ def _scan(
                 at[lane] = row
 
 
-@compiled
+@aside
 def _cost_groups(
     part: tuple[int, int, int, int],
     ends: tuple[Ints, Ints, Ints, Ints],

@@ -9,14 +9,13 @@ multiplication a server; and as a rule few different ends lie ahead (one, if all
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from carnac.core.balancing.columns import (
     NOWHERE,
     Bounds,
-    Flags,
     Floats,
     Ints,
     Room,
@@ -26,10 +25,11 @@ from carnac.core.balancing.columns import (
     room_for,
     rows_of,
 )
-from carnac.core.balancing.compiled import lean
+from carnac.core.balancing.compiled import compiled, part
 from carnac.core.balancing.cost import DAY_MS
 from carnac.core.balancing.index import CostIndex
-from carnac.core.balancing.placing import bar, cheapest
+from carnac.core.balancing.placing import Search, choose, note_copy, search_for
+from carnac.core.balancing.tables import Tables
 from carnac.core.balancing.tree import add_scaled, pair_cost
 from carnac.errors import Invalid
 
@@ -37,7 +37,8 @@ MAX_ENDS = 32
 """Different ends ahead of the front, for all segments or those of one datasource, beyond which the trees are faster."""
 
 
-class Fronts(NamedTuple):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fronts(Tables):
     """What each server holds as seen from the front, for all segments (row 0) and those of each datasource (1 and up).
 
     Attributes:
@@ -56,7 +57,7 @@ class Fronts(NamedTuple):
     ahead: Floats
 
 
-@lean
+@part
 def move_on(f: Fronts, row: int, front: int) -> None:
     """Move the front of a row; what it passes falls behind."""
     step = front - f.at[row]
@@ -81,7 +82,7 @@ def move_on(f: Fronts, row: int, front: int) -> None:
     f.at[row] = front
 
 
-@lean
+@part
 def cost_front(f: Fronts, mine: int, end: int, costs: Floats) -> None:
     """Write what a segment of row `mine` from the front to `end` costs on each server, in units of 1/λ²."""
     front = f.at[0]
@@ -102,7 +103,7 @@ def cost_front(f: Fronts, mine: int, end: int, costs: Floats) -> None:
             add_scaled(costs, f.ahead[row, k], cost)
 
 
-@lean
+@part
 def hold(f: Fronts, row: int, end: int, server: int, weight: int) -> bool:
     """Give a server a segment from the front to `end`; False if there are too many different ends."""
     k = 0
@@ -118,16 +119,13 @@ def hold(f: Fronts, row: int, end: int, server: int, weight: int) -> bool:
     return True
 
 
-@lean
+@compiled
 def sweep_rows(
     f: Fronts,
     rows: Rows,
     room: Bounds,
-    last_copy: Ints,
-    earlier: Ints,
+    search: Search,
     chosen: Ints,
-    costs: Floats,
-    barred: Flags,
     given: Ints,
 ) -> int:
     """Place the rows in order; return how many, which is less than all where too many different ends lie ahead.
@@ -140,13 +138,8 @@ def sweep_rows(
         move_on(f, mine, rows.starts[row])
         best = given[row]
         if best < 0:
-            cost_front(f, mine, rows.ends[row], costs)
-            size, kind, copy = rows.sizes[row], room.kinds[row], rows.copies[row]
-            bar(room, chosen, earlier, last_copy, copy, row, barred, True)
-            best = cheapest(costs, room.allowed[kind], size, room.free, room.capacity, barred)
-            bar(room, chosen, earlier, last_copy, copy, row, barred, False)
-            if best >= 0:
-                room.free[best] -= size
+            cost_front(f, mine, rows.ends[row], search.costs)
+            best = choose(rows, row, room, search, chosen)
         if best >= 0:
             weight = rows.weights[row]
             if not (
@@ -155,8 +148,7 @@ def sweep_rows(
             ):
                 return row
         chosen[row] = best
-        earlier[row] = last_copy[rows.copies[row]]
-        last_copy[rows.copies[row]] = row
+        note_copy(rows, row, search)
     return len(chosen)
 
 
@@ -185,16 +177,13 @@ def place_in_time_order(
     room = room or room_for(len(segments), server_count)
     rows, given = _joined(segments, held, held_by)
     count, before = len(segments), len(given) - len(segments)
-    chosen, costs = np.full(before + count, NOWHERE, np.int64), np.zeros(server_count)
+    chosen = np.full(before + count, NOWHERE, np.int64)
     done = sweep_rows(
         _fronts(rows, server_count, half_life_ms),
         rows,
         _behind(room, before),
-        np.full(int(rows.copies.max(initial=0)) + 1, -1, np.int64),
-        np.full(before + count, -1, np.int64),
+        search_for(int(rows.copies.max(initial=0)) + 1, before + count, server_count),
         chosen,
-        costs,
-        np.zeros(server_count, np.bool_),
         given,
     )
     if done == before + count:

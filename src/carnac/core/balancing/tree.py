@@ -26,18 +26,20 @@ each node is anchored at its own ends, nothing overflows at any distance.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from carnac.core.balancing.columns import Floats, Ints
-from carnac.core.balancing.compiled import lean
+from carnac.core.balancing.compiled import aside, compiled, part
 from carnac.core.balancing.cost import scaled_cost
+from carnac.core.balancing.tables import Tables
 
 Counts = npt.NDArray[np.int32]
 
-pair_cost = lean(scaled_cost)
+pair_cost = part(scaled_cost)
 
 MAX_DEPTH = 128
 """More levels than any tree has: each split at least nearly halves a range, down to a millisecond."""
@@ -60,7 +62,8 @@ UNKNOWN, NEVER = -1, -2
 NODE, ABOVE, FROM, TO, AT_FROM, AT_TO, IS_NEW = range(7)
 
 
-class Trees(NamedTuple):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trees(Tables):
     """The nodes of all trees, as tables; a node, a row of sums, a slab is its number. The kernels change them in place.
 
     Attributes:
@@ -89,6 +92,10 @@ class Trees(NamedTuple):
         terms, factors: (sums or covers, which): the rows that it wants, and how often.
     """
 
+    FIXED: ClassVar[dict[str, int]] = {
+        "nodes": 16, "fades": 4, "pieces": 4, "met": 8, "parts": 3
+    }  # fmt: skip
+
     rate: float
     fan: int
     frame: Ints
@@ -106,7 +113,7 @@ class Trees(NamedTuple):
     factors: Floats
 
 
-@lean
+@compiled
 def new_node(t: Trees, lo: int, hi: int) -> int:
     """Make a leaf without content; return its number. The caller has seen to spare room."""
     node = int(t.used[NODES])
@@ -122,7 +129,7 @@ def new_node(t: Trees, lo: int, hi: int) -> int:
     return node
 
 
-@lean
+@part
 def child_at(t: Trees, node: int, at: int) -> int:
     """Return which child (from 0 up) has the instant, which lies in the node's range."""
     first = t.nodes[node, FIRST]
@@ -131,7 +138,7 @@ def child_at(t: Trees, node: int, at: int) -> int:
     return int(min((at - first) // t.nodes[node, STEP] + 1, t.nodes[node, COUNT] - 1))
 
 
-@lean
+@part
 def new_slab(t: Trees, leaf: int) -> None:
     """Give the leaf an empty slab, and rows for sums if it has none."""
     slab = int(t.used[FREE])
@@ -147,7 +154,7 @@ def new_slab(t: Trees, leaf: int) -> None:
         t.used[ROWS] += 3
 
 
-@lean
+@part
 def open_outer(t: Trees, node: int) -> bool:
     """Make the rows for what siblings cast on each child of the node; False if it has them."""
     if t.nodes[node, OUTER] >= 0:
@@ -157,7 +164,7 @@ def open_outer(t: Trees, node: int) -> bool:
     return True
 
 
-@lean
+@part
 def open_among(t: Trees, node: int) -> bool:
     """Make the rows for what each child's range costs among the children; False if the node has them or cannot."""
     if t.nodes[node, AMONG] != UNKNOWN:
@@ -167,7 +174,7 @@ def open_among(t: Trees, node: int) -> bool:
     return True
 
 
-@lean
+@part
 def free_slab(t: Trees, leaf: int) -> None:
     """Take the slab from the leaf; the next one that needs a slab gets it."""
     slab = t.nodes[leaf, SLAB]
@@ -176,7 +183,7 @@ def free_slab(t: Trees, leaf: int) -> None:
     t.nodes[leaf, SLAB] = -1
 
 
-@lean
+@part
 def find_piece(t: Trees, slab: int, lo: int, hi: int, server: int) -> int:
     """Return where in the slab the piece stands, or where it would."""
     first, last = 0, t.counts[slab]
@@ -194,7 +201,7 @@ def find_piece(t: Trees, slab: int, lo: int, hi: int, server: int) -> int:
     return int(first)
 
 
-@lean
+@part
 def is_piece(t: Trees, slab: int, at: int, lo: int, hi: int, server: int) -> bool:
     """Whether just this piece stands there."""
     return bool(
@@ -205,7 +212,7 @@ def is_piece(t: Trees, slab: int, at: int, lo: int, hi: int, server: int) -> boo
     )
 
 
-@lean
+@part
 def shift_pieces(t: Trees, slab: int, first: int, by: int) -> None:
     """Make room for one piece at `first` (by 1), or close the gap before it (by -1)."""
     count = t.counts[slab]
@@ -224,7 +231,7 @@ def shift_pieces(t: Trees, slab: int, first: int, by: int) -> None:
     t.counts[slab] = count + by
 
 
-@lean
+@aside
 def put_piece(t: Trees, slab: int, lo: int, hi: int, server: int, weight: int) -> bool:
     """Add the weight (it may be negative) of a piece to a slab; False if that is full."""
     at = find_piece(t, slab, lo, hi, server)
@@ -240,42 +247,42 @@ def put_piece(t: Trees, slab: int, lo: int, hi: int, server: int, weight: int) -
     return True
 
 
-@lean
+@part
 def put_cover(t: Trees, node: int, server: int, weight: int) -> None:
     """Add the weight (it may be negative) of a segment that covers the node's whole range, but not to its sums."""
     t.covers[t.nodes[node, COVER], server] += weight
     t.nodes[node, COVERED] += weight
 
 
-@lean
+@part
 def reach_out(t: Trees, node: int, first: int, last: int) -> None:
     """Note that there is content in the children from `first` to `last`."""
     t.nodes[node, EARLIEST] = min(first, t.nodes[node, EARLIEST])
     t.nodes[node, LATEST] = max(last, t.nodes[node, LATEST])
 
 
-@lean
+@part
 def add_scaled(out: Floats, values: Floats | Counts, factor: float) -> None:
     """Add `factor` times the values; a loop over slices from 0 up is one that the compiler can vectorise."""
     for s in range(len(out)):
         out[s] += factor * values[s]
 
 
-@lean
+@part
 def scale(out: Floats, factor: float) -> None:
     """Multiply all by the factor."""
     for s in range(len(out)):
         out[s] *= factor
 
 
-@lean
+@part
 def copy_row(out: Floats, values: Floats) -> None:
     """Take the values."""
     for s in range(len(out)):
         out[s] = values[s]
 
 
-@lean
+@part
 def add_casts(t: Trees, node: int, which: int, first: int, last: int, out: Floats) -> None:
     """Add one of the node's three sums to `out`."""
     row = t.nodes[node, SUMS]
@@ -286,7 +293,7 @@ def add_casts(t: Trees, node: int, which: int, first: int, last: int, out: Float
         add_scaled(out, t.covers[t.nodes[node, COVER], first:last], factor)
 
 
-@lean
+@aside
 def sum_up_children(t: Trees, node: int, first: int, last: int) -> None:
     """Add up what the children cast: from left to right and back, what comes from all before fades on its way."""
     row, count = t.nodes[node, SUMS], t.nodes[node, COUNT]
@@ -312,7 +319,7 @@ def sum_up_children(t: Trees, node: int, first: int, last: int) -> None:
                 add_casts(t, children + k, WHOLE, first, last, whole)
 
 
-@lean
+@aside
 def sum_up_pieces(t: Trees, row: int, leaf: int, first: int, last: int) -> None:
     """Add what the pieces of a leaf cast."""
     slab, lo, hi = t.nodes[leaf, SLAB], t.nodes[leaf, LO], t.nodes[leaf, HI]
@@ -330,7 +337,7 @@ def sum_up_pieces(t: Trees, row: int, leaf: int, first: int, last: int) -> None:
             t.sums[row + WHOLE, s] += weight * pair_cost(a, b, lo, hi, t.rate)
 
 
-@lean
+@aside
 def sum_up(t: Trees, node: int, first: int, last: int) -> None:
     """Compute the sums of the node, and those between its children, anew for servers `[first, last)`."""
     row, cover = t.nodes[node, SUMS], t.nodes[node, COVER]
@@ -349,7 +356,7 @@ def sum_up(t: Trees, node: int, first: int, last: int) -> None:
         t.sums[row + WHOLE, s] += count * own
 
 
-@lean
+@compiled
 def has_spare(t: Trees) -> bool:
     """Whether there is room for one segment more in two trees, whatever it splits."""
     return bool(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from carnac.core.balancing.columns import Floats, Ints
-from carnac.core.balancing.compiled import lean
+from carnac.core.balancing.compiled import aside, part
 from carnac.core.balancing.cost import DAY_MS, HOUR_MS
 from carnac.core.balancing.tree import (
     ABOVE,
@@ -62,7 +62,7 @@ from carnac.core.balancing.tree import (
 from carnac.core.intervals import MAX_MS, MIN_MS
 
 
-@lean
+@part
 def shared_unit(t: Trees, leaf: int) -> int:
     """Return the largest unit of time in which at least half of the ends of the leaf's pieces are whole."""
     slab, lo, hi = t.nodes[leaf, SLAB], t.nodes[leaf, LO], t.nodes[leaf, HI]
@@ -78,7 +78,7 @@ def shared_unit(t: Trees, leaf: int) -> int:
     return 1
 
 
-@lean
+@part
 def part_length(length: int, parts: int, unit: int) -> int:
     """Return how long the parts should be if there are to be about so many, two at least: a whole unit of time."""
     least, shorter = max(-(-length // parts), unit), 1
@@ -95,7 +95,7 @@ def part_length(length: int, parts: int, unit: int) -> int:
     return days * DAY_MS
 
 
-@lean
+@part
 def plan_cuts(t: Trees, leaf: int) -> tuple[int, int, int]:
     """Return where the leaf's first child is to end, how long the next ones are to be, and how many there will be.
 
@@ -123,7 +123,7 @@ def plan_cuts(t: Trees, leaf: int) -> tuple[int, int, int]:
     return first, step, 1 + -(-(hi - first) // step)
 
 
-@lean
+@part
 def give_piece(t: Trees, node: int, n: int) -> None:
     """Give the children their parts of a piece of a leaf that has just got them."""
     slab = t.nodes[node, SLAB]
@@ -143,7 +143,7 @@ def give_piece(t: Trees, node: int, n: int) -> None:
         put_piece(t, t.nodes[child, SLAB], max(a, lo), min(b, hi), server, weight)
 
 
-@lean
+@aside
 def split(t: Trees, leaf: int, in_bulk: bool) -> None:
     """Give the leaf children, and its pieces to them; a piece across a cut becomes two."""
     slab, lo, hi = t.nodes[leaf, SLAB], t.nodes[leaf, LO], t.nodes[leaf, HI]
@@ -164,7 +164,7 @@ def split(t: Trees, leaf: int, in_bulk: bool) -> None:
         sum_up(t, leaf, 0, t.sums.shape[1])
 
 
-@lean
+@part
 def cover(t: Trees, node: int, server: int, weight: int, in_bulk: bool) -> None:
     """Add the weight (it may be negative) of a segment that covers the node's whole range."""
     put_cover(t, node, server, weight)
@@ -179,7 +179,7 @@ def cover(t: Trees, node: int, server: int, weight: int, in_bulk: bool) -> None:
         sum_up(t, node, server, server + 1)
 
 
-@lean
+@aside
 def put_in_leaf(
     t: Trees, m: int, lo: int, hi: int, server: int, weight: int, in_bulk: bool
 ) -> bool:
@@ -195,7 +195,7 @@ def put_in_leaf(
     return put_piece(t, t.nodes[leaf, SLAB], a, b, server, weight)
 
 
-@lean
+@aside
 def meet_children(
     t: Trees, m: int, count: int, lo: int, hi: int, server: int, weight: int, in_bulk: bool
 ) -> int:
@@ -225,7 +225,7 @@ def meet_children(
     return count
 
 
-@lean
+@aside
 def add_in_leaf(t: Trees, m: int, lo: int, hi: int, server: int, weight: int) -> None:
     """Add what a segment casts to the sums of a leaf that it covers in part."""
     leaf = t.met[m, NODE]
@@ -240,7 +240,7 @@ def add_in_leaf(t: Trees, m: int, lo: int, hi: int, server: int, weight: int) ->
         t.sums[row + which, server] += t.parts[m, which]
 
 
-@lean
+@part
 def part_of(t: Trees, m: int, k: int, which: int, weight: int) -> float:
     """Return a child's part of a segment that meets it: TO_RIGHT, TO_LEFT or WHOLE."""
     at = -1
@@ -254,7 +254,7 @@ def part_of(t: Trees, m: int, k: int, which: int, weight: int) -> float:
     return float(weight * t.fades[child, OWN if which == WHOLE else REACH])
 
 
-@lean
+@part
 def pass_by(
     t: Trees, node: int, k: int, side: int, cast: float, server: int
 ) -> tuple[float, float]:
@@ -265,7 +265,7 @@ def pass_by(
     return cast * t.fades[child, FADE], cast * t.fades[child, REACH]
 
 
-@lean
+@part
 def add_three(sums: Floats, to_right: float, to_left: float, whole: float) -> None:
     """Add to the three sums of a node, for one server."""
     sums[TO_RIGHT] += to_right
@@ -273,7 +273,7 @@ def add_three(sums: Floats, to_right: float, to_left: float, whole: float) -> No
     sums[WHOLE] += whole
 
 
-@lean
+@part
 def add_outer(
     outer: Floats, fades: Floats, i: int, j: int, count: int, to_right: float, to_left: float
 ) -> None:
@@ -286,7 +286,7 @@ def add_outer(
         to_left *= fades[k, FADE]
 
 
-@lean
+@part
 def add_among(
     among: Floats, fades: Floats, i: int, j: int, count: int, to_right: float, to_left: float
 ) -> None:
@@ -299,7 +299,7 @@ def add_among(
         to_left *= fades[k, FADE]
 
 
-@lean
+@aside
 def add_above(t: Trees, m: int, server: int, weight: int) -> None:
     """Add what a segment casts, known at the children that it meets, to all children and to the sums of the node."""
     node, i, j = t.met[m, NODE], t.met[m, FROM], t.met[m, TO]
@@ -339,7 +339,7 @@ def add_above(t: Trees, m: int, server: int, weight: int) -> None:
     add_three(t.sums[t.nodes[node, SUMS] :, server], to_right, to_left, whole)
 
 
-@lean
+@part
 def add_on_one_way(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> bool:
     """Add a segment that has one place, a node that it covers or a leaf with room for its piece; return whether it has.
 
@@ -383,7 +383,7 @@ def add_on_one_way(t: Trees, root: int, lo: int, hi: int, server: int, weight: i
     return True
 
 
-@lean
+@part
 def add_beside(
     node: Ints, fades: Floats, sums: Floats, k: int, to_right: float, to_left: float, whole: float
 ) -> tuple[float, float, float]:
@@ -408,7 +408,7 @@ def add_beside(
     return to_right, to_left, whole
 
 
-@lean
+@aside
 def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int, in_bulk: bool) -> None:
     """Add the weight (it may be negative) of a segment that a server holds to one tree; in bulk not to the sums.
 
@@ -443,7 +443,7 @@ def add(t: Trees, root: int, lo: int, hi: int, server: int, weight: int, in_bulk
             add_in_leaf(t, m, lo, hi, server, weight)
 
 
-@lean
+@aside
 def holds(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> bool:
     """Whether the server has this much coverage of the interval, in the pieces in which it was added."""
     waiting = t.met

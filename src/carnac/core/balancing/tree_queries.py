@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from carnac.core.balancing.columns import Floats, Ints
-from carnac.core.balancing.compiled import lean
+from carnac.core.balancing.compiled import aside, compiled, part
 from carnac.core.balancing.tree import (
     AMONG,
     CHILDREN,
@@ -46,7 +46,7 @@ MAX_TERMS = 2 * NODE_TERMS
 BY_SUMS, BY_COVERS = range(2)
 
 
-@lean
+@part
 def note(t: Trees, kind: int, row: int, factor: float) -> None:
     """Note that `factor` times a row of sums or of covers is to be added."""
     count = t.noted[kind]
@@ -54,7 +54,7 @@ def note(t: Trees, kind: int, row: int, factor: float) -> None:
     t.noted[kind] = count + 1
 
 
-@lean
+@part
 def add_noted(t: Trees, first: int, last: int, out: Floats) -> None:
     """Add what was noted to `out[s]` for servers `first <= s < last`; then nothing is noted any more."""
     to = out[first:last]
@@ -65,7 +65,7 @@ def add_noted(t: Trees, first: int, last: int, out: Floats) -> None:
     t.noted[BY_SUMS] = t.noted[BY_COVERS] = 0
 
 
-@lean
+@part
 def add_rows(
     table: Floats | Counts, rows: Ints, factors: Floats, count: int, first: int, to: Floats
 ) -> None:
@@ -91,8 +91,8 @@ def add_rows(
             to[s] += ((e0 * a[s] + e1 * b[s]) + (e2 * c[s] + e3 * d[s])) + e4 * e[s]
 
 
-@lean
-def add_costs(
+@part
+def add_both_costs(
     t: Trees, root: int, own: int, lo: int, hi: int, first: int, last: int, out: Floats
 ) -> None:
     """Add to `out[s]` what the interval costs against all that server `s` holds, in units of 1/λ².
@@ -106,7 +106,15 @@ def add_costs(
     add_noted(t, first, last, out)
 
 
-@lean
+@compiled
+def add_costs(
+    t: Trees, root: int, own: int, lo: int, hi: int, first: int, last: int, out: Floats
+) -> None:
+    """Do the same when Python asks."""
+    add_both_costs(t, root, own, lo, hi, first, last, out)
+
+
+@aside
 def note_costs(
     t: Trees, root: int, lo: int, hi: int, reach: float, first: int, last: int, out: Floats
 ) -> None:
@@ -146,7 +154,7 @@ def note_costs(
                 depth += 1
 
 
-@lean
+@part
 def note_outer(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: float) -> None:
     """Note what the children before `i` and after `j` cast on the interval, which begins in `i` and ends in `j`."""
     children, outer = t.nodes[node, CHILDREN], t.nodes[node, OUTER]
@@ -158,7 +166,7 @@ def note_outer(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: flo
         note(t, BY_SUMS, outer + 2 * j + FROM_RIGHT, cast)
 
 
-@lean
+@aside
 def note_leaves(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: float) -> None:
     """Note what each child before `i` and after `j` casts on the interval, where all are leaves without pieces."""
     children = t.nodes[node, CHILDREN]
@@ -174,7 +182,7 @@ def note_leaves(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: fl
             cast *= t.fades[child, FADE]
 
 
-@lean
+@part
 def note_among(t: Trees, node: int, i: int, j: int, lo: int, hi: int) -> bool:
     """Note what the interval costs among the children, if it is just the range of those from `i` to `j`, all leaves."""
     children, among = t.nodes[node, CHILDREN], t.nodes[node, AMONG]
@@ -185,7 +193,7 @@ def note_among(t: Trees, node: int, i: int, j: int, lo: int, hi: int) -> bool:
     return True
 
 
-@lean
+@aside
 def note_inside(t: Trees, node: int, lo: int, hi: int) -> bool:
     """Note what the interval costs against a node that it meets, if rows say it; otherwise return False."""
     row, a, b = t.nodes[node, SUMS], t.nodes[node, LO], t.nodes[node, HI]
@@ -203,7 +211,7 @@ def note_inside(t: Trees, node: int, lo: int, hi: int) -> bool:
     return True
 
 
-@lean
+@aside
 def add_pieces(t: Trees, slab: int, lo: int, hi: int, first: int, last: int, out: Floats) -> None:
     """Add the cost against each piece of a slab; pieces of one interval stand side by side and are computed once."""
     a, b, cost = 0, 0, 0.0
@@ -216,7 +224,7 @@ def add_pieces(t: Trees, slab: int, lo: int, hi: int, first: int, last: int, out
             out[s] += cost * t.pieces[slab, k, WEIGHT]
 
 
-@lean
+@compiled
 def add_energies(t: Trees, servers: int, out: Floats) -> None:
     """Add to `out[s]` the cost of all that server `s` holds against all that it holds, summed over all trees.
 
@@ -237,7 +245,7 @@ def add_energies(t: Trees, servers: int, out: Floats) -> None:
             add_between(t, node, to)
 
 
-@lean
+@part
 def add_between(t: Trees, node: int, out: Floats) -> None:
     """Add twice the cost of what each child of the node holds against what those before it hold."""
     for s in range(len(out)):
@@ -251,7 +259,7 @@ def add_between(t: Trees, node: int, out: Floats) -> None:
             cast = cast * t.fades[child, FADE] + to_right
 
 
-@lean
+@part
 def add_piece_pairs(t: Trees, slab: int, out: Floats) -> None:
     """Add the cost of each piece of a slab against each, of one server."""
     for j in range(t.counts[slab]):

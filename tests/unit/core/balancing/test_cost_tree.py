@@ -5,15 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carnac.core.balancing.columns import segment_columns
+from carnac.core.balancing.columns import Floats, segment_columns
+from carnac.core.balancing.compiled import compiled
 from carnac.core.balancing.cost import DAY_MS, HOUR_MS
 from carnac.core.balancing.index import CostIndex
-from carnac.core.balancing.tree import AMONG, CHILDREN, COUNT, HI, LO, OUTER, UNKNOWN
+from carnac.core.balancing.tree import AMONG, CHILDREN, COUNT, HI, LO, OUTER, UNKNOWN, Trees
 from carnac.core.balancing.tree_changes import part_length
 from carnac.core.balancing.tree_queries import BY_COVERS, BY_SUMS, note_costs
 from tests.pairs import hours
 
 FIRST_MS = hours(0).start_ms
+
+
+@compiled
+def noted(trees: Trees, lo: int, hi: int, out: Floats) -> None:
+    note_costs(trees, 0, lo, hi, 1.0, 0, len(out), out)
 
 
 def index_of_hours(days: int, count: int) -> CostIndex:
@@ -32,7 +38,7 @@ def test_two_rows_a_level_and_a_last_one_answer_for_a_segment_like_those_held() 
     trees, most = index._trees, 0
     for hour in range(0, 2_400, 7):
         at = FIRST_MS + hour * HOUR_MS
-        note_costs(trees, 0, at, at + HOUR_MS, 1.0, 0, 8, np.zeros(8))
+        noted(trees, at, at + HOUR_MS, np.zeros(8))
         assert trees.noted[BY_COVERS] == 0
         most = max(most, int(trees.noted[BY_SUMS]))
         trees.noted[:] = 0
@@ -85,4 +91,4 @@ def test_rows_among_children_are_for_leaves_and_rows_from_outside_for_others() -
     ],
 )
 def test_parts_have_whole_units(length: int, parts: int, unit: int, expected: int) -> None:
-    assert part_length(length, parts, unit) == expected
+    assert part_length.py_func(length, parts, unit) == expected
