@@ -22,13 +22,16 @@ from carnac.bootstrap_compaction import compact_groups
 from carnac.compactor.controller import Controller
 from carnac.compactor.desk import CompactionDesk
 from carnac.config import Settings
+from carnac.core.commits import CommitKind
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.states import ChunkState, ChunkStatus
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import Interval
+from carnac.core.lateness import LATENESSES, Lateness, count_late
 from carnac.errors import CarnacError
 from carnac.ports import RewriteJob, RewriteResult
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
+from carnac.store import Store
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.pipeline import LocalPipeline
 from tests.unit.store.events import HOUR_MS, NOW_MS, rows_of, spec
@@ -45,6 +48,8 @@ SURPLUS_MAX = SLACK + 1
 PATIENCE_S = 120.0
 NAME = "events"
 Row = tuple[int, int]
+Ledger = Counter[tuple[Interval, Lateness]]
+"""Late rows of each time chunk and lateness."""
 
 
 class Gate:
@@ -210,6 +215,7 @@ class Week:
         )
         self.rows: list[Row] = []
         self.late: list[int] = []
+        self.ledger: Ledger = Counter()
         self.late_reported: list[int] = []
         self.by_chunk: Counter[Interval] = Counter()
         self.arrived: Counter[Interval] = Counter()
@@ -227,6 +233,7 @@ class Week:
         self.late_reported.append(outcome.report.rows_late)
         newest_ms = self.newest_ms
         self.late.append(0 if newest_ms is None else sum(at_ms < newest_ms for at_ms in times))
+        self.ledger += late_of(times, newest_ms)
         self.newest_ms = max(times if newest_ms is None else (newest_ms, *times))
         self.rows += rows
         self.by_chunk.update(map(hour_of, times))
@@ -275,6 +282,38 @@ class Week:
         """Return the rows that are there."""
         result = self.store.sql(f'SELECT id, epoch_ms(__time) AS t FROM "{NAME}"')
         return Counter((row["id"], row["t"]) for row in result.rows())
+
+
+def late_of(times: Sequence[int], newest_ms: int | None) -> Ledger:
+    """Return the late ones of an append into hours, counted one by one."""
+    found: Ledger = Counter()
+    for at_ms in times:
+        for lateness, count in zip(LATENESSES, count_late([at_ms], newest_ms), strict=True):
+            found[hour_of(at_ms), lateness] += count
+    return +found
+
+
+def ledger_of(store: Store) -> Ledger:
+    """Return the late ledger of the store."""
+    return Counter({(line.chunk, line.lateness): line.rows for line in store.late(NAME).lines})
+
+
+def check_folding(store: Store) -> None:
+    """What the ledger calls not folded is what lies in segments that an append wrote, and these are all late."""
+    appended = {
+        segment.segment_id
+        for commit in store.changes(after=0, limit=1_000_000)
+        if commit.kind is CommitKind.APPEND
+        for change in commit.changes
+        for segment in change.segments
+    }
+    late = [item.segment for item in store.segments(NAME) if item.segment.late is not None]
+    for segment in late:
+        assert segment.late is not None
+        assert segment.late.is_folded == (segment.segment_id not in appended)
+    waiting = {segment.segment_id for segment in late} & appended
+    total = store.late(NAME).total
+    assert total.segments - total.segments_folded == len(waiting)
 
 
 def hour_of(at_ms: int) -> Interval:

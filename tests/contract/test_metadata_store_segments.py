@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from carnac.core.commits import CommitKind
+from carnac.core.lateness import LateRows
 from carnac.ports import LeaseKind, MetadataStore
 from carnac.testing.clock import FakeClock
 from tests.contract.conftest import Store
@@ -28,6 +30,26 @@ def test_pages_hold_every_segment_of_history_once_and_nothing_of_the_trash(store
     store.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
     assert ids_of(store, 2) == ["r1", "s2"], "the trash is nobody's any more"
     assert store.segments()[0] == store.find_segment("r1")
+
+
+def test_what_was_late_is_part_of_the_record_at_every_revision(store: Store) -> None:
+    late = replace(segment("late", day(1)), late=LateRows(counts=(0, 4, 0, 0, 6, 0)))
+    folded = replace(
+        segment("new", day(1)), late=LateRows(counts=(1, 2, 3, 0, 0, 4), is_folded=True)
+    )
+    append(store, late, segment("prompt", day(1)))
+    store.publish(replacement(store, day(1), folded, kind=CommitKind.REWRITE))
+    append(store, replace(late, segment_id="again", path="again"))
+
+    def shown(revision: int | None = None) -> dict[str, LateRows | None]:
+        found = store.visible("events", revision=revision)
+        return {item.segment.segment_id: item.segment.late for item in found}
+
+    assert shown(1) == {"late": late.late, "prompt": None}
+    assert shown(2) == {"new": folded.late}
+    assert shown() == {"new": folded.late, "again": late.late}
+    assert store.commit(1).changes[0].segments[0].late == late.late
+    assert store.check() == ()
 
 
 def test_a_writer_keeps_its_lease_although_its_base_is_trimmed(

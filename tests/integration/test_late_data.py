@@ -19,7 +19,15 @@ from carnac.bootstrap_tasks import run_task_attempt
 from carnac.core.compaction.states import ChunkStatus
 from carnac.core.tasks.model import TaskState
 from carnac.ports.task_records import TaskFilter
-from tests.appending import ROWS_PER_SEGMENT, SURPLUS_MAX, hour_of
+from tests.appending import (
+    ROWS_PER_SEGMENT,
+    SURPLUS_MAX,
+    Ledger,
+    check_folding,
+    hour_of,
+    late_of,
+    ledger_of,
+)
 from tests.unit.compactor.test_overlord import Cluster
 from tests.unit.store.events import HOUR_MS, START_MS, fast_folder, read, spec
 from tests.unit.store.test_jobs import InlinePipeline
@@ -40,6 +48,7 @@ class LateData(Cluster):
         self.rows: list[tuple[int, int]] = []
         self.late: list[int] = []
         self.late_reported: list[int] = []
+        self.ledger: Ledger = Counter()
         self.arrived: Counter[int] = Counter()
         self.left = LATE_APPENDS
         self.desk.put_spec(
@@ -70,6 +79,7 @@ class LateData(Cluster):
         newest_ms = max((at_ms for _, at_ms in self.rows), default=None)
         self.late.append(0 if newest_ms is None else sum(at_ms < newest_ms for at_ms in times))
         self.late_reported.append(report["rowStats"]["late"])
+        self.ledger += late_of(times, newest_ms)
         self.rows += rows
 
     def append_late(self) -> None:
@@ -124,6 +134,9 @@ def test_no_append_waits_no_compaction_is_lost_and_all_ends_in_order(data: LateD
     assert read(data.store) == Counter(data.rows)
     assert len(data.late) == FIRST_APPENDS + LATE_APPENDS
     assert data.late_reported == data.late
+    assert ledger_of(data.store) == data.ledger, "the late ledger is that of the source"
+    assert data.ledger.total() == sum(data.late) > 0
+    check_folding(data.store)
     check_tasks(data)
     assert list(data.store.verify()) == []
     assert data.metadata.locks() == ()

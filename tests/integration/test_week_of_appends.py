@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carnac.core.compaction.tasks import CompactionTask
-from tests.appending import DAY_MS, MINUTE_MS, START_MS, Week
+from tests.appending import DAY_MS, MINUTE_MS, START_MS, Week, check_folding, ledger_of
 from tests.unit.store.events import fast_folder
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
@@ -56,11 +56,15 @@ def test_every_chunk_is_in_order_throughout_and_every_row_is_there_once(week: We
         week.pass_until(now_ms + EVERY * MINUTE_MS)
         if (minute + EVERY) % (24 * 60) == 0:
             assert week.found() == Counter(week.rows), f"after {minute} minutes"
+            assert ledger_of(week.store) == week.ledger, f"after {minute} minutes"
     week.pass_until(week.clock.now_ms() + 3600 * MINUTE_MS)
     assert week.is_stable()
     assert week.found() == Counter(week.rows)
     assert week.late_reported == week.late
     assert sum(week.late) > len(week.late) // 2
+    assert ledger_of(week.store) == week.ledger, "the late ledger is that of the source"
+    assert week.ledger.total() == sum(week.late)
+    check_folding(week.store)
     commits = Counter(str(commit.kind) for commit in week.store.log(limit=100_000))
     assert commits == {"append": len(week.late), "rewrite": week.runner.committed}
     assert week.runner.lost == 0, "nobody but the controller takes segments away"

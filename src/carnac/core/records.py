@@ -14,10 +14,11 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from carnac.core.commits import ConservationProof
 from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.lateness import LATENESSES, LateRows
 from carnac.core.segments import (
     Column,
     ColumnType,
@@ -30,13 +31,19 @@ from carnac.core.segments import (
     Scalar,
     Segment,
 )
+from carnac.core.strict_json import Json
+from carnac.core.strict_json import boolean as _bool
+from carnac.core.strict_json import items as _list
+from carnac.core.strict_json import members as _object
+from carnac.core.strict_json import text as _str
+from carnac.core.strict_json import texts as _strings
+from carnac.core.strict_json import whole_number as _int
 from carnac.core.versions import IdRanges, parse_id_ranges
 from carnac.errors import Corrupt, Invalid
 
 RECORD_FORMAT = 1
 """Written with every stored record; raised when a record changes so that an older reader would misread it."""
 
-Json: TypeAlias = dict[str, object]
 T = TypeVar("T")
 CommitDetails: TypeAlias = tuple[Mapping[str, str], Mapping[str, bool], ConservationProof | None]
 
@@ -81,6 +88,8 @@ def dump_segment(segment: Segment) -> str:
         record["attributes"] = {
             name: _dump_scalar(value) for name, value in segment.attributes.items()
         }
+    if segment.late is not None:
+        record["late"] = _dump_late(segment.late)
     return _dumps(record)
 
 
@@ -116,9 +125,33 @@ def _segment(record: Json) -> Segment:
         attributes={
             name: _scalar(value) for name, value in _object(take("attributes", {})).items()
         },
+        late=_late(take("late")) if "late" in record else None,
     )
     _require_empty(record)
     return segment
+
+
+def _dump_late(late: LateRows) -> Json:
+    record: Json = {
+        "rows": {
+            str(name): count for name, count in zip(LATENESSES, late.counts, strict=True) if count
+        }
+    }
+    if late.is_folded:
+        record["isFolded"] = True
+    return record
+
+
+def _late(value: object) -> LateRows:
+    record = _object(value)
+    rows = _object(record.pop("rows"))
+    late = LateRows(
+        counts=tuple([_int(rows.pop(name, 0)) for name in LATENESSES]),
+        is_folded=_bool(record.pop("isFolded", False)),
+    )
+    _require_empty(rows)
+    _require_empty(record)
+    return late
 
 
 def _dump_column(column: Column) -> Json:
@@ -457,42 +490,6 @@ def _scalar(value: object) -> Scalar:
     if value is None or isinstance(value, str | int | float):
         return value
     return _NON_FINITE[_str(_object(value)["float"])]
-
-
-def _str(value: object) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
-def _int(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _bool(value: object) -> bool:
-    if type(value) is not bool:
-        raise TypeError(f"{value!r} is not true or false")
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if type(value) is not list:
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _object(value: object) -> Json:
-    if type(value) is not dict:
-        raise TypeError(f"{value!r} is not an object")
-    return cast("Json", value)
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    if value == ():
-        return ()
-    return tuple([_str(item) for item in _list(value)])
 
 
 def _interval(value: object) -> Interval:

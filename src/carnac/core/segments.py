@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from carnac.core.intervals import Interval
+from carnac.core.lateness import LateRows
 
 TIME_COLUMN = "__time"
 
@@ -161,6 +162,7 @@ class Segment:
         checksum: `<algorithm>:<hex>` over the file's bytes.
         row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
         created_at_ms: When the file was written.
+        late: Its rows that were late when they were appended; None if none was.
     """
 
     segment_id: str
@@ -181,6 +183,7 @@ class Segment:
     row_hash: int = 0
     created_at_ms: int = 0
     attributes: Mapping[str, Scalar] = field(default_factory=dict)
+    late: LateRows | None = None
 
     @property
     def span(self) -> Interval:

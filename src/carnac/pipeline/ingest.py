@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.commits import Place
 from carnac.core.intervals import IntervalSet
+from carnac.core.late_ledger import with_late
 from carnac.core.segments import Segment, safe_name
 from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.merge import MergeTask
@@ -28,6 +29,7 @@ from carnac.pipeline.progress import OnProgress, Phase, Tally
 from carnac.pipeline.read_pass import (
     PassOne,
     SplitResult,
+    united_late,
     united_shape,
 )
 from carnac.pipeline.rejections import gather
@@ -162,8 +164,13 @@ class IngestJob:
                 self.workshop.output_url, self.folder, [segment.path for segment in segments]
             )
         self.timer.lap("clean up")
+        late = united_late(results)
         return JobResult(
-            segments=segments, report=self._report(results, segments, rejected), places=places
+            segments=with_late(segments, late, self.cut.newest_before_ms),
+            report=self._report(
+                results, segments, rejected, rows_late=sum(map(sum, late.values()))
+            ),
+            places=places,
         )
 
     def common(self, *, tasks: int) -> PassOne:
@@ -265,6 +272,8 @@ class IngestJob:
         results: Sequence[SplitResult],
         segments: Sequence[Segment],
         rejected: RejectedRows,
+        *,
+        rows_late: int,
     ) -> JobReport:
         return JobReport(
             rows_read=sum(result.counts.rows_read for result in results),
@@ -272,7 +281,7 @@ class IngestJob:
                 result.counts.rows_thrown_away + result.filtered for result in results
             ),
             rows_written=sum(segment.rows for segment in segments),
-            rows_late=sum(result.late for result in results),
+            rows_late=rows_late,
             rejected=rejected,
             segments=len(segments),
             size_bytes=sum(segment.size_bytes for segment in segments),

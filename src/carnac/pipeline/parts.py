@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, interval_set
+from carnac.core.lateness import BOUNDS_MS, NONE_LATE, LateCounts
 from carnac.core.layout import plan_chunks
 from carnac.core.segments import TIME_COLUMN
 from carnac.pipeline.duck import translated
@@ -53,11 +54,11 @@ class CutRows:
     """What became of the rows of a task.
 
     Attributes:
-        late: Rows older than the newest row that was there before.
+        late: Rows older than the newest row that was there before, by time chunk; none where there are none.
     """
 
     parts: tuple[Part, ...]
-    late: int
+    late: Mapping[Interval, LateCounts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +94,21 @@ class Cut:
         seen = _survey(con, source, self.newest_before_ms)
         chunks = self.chunks(seen.days)
         if not chunks:
-            return CutRows(parts=(), late=0)
-        query = part_sql(shape, _numbered(source, chunks), span=seen.span, keys=(CHUNK_COLUMN,))
+            return CutRows(parts=(), late={})
+        numbered = _numbered(source, chunks)
+        late = (
+            {}
+            if self.newest_before_ms is None or not seen.late
+            else _count_late(con, numbered, chunks, self.newest_before_ms)
+        )
+        query = part_sql(shape, numbered, span=seen.span, keys=(CHUNK_COLUMN,))
         if len(chunks) > MAX_OPEN_FILES:
             query += f" ORDER BY {CHUNK_COLUMN}"
         reader = con.sql(query).to_arrow_reader(BATCH_ROWS)
         with PartFiles(self.staging_url, chunks, name=name) as files:
             for batch in reader:
                 files.add(batch)
-        return CutRows(parts=files.parts, late=seen.late)
+        return CutRows(parts=files.parts, late=late)
 
     def chunks(self, days: Iterable[int]) -> tuple[Interval, ...]:
         """Return the chunks, disjoint and in order, that hold every row of these days (UTC, counted from 1970).
@@ -138,6 +145,24 @@ def _survey(con: Any, source: str, newest_before_ms: int | None) -> _Survey:
         span=Interval(rows[0][2] // 1000, rows[-1][3] // 1000 + 1) if rows else None,
         late=sum(row[1] for row in rows),
     )
+
+
+def _count_late(
+    con: Any, numbered: str, chunks: tuple[Interval, ...], newest_before_ms: int
+) -> dict[Interval, LateCounts]:
+    """Count late rows by chunk and lateness; a second look at the times, for those that hold any."""
+    late_us = f"({newest_before_ms * 1000} - epoch_us({quote(TIME_COLUMN)}))"
+    longer = " ".join(
+        f"WHEN {late_us} <= {bound * 1000} THEN {i}" for i, bound in enumerate(BOUNDS_MS)
+    )
+    rows = con.sql(
+        f"SELECT {CHUNK_COLUMN}, CASE {longer} ELSE {len(BOUNDS_MS)} END AS lateness, count(*)"
+        f" FROM {numbered} WHERE {late_us} > 0 GROUP BY ALL"
+    ).fetchall()
+    found: dict[Interval, list[int]] = {}
+    for number, index, count in rows:
+        found.setdefault(chunks[number], list(NONE_LATE))[index] = count
+    return {chunk: tuple(counts) for chunk, counts in found.items()}
 
 
 def _numbered(source: str, chunks: tuple[Interval, ...]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.core.intervals import Interval
+from carnac.core.lateness import NONE_LATE, LateCounts, add_counts
 from carnac.core.segments import ColumnType
 from carnac.errors import Invalid
 from carnac.pipeline.coerce import SeveralValues
@@ -95,13 +97,14 @@ class SplitResult:
 
     Attributes:
         shape: That of its parts: string dimensions that showed several values are arrays.
+        late: Late rows by time chunk.
         filtered: Rows that the spec's filter took out; those outside of its intervals are in `counts`.
     """
 
     shape: RowShape
     counts: ReadCounts
     parts: tuple[Part, ...]
-    late: int
+    late: Mapping[Interval, LateCounts]
     rejections: Rejections
     filtered: int = 0
 
@@ -135,6 +138,15 @@ def widen(shape: RowShape, names: Collection[str]) -> RowShape:
         for dimension in shape.dimensions
     )
     return replace(shape, dimensions=dimensions)
+
+
+def united_late(results: Iterable[SplitResult]) -> dict[Interval, LateCounts]:
+    """Return the late rows of all tasks, by time chunk."""
+    found: dict[Interval, LateCounts] = {}
+    for result in results:
+        for chunk, counts in result.late.items():
+            found[chunk] = add_counts((found.get(chunk, NONE_LATE), counts))
+    return found
 
 
 def united_shape(shape: RowShape, shapes: Iterable[RowShape]) -> RowShape:

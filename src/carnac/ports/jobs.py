@@ -65,7 +65,7 @@ class JobReport:
         rows_read: Input rows seen, rejected and filtered ones included.
         rows_filtered: Taken out by the spec's filter, or outside of the intervals that it names.
         rows_written: Rows in the segments, after rollup.
-        rows_late: Rows older than the newest row that was in the datasource before the job.
+        rows_late: Rows older than the newest row that was in the datasource before the job; none of a replacement.
         seconds_by_phase: Wall seconds, in order of the phases.
     """
 
@@ -180,7 +180,8 @@ class DataPipeline(Protocol):
         Args:
             places: How its segments get their places; None: publish finds them.
             rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory.
-            newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty.
+            newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty, or if
+                none counts as late.
 
         Raises:
             Invalid: The spec does not fit the data, or more rows were rejected than `maxParseExceptions` allows.

@@ -14,6 +14,7 @@ from carnac.core.commits import Change, CommitKind, Drop, LockHeld, Publication
 from carnac.core.compaction.groups import CompactionGroup, GroupKind
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.late_ledger import carry_over
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
@@ -163,7 +164,11 @@ class CompactionRun:
         where = IntervalSet((group.interval,))
         change = Change(
             datasource=group.datasource,
-            adds=result.segments,
+            adds=carry_over(
+                ((source.segment, source.visible) for source in job.inputs),
+                result.segments,
+                is_lossy=group.target.filter is not None,
+            ),
             drops=tuple(
                 Drop(segment_id=source.segment.segment_id, expected=source.visible, within=where)
                 for source in job.inputs

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from carnac.core.commits import Change, Drop
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
+from carnac.core.late_ledger import keep_late
+from carnac.core.segments import Segment
 from carnac.ports import SegmentRewrite
 
 
@@ -31,12 +33,21 @@ def change_of(
     """Return the change that puts what is left of segments into their place."""
     return Change(
         datasource=datasource,
-        adds=tuple(segment for rewrite in rewrites for segment in rewrite.replacements),
+        adds=tuple(segment for rewrite in rewrites for segment in _what_is_left(rewrite)),
         drops=tuple(
             Drop(segment_id=rewrite.source.segment.segment_id, expected=rewrite.source.visible)
             for rewrite in rewrites
         ),
         segment_granularity=segment_granularity,
+    )
+
+
+def _what_is_left(rewrite: SegmentRewrite) -> Sequence[Segment]:
+    return keep_late(
+        rewrite.source.segment,
+        rewrite.source.visible,
+        rewrite.replacements,
+        rows_before=rewrite.rows_before,
     )
 
 

@@ -10,6 +10,7 @@ from carnac.core.commits import Commit, CommitSummary, LookupChange
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
 from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.late_ledger import LateLedger, draw_up_ledger
 from carnac.core.retention import RetentionRules
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import (
@@ -313,12 +314,8 @@ class Store(Closing):
         revision = self._leases.pin(at).head.revision
         columns = self._metadata.columns(datasource, revision=revision)
         found = self._metadata.visible(datasource, revision=revision, intervals=clip)
-        if not found and not self._metadata.count_visible(datasource, revision=revision):
-            names = ", ".join(info.name for info in self._metadata.datasources(revision))
-            raise NotFound(
-                f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
-                datasource=datasource,
-            )
+        if not found:
+            self._require_datasource(datasource, revision)
         inputs = [
             SegmentInput(
                 segment=item.segment,
@@ -347,9 +344,41 @@ class Store(Closing):
             intervals=None if parsed is None else IntervalSet((parsed,)),
         )
 
+    def _require_datasource(self, name: str, revision: int) -> None:
+        if not self._metadata.count_visible(name, revision=revision):
+            names = ", ".join(info.name for info in self._metadata.datasources(revision))
+            raise NotFound(
+                f"there is no datasource '{name}'; there are {names or 'none yet'}",
+                datasource=name,
+            )
+
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
         """Return the live time chunks, in order of time."""
         return self._metadata.chunks(datasource)
+
+    def late(
+        self,
+        datasource: str,
+        *,
+        at: int | str | None = None,
+        interval: Interval | str | None = None,
+    ) -> LateLedger:
+        """Return the late ledger: how late rows were when they were appended, and whether they are folded yet.
+
+        It counts input rows that are visible at the revision; what was replaced or deleted is in it no more.
+
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
+        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        head = self._metadata.resolve(at)
+        where = None if parsed is None else IntervalSet((parsed,))
+        found = self._metadata.visible(datasource, revision=head.revision, intervals=where)
+        if not found:
+            self._require_datasource(datasource, head.revision)
+        return draw_up_ledger(
+            found, datasource=datasource, revision=head.revision, at_ms=head.at_ms, within=parsed
+        )
 
     def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups by name."""

@@ -359,7 +359,7 @@ class Writer:
             existing=tuple(chunk.interval for chunk in chunks),
             within=spec.intervals if is_replace and spec.intervals else None,
         )
-        return layout, self._newest_ms(spec.datasource)
+        return layout, None if is_replace else self._newest_ms(spec.datasource)
 
     def _newest_ms(self, datasource: str) -> int | None:
         """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""

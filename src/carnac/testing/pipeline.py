@@ -7,6 +7,7 @@ read. Deletions by predicate run the product's own code. A test holds it against
 from __future__ import annotations
 
 import tempfile
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.intervals import Interval, IntervalSet, parse_instant
+from carnac.core.late_ledger import with_late
+from carnac.core.lateness import LateCounts, add_counts, count_late
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
@@ -94,17 +97,17 @@ class LocalPipeline:
             (at_ms, row) for at_ms, row in good if _is_within(at_ms, spec.intervals, layout.within)
         ]
         segments = tuple(self._write(spec, layout, wanted))
+        late = _late_by_chunk(segments, wanted, newest_before_ms)
         if on_progress is not None:
             total = len(segments)
             on_progress(JobProgress(phase="write segments", done=total, total=total))
-        late = 0 if newest_before_ms is None else sum(t < newest_before_ms for t, _ in wanted)
         return JobResult(
-            segments=segments,
+            segments=with_late(segments, late, newest_before_ms),
             report=JobReport(
                 rows_read=len(given),
                 rows_filtered=len(good) - len(wanted),
                 rows_written=len(wanted),
-                rows_late=late,
+                rows_late=sum(add_counts(late.values())),
                 rejected=RejectedRows(
                     count=rejected, by_reason={NO_TIME: rejected} if rejected else {}
                 ),
@@ -249,6 +252,19 @@ class LocalPipeline:
                     sort_columns=(TIME_COLUMN,),
                     created_at_ms=self._clock.now_ms(),
                 )
+
+
+def _late_by_chunk(
+    segments: Sequence[Segment], rows: Sequence[tuple[int, Row]], newest_before_ms: int | None
+) -> dict[Interval, LateCounts]:
+    times = sorted(at_ms for at_ms, _ in rows)
+    return {
+        chunk: count_late(
+            times[bisect_left(times, chunk.start_ms) : bisect_left(times, chunk.end_ms)],
+            newest_before_ms,
+        )
+        for chunk in {segment.chunk for segment in segments}
+    }
 
 
 def _check(spec: IngestSpec) -> None:

@@ -138,8 +138,16 @@ def test_same_calls_same_rows(spark_store: Store, local_store: Store) -> None:
             for store in (spark_store, local_store)
         ]
         assert chunks[0] == chunks[1], (kind, what)
+        assert ledger(spark_store) == ledger(local_store), (kind, what)
     for revision in range(1, spark_store.head().revision + 1):
         assert rows(spark_store, at=revision) == rows(local_store, at=revision)
+
+
+def ledger(store: Store) -> list[tuple[object, ...]]:
+    return [
+        (line.chunk, line.lateness, line.rows, line.rows_folded)
+        for line in store.late("events").lines
+    ]
 
 
 def test_spark_reads_what_sql_reads(spark_store: Store) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from carnac.core import records
 from carnac.core.commits import ConservationProof
 from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.lateness import LateRows
 from carnac.core.segments import (
     Column,
     ColumnType,
@@ -87,7 +89,14 @@ PROOF = ConservationProof(
     sums_in={"added": 0.1, "delta": math.nan},
     sums_out={"added": 7},
 )
-SEGMENTS = {"segment-raw": RAW, "segment-rolled-up": ROLLED_UP}
+LATE = replace(RAW, late=LateRows(counts=(0, 12, 0, 0, 3, 0)))
+FOLDED = replace(ROLLED_UP, late=LateRows(counts=(1, 0, 0, 0, 0, 199), is_folded=True))
+SEGMENTS = {
+    "segment-raw": RAW,
+    "segment-rolled-up": ROLLED_UP,
+    "segment-late": LATE,
+    "segment-folded": FOLDED,
+}
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
@@ -140,6 +149,10 @@ def test_a_newer_format_says_what_to_do() -> None:
         {"columns": [{"name": "x", "type": "long", "nullCount": "1"}]},
         {"partition": {"type": "random", "dimensions": []}},
         {"rollup": {}},
+        {"late": {}},
+        {"late": {"rows": {"PT2M": 1}}},
+        {"late": {"rows": {"PT1M": "1"}}},
+        {"late": {"rows": {"PT1M": 1}, "isFolded": 1}},
         {"unknown": 1},
         {"path": None},
     ],
@@ -154,7 +167,7 @@ def test_damage_is_corrupt(damage: dict[str, object]) -> None:
     [
         n
         for n in json.loads(records.dump_segment(RAW))
-        if n not in {"sortColumns", "partition", "attributes"}
+        if n not in {"sortColumns", "partition", "attributes", "late"}
     ],
 )
 def test_a_missing_field_is_corrupt(name: str) -> None:

@@ -21,6 +21,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "quarantine": ("quarantine",),
     "queries": ("sql",),
     "contents": ("datasources", "segments", "chunks"),
+    "late": ("late",),
     "lookups": ("lookups",),
     "picture": ("picture",),
     "history": ("log", "show", "diff", "tag", "tags"),

@@ -20,6 +20,8 @@ from carnac.core.compaction.states import ChunkState
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.entries import Chunk, Entry, VisibleSegment
 from carnac.core.intervals import Interval
+from carnac.core.late_ledger import LateLedger, LateLine, LateTotal
+from carnac.core.lateness import LateRows
 from carnac.core.leadership import Leadership
 from carnac.core.segments import Segment
 from carnac.core.tasks.model import Attempt, RetryPolicy, Task
@@ -60,6 +62,10 @@ VALUES: tuple[type, ...] = (
     Segment,
     Entry,
     Chunk,
+    LateRows,
+    LateLedger,
+    LateLine,
+    LateTotal,
     Interval,
     Tag,
     Lease,

@@ -1,0 +1,110 @@
+"""`late`: which rows came late, and whether compaction has folded them yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import READING, command, session_of
+from carnac.cli.commands.contents import require_datasource
+from carnac.cli.options import AsJson, At, Datasource, IntervalText
+from carnac.cli.records import to_json
+from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval
+from carnac.core.lateness import Lateness
+
+if TYPE_CHECKING:
+    from carnac.cli.output import Output
+    from carnac.core.late_ledger import LateLedger, LateLine, LateTotal
+
+WORDS = {
+    Lateness.MINUTE: "≤ 1 minute",
+    Lateness.HOUR: "≤ 1 hour",
+    Lateness.DAY: "≤ 1 day",
+    Lateness.WEEK: "≤ 7 days",
+    Lateness.MONTH: "≤ 30 days",
+    Lateness.LONGER: "> 30 days",
+}
+FIGURES = (
+    Column("rows", is_number=True),
+    Column("folded", is_number=True),
+    Column("not yet", is_number=True),
+    Column("size", is_number=True),
+    Column("segments", is_number=True),
+)
+
+
+@command(
+    "late",
+    panel=READING,
+    examples=["carnac late flights", "carnac late flights --interval 2013-11/P1M --json"],
+)
+def late(
+    ctx: typer.Context,
+    *,
+    datasource: Datasource,
+    at: At = None,
+    interval: IntervalText = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", metavar="N", min=0, help="Most rows of the table of chunks; 0 shows all."
+        ),
+    ] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List the late rows by time chunk and by how late they were, and say how many compaction has folded yet.
+
+    A row is late if its datasource had a newer one before its append. Counted are input rows that are visible.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store:
+        require_datasource(store, datasource, at)
+        ledger = store.late(datasource, at=at, interval=interval)
+    if as_json:
+        session.output.json(to_json(ledger))
+    else:
+        _print(session.output, ledger, limit)
+
+
+def _print(output: Output, ledger: LateLedger, limit: int) -> None:
+    if not ledger.lines:
+        output.note(f"no row of {ledger.datasource} came late, as of revision {ledger.revision}")
+        return
+    shown = ledger.lines if limit == 0 else ledger.lines[:limit]
+    output.table(
+        [Column("chunk", is_whole=True), Column("late by", is_whole=True), *FIGURES],
+        [[short_interval(line.chunk), WORDS[line.lateness], *_figures(line)] for line in shown],
+    )
+    if len(ledger.lines) > len(shown):
+        rest = format_count(len(ledger.lines) - len(shown))
+        output.note(f"… and {rest} more; --limit 0 shows all")
+    output.line()
+    output.table(
+        [Column("late by", is_whole=True), Column("chunks", is_number=True), *FIGURES],
+        [
+            [
+                "all" if total.lateness is None else WORDS[total.lateness],
+                format_count(total.chunks),
+                *_figures(total),
+            ]
+            for total in (*ledger.by_lateness, ledger.total)
+        ],
+    )
+    total = ledger.total
+    waiting = counted(total.rows - total.rows_folded, "late row")
+    output.note(
+        f"revision {ledger.revision}: {waiting} of {format_count(total.rows)} not folded yet, in "
+        f"{counted(total.segments - total.segments_folded, 'segment')} of "
+        f"{counted(total.chunks_waiting, 'time chunk')}"
+    )
+
+
+def _figures(one: LateLine | LateTotal) -> list[str]:
+    return [
+        format_count(one.rows),
+        format_count(one.rows_folded),
+        format_count(one.rows - one.rows_folded),
+        format_bytes(one.size_bytes),
+        format_count(one.segments),
+    ]
