@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
 from carnac.clock import SystemClock
-from carnac.errors import CarnacError
-from carnac.ports import Clock
 
 if TYPE_CHECKING:
     from carnac.config import Settings
+    from carnac.errors import CarnacError
+    from carnac.ports import Clock
     from carnac.store import Store
 
 

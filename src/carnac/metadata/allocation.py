@@ -1,10 +1,8 @@
-"""Allocation on SQL: a decision and its writing, inside one write transaction; and in memory."""
+"""Allocation on SQL: a decision and its writing, inside one write transaction."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from carnac.core.allocation import (
@@ -13,14 +11,11 @@ from carnac.core.allocation import (
     PendingSegment,
     decide_allocations,
 )
-from carnac.core.locks.events import LockEvent, LockReply
 from carnac.metadata import pending_rows as rows
 from carnac.metadata.locks import SqlLockView, change_locks
-from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.metadata.session import Session
 from carnac.metadata.texts import pending_rows as sql
 from carnac.metadata.view import SqlPublishView
-from carnac.ports import Clock
 
 T = TypeVar("T")
 
@@ -74,75 +69,6 @@ def release_pending(session: Session, owner: str) -> int:
     if count:
         rows.forget(session, sql.REMOVE_OF_OWNER, owner=owner)
     return count
-
-
-class SqlAllocationRecords(ABC):
-    """Pending segments in a database; its transactions are those of the store that this is a part of."""
-
-    _clock: Clock
-
-    @abstractmethod
-    def _read(self) -> AbstractContextManager[Session]: ...
-
-    @abstractmethod
-    def _write(self, work: Callable[[Session], T]) -> T: ...
-
-    def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
-        """Keep places for segments, and get the locks that they need, all in one transaction."""
-        return self._write(lambda session: allocate(session, requests, self._clock.now_ms()))
-
-    def pending_segments(
-        self, *, owner: str | None = None, datasource: str | None = None
-    ) -> tuple[PendingSegment, ...]:
-        """Return the reservations, by datasource, chunk and partition id."""
-        with self._read() as session:
-            found = (
-                session.rows(sql.ALL) if owner is None else session.rows(sql.OF_OWNER, owner=owner)
-            )
-            return in_order(map(rows.pending_of, found), datasource)
-
-    def release_pending(self, owner: str) -> int:
-        """Give up all reservations of an owner; return how many there were."""
-        return self._write(lambda session: release_pending(session, owner))
-
-
-class MemoryAllocationRecords(ABC):
-    """Pending segments in dictionaries; guarded by the lock of the store that this is a part of."""
-
-    _clock: Clock
-    _tables: MemoryTables
-    _lock: AbstractContextManager[object]
-
-    @abstractmethod
-    def change_locks(self, event: LockEvent) -> LockReply:
-        """Let an event happen to the lockbox; return what it answers."""
-
-    @abstractmethod
-    def _view(self) -> MemoryView: ...
-
-    def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
-        """Keep places for segments, and get the locks that they need."""
-        with self._lock:
-            decision = decide_allocations(
-                self._view(), requests, self.change_locks, at_ms=self._clock.now_ms()
-            )
-            self._tables.apply_allocation(decision)
-            return decision.replies
-
-    def pending_segments(
-        self, *, owner: str | None = None, datasource: str | None = None
-    ) -> tuple[PendingSegment, ...]:
-        """Return the reservations, by datasource, chunk and partition id."""
-        with self._lock:
-            found = [
-                one for one in self._tables.pending.values() if owner is None or one.owner == owner
-            ]
-            return in_order(found, datasource)
-
-    def release_pending(self, owner: str) -> int:
-        """Give up all reservations of an owner; return how many there were."""
-        with self._lock:
-            return self._tables.forget_pending(lambda one: one.owner == owner)
 
 
 def in_order(found: Iterable[PendingSegment], datasource: str | None) -> tuple[PendingSegment, ...]:

@@ -12,7 +12,7 @@ from carnac.core.records import load_ids, load_segment
 from carnac.errors import CarnacError
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks
-from carnac.metadata.names import find_lock_problems, find_task_problems
+from carnac.metadata.problems import find_lock_problems, find_task_problems
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session
 from carnac.metadata.tasks import load_all_tasks

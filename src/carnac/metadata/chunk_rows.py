@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from carnac.core.allocation import PendingChunk
-from carnac.core.commits import DatasourceCommit
-from carnac.core.entries import Chunk, Entry
+from carnac.core.entries import Chunk
 from carnac.core.intervals import Interval
-from carnac.core.versions import SegmentVersion
+
+if TYPE_CHECKING:
+    from carnac.core.allocation import PendingChunk
+    from carnac.core.commits import DatasourceCommit
+    from carnac.core.entries import Entry
+    from carnac.core.versions import SegmentVersion
 
 KEY_FRAME_MIN_CHANGES = 512
 

@@ -18,13 +18,12 @@ from carnac.core.records import load_commit_details, load_interval_set, load_tex
 from carnac.core.segments import Segment
 from carnac.errors import Corrupt, NotFound
 from carnac.metadata import retention as keeping
-from carnac.metadata.reader import decode_segment
+from carnac.metadata.reader import decode_segment, load_head
 from carnac.metadata.retention import RetainedRevision
 from carnac.metadata.rows import KINDS, entry_of
 from carnac.metadata.session import Row, Session
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
-from carnac.metadata.writer import load_head
 from carnac.ports import Head
 
 T = TypeVar("T")

@@ -23,18 +23,17 @@ from carnac.core.segments import ColumnType, Segment
 from carnac.errors import NotFound, Revoked
 from carnac.metadata import memory_tables as tables
 from carnac.metadata import retention as keeping
-from carnac.metadata.allocation import MemoryAllocationRecords
-from carnac.metadata.compaction import MemoryCompactionRecords
+from carnac.metadata.memory_allocation_records import MemoryAllocationRecords
+from carnac.metadata.memory_compaction_records import MemoryCompactionRecords
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
+from carnac.metadata.memory_task_records import MemoryTaskRecords
 from carnac.metadata.names import (
     BATCH_RETENTION_MS,
-    find_lock_problems,
-    find_task_problems,
     renewed,
     require_tag_name,
 )
+from carnac.metadata.problems import find_lock_problems, find_task_problems
 from carnac.metadata.retention import RetainedRevision
-from carnac.metadata.task_records import MemoryTaskRecords
 from carnac.ports import (
     Clock,
     DatasourceInfo,

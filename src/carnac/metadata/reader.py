@@ -16,7 +16,7 @@ from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Row, Session, Statement
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
-from carnac.ports import DatasourceInfo
+from carnac.ports import DatasourceInfo, Head
 
 PIECES_LIMIT = 64
 """Above so many pieces an interval set is read as its hull and filtered afterwards."""
@@ -40,6 +40,12 @@ NUMBERS = _Wanted(q.LIVE_NUMBERS, q.ADDED_NUMBERS, q.FRAME_NUMBERS)
 def decode_segment(record: str) -> Segment:
     """Return the segment of a record. Records never change, so they are decoded once while they are in use."""
     return load_segment(record)
+
+
+def load_head(session: Session) -> Head:
+    """Return the newest revision."""
+    row = session.row(s.HEAD) or (0, *(session.row(s.ORIGIN) or (0,)))
+    return Head(revision=row[0], at_ms=row[1])
 
 
 def find_datasource(session: Session, name: str) -> int | None:

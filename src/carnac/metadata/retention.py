@@ -6,11 +6,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from carnac.core.commits import Commit, LockHeld, LookupSetBy, Requirement, SegmentsVisible
-from carnac.core.intervals import Interval, IntervalSet, format_ms, parse_instant
+from carnac.core.commits import LockHeld, LookupSetBy, SegmentsVisible
+from carnac.core.intervals import IntervalSet, format_ms, parse_instant
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head
+
+if TYPE_CHECKING:
+    from carnac.core.commits import Commit, Requirement
+    from carnac.core.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,44 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from carnac.core.commits import Commit, CommitSummary, Publication
-from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.locks.events import LockEvent, LockReply
-from carnac.core.locks.model import Lock
 from carnac.core.records import load_segment, load_texts
-from carnac.core.segments import ColumnType, Segment
 from carnac.errors import CarnacError, NotFound, Revoked
-from carnac.metadata import checks, history, pending_rows, reader, trimming
-from carnac.metadata import locks as sql_locks
-from carnac.metadata.allocation import SqlAllocationRecords
-from carnac.metadata.compaction import SqlCompactionRecords
-from carnac.metadata.database import Database, translated
-from carnac.metadata.group_commit import CommitQueue, Job
+from carnac.metadata import history, reader
+from carnac.metadata.allocation_records import SqlAllocationRecords
+from carnac.metadata.compaction_records import SqlCompactionRecords
+from carnac.metadata.database import translated
+from carnac.metadata.group_commit import CommitQueue
 from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
+from carnac.metadata.reader import load_head
 from carnac.metadata.retention import require_whole
 from carnac.metadata.rows import lease_of
-from carnac.metadata.session import Session
 from carnac.metadata.task_records import SqlTaskRecords
 from carnac.metadata.texts import pending_rows as pending_sql
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
-from carnac.metadata.texts import trimming as trimming_sql
-from carnac.metadata.writer import encode_segments, load_head, write_publication
 from carnac.ports import (
-    Clock,
-    DatasourceInfo,
-    Head,
-    IdSource,
     Lease,
     LeaseKind,
-    Published,
     Tag,
     TrashedSegment,
-    TrimReport,
 )
+
+if TYPE_CHECKING:
+    from carnac.core.commits import Commit, CommitSummary, Publication
+    from carnac.core.entries import Chunk, VisibleSegment
+    from carnac.core.intervals import Interval, IntervalSet
+    from carnac.core.locks.events import LockEvent, LockReply
+    from carnac.core.locks.model import Lock
+    from carnac.core.segments import ColumnType, Segment
+    from carnac.metadata.database import Database
+    from carnac.metadata.group_commit import Job
+    from carnac.metadata.session import Session
+    from carnac.ports import (
+        Clock,
+        DatasourceInfo,
+        Head,
+        IdSource,
+        Published,
+        TrimReport,
+    )
 
 T = TypeVar("T")
 
@@ -118,6 +122,8 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def publish(self, publication: Publication) -> Published:
         """Publish in one transaction, or change nothing."""
+        from carnac.metadata.writer import encode_segments, write_publication
+
         encoded = encode_segments(publication)
         return self._write(
             lambda session: write_publication(session, publication, encoded, self._clock.now_ms())
@@ -276,6 +282,8 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             )
             session.run(s.SWEEP_LEASES, now_ms=now_ms)
             if kind is LeaseKind.WRITER:
+                from carnac.metadata import pending_rows
+
                 pending_rows.forget(session, pending_sql.SWEEP)
             session.run(
                 s.INSERT_LEASE,
@@ -334,12 +342,16 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def change_locks(self, event: LockEvent) -> LockReply:
         """Let an event happen to the lockbox, in one transaction; return what it answers."""
+        from carnac.metadata import locks as sql_locks
+
         return self._write(
             lambda session: sql_locks.change_locks(session, event, self._clock.now_ms())
         )
 
     def locks(self, datasource: str | None = None) -> tuple[Lock, ...]:
         """Return the locks of a datasource (None: of all), in order of arrival."""
+        from carnac.metadata import locks as sql_locks
+
         with self._read() as session:
             return sql_locks.load_locks(session, datasource)
 
@@ -347,6 +359,8 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def trim(self, *, keep: Callable[[Sequence[Head]], set[int]], dry_run: bool) -> TrimReport:
         """Forget revisions that are not kept, and mark as trash the segments that only they named."""
+        from carnac.metadata import trimming
+
         return self._write(
             lambda session: trimming.trim(
                 session,
@@ -359,6 +373,8 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def trashed(self) -> tuple[TrashedSegment, ...]:
         """Return the segments in the trash."""
+        from carnac.metadata.texts import trimming as trimming_sql
+
         with self._read() as session:
             return tuple(
                 TrashedSegment(segment=load_segment(record), trashed_at_ms=at_ms)
@@ -367,21 +383,29 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def forget_segments(self, segment_ids: Iterable[str]) -> None:
         """Remove the records of trashed segments whose files are deleted."""
+        from carnac.metadata import trimming
+
         ids = list(segment_ids)
         self._write(lambda session: trimming.forget_segments(session, ids))
 
     def known_paths(self) -> frozenset[str]:
         """Return the paths of all segments that have a record, trash included."""
+        from carnac.metadata.texts import trimming as trimming_sql
+
         with self._read() as session:
             return frozenset(row[0] for row in session.stream(trimming_sql.KNOWN_PATHS))
 
     def table_counts(self) -> Mapping[str, int]:
         """Return the number of rows of each table: a gauge that shows what grows."""
+        from carnac.metadata import checks
+
         with self._read() as session:
             return checks.table_counts(session)
 
     def check(self) -> tuple[str, ...]:
         """Return what in the store contradicts itself, a sentence each; nothing if all is well."""
+        from carnac.metadata import checks
+
         with self._read() as session:
             return tuple(checks.find_problems(session))
 

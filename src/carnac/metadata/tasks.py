@@ -10,9 +10,12 @@ import json
 from collections.abc import Sequence
 
 from carnac.core.leadership import Candidacy, Leadership, decide_leader, decide_resignation
-from carnac.core.tasks.events import TaskDecision, TaskEvent
+from carnac.core.locks.events import ReleaseLocks
+from carnac.core.tasks.events import TaskDecision, TaskEvent, TaskReply
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
+from carnac.metadata.allocation import release_pending
+from carnac.metadata.locks import change_locks
 from carnac.metadata.session import Row, Session, Statement
 from carnac.metadata.texts import tasks as sql
 from carnac.ports import TaskFilter
@@ -60,6 +63,15 @@ class SqlTaskView:
 
     def _tasks(self, stated: Statement, **params: object) -> list[Task]:
         return [task_of(row) for row in self._session.rows(stated, **params)]
+
+
+def change_tasks(session: Session, event: TaskEvent, at_ms: int) -> TaskReply:
+    """Let an event happen, inside a write transaction; what it ends gives up its locks and reservations."""
+    decision = decide_tasks(session, event, at_ms)
+    for owner in decision.freed:
+        change_locks(session, ReleaseLocks(task_id=owner), at_ms)
+        release_pending(session, owner)
+    return decision.reply
 
 
 def decide_tasks(session: Session, event: TaskEvent, at_ms: int) -> TaskDecision:

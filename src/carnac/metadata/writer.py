@@ -28,6 +28,7 @@ from carnac.metadata.chunk_rows import (
     keep_reserved,
     next_row,
 )
+from carnac.metadata.reader import load_head
 from carnac.metadata.retention import (
     cannot_come_back,
     no_writer_lease,
@@ -40,12 +41,6 @@ from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
 from carnac.metadata.view import SqlPublishView
 from carnac.ports import Head, Published
-
-
-def load_head(session: Session) -> Head:
-    """Return the newest revision."""
-    row = session.row(s.HEAD) or (0, *(session.row(s.ORIGIN) or (0,)))
-    return Head(revision=row[0], at_ms=row[1])
 
 
 def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
+if TYPE_CHECKING:
+    from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
 
 
 class AllocationRecords(Protocol):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.compaction.groups import CompactionGroup
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.ports.jobs import JobProgress
+if TYPE_CHECKING:
+    from carnac.core.compaction.groups import CompactionGroup
+    from carnac.core.compaction.tasks import CompactionTask
+    from carnac.ports.jobs import JobProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

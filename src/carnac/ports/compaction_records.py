@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.compaction.states import ChunkState
+if TYPE_CHECKING:
+    from carnac.core.compaction.states import ChunkState
 
 
 class CompactionRecords(Protocol):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.commits import Commit, CommitSummary, Publication
-from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.locks.events import LockEvent, LockReply
-from carnac.core.locks.model import Lock
-from carnac.core.segments import ColumnType, Segment
 from carnac.ports.allocation_records import AllocationRecords
 from carnac.ports.compaction_records import CompactionRecords
 from carnac.ports.task_records import TaskRecords
+
+if TYPE_CHECKING:
+    from carnac.core.commits import Commit, CommitSummary, Publication
+    from carnac.core.entries import Chunk, VisibleSegment
+    from carnac.core.intervals import Interval, IntervalSet
+    from carnac.core.locks.events import LockEvent, LockReply
+    from carnac.core.locks.model import Lock
+    from carnac.core.segments import ColumnType, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from carnac.core.allocation import AllocationLock, AllocationReply, AllocationRequest
-from carnac.core.intervals import Interval
+from carnac.core.allocation import AllocationReply, AllocationRequest
+
+if TYPE_CHECKING:
+    from carnac.core.allocation import AllocationLock
+    from carnac.core.intervals import Interval
 
 Allocate: TypeAlias = Callable[[Sequence[AllocationRequest]], Sequence[AllocationReply]]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import IntervalSet
-from carnac.core.segments import ColumnType
+if TYPE_CHECKING:
+    from carnac.core.entries import VisibleSegment
+    from carnac.core.intervals import IntervalSet
+    from carnac.core.segments import ColumnType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.intervals import Interval
-from carnac.core.leadership import Candidacy, Leadership
-from carnac.core.tasks.events import TaskEvent, TaskReply
-from carnac.core.tasks.model import Attempt, Task, TaskState
+if TYPE_CHECKING:
+    from carnac.core.intervals import Interval
+    from carnac.core.leadership import Candidacy, Leadership
+    from carnac.core.tasks.events import TaskEvent, TaskReply
+    from carnac.core.tasks.model import Attempt, Task, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

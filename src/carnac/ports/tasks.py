@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.commits import LockHeld
-from carnac.core.intervals import IntervalSet
-from carnac.core.tasks.model import Attempt, Task
-from carnac.ports.jobs import JobProgress
-from carnac.ports.places import PlaceTerms
+if TYPE_CHECKING:
+    from carnac.core.commits import LockHeld
+    from carnac.core.intervals import IntervalSet
+    from carnac.core.tasks.model import Attempt, Task
+    from carnac.ports.jobs import JobProgress
+    from carnac.ports.places import PlaceTerms
 
 
 class TaskRunner(Protocol):

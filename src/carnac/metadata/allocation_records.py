@@ -1,0 +1,58 @@
+"""The part of a metadata store on SQL that keeps pending segments; `allocation` does the work when it is needed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeVar
+
+from carnac.metadata.texts import pending_rows as sql
+
+if TYPE_CHECKING:
+    from carnac.core.allocation import (
+        AllocationReply,
+        AllocationRequest,
+        PendingSegment,
+    )
+    from carnac.metadata.session import Session
+    from carnac.ports import Clock
+
+T = TypeVar("T")
+
+
+class SqlAllocationRecords(ABC):
+    """Pending segments in a database; its transactions are those of the store that this is a part of."""
+
+    _clock: Clock
+
+    @abstractmethod
+    def _read(self) -> AbstractContextManager[Session]: ...
+
+    @abstractmethod
+    def _write(self, work: Callable[[Session], T]) -> T: ...
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
+        """Keep places for segments, and get the locks that they need, all in one transaction."""
+        from carnac.metadata.allocation import allocate
+
+        return self._write(lambda session: allocate(session, requests, self._clock.now_ms()))
+
+    def pending_segments(
+        self, *, owner: str | None = None, datasource: str | None = None
+    ) -> tuple[PendingSegment, ...]:
+        """Return the reservations, by datasource, chunk and partition id."""
+        from carnac.metadata import pending_rows as rows
+        from carnac.metadata.allocation import in_order
+
+        with self._read() as session:
+            found = (
+                session.rows(sql.ALL) if owner is None else session.rows(sql.OF_OWNER, owner=owner)
+            )
+            return in_order(map(rows.pending_of, found), datasource)
+
+    def release_pending(self, owner: str) -> int:
+        """Give up all reservations of an owner; return how many there were."""
+        from carnac.metadata.allocation import release_pending
+
+        return self._write(lambda session: release_pending(session, owner))

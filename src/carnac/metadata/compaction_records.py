@@ -1,0 +1,72 @@
+"""The part of a metadata store on SQL that keeps specs and states of compaction."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeVar
+
+from carnac.metadata.texts import compaction as sql
+
+if TYPE_CHECKING:
+    from carnac.core.compaction.states import ChunkState
+    from carnac.metadata.session import Session
+    from carnac.ports import Clock
+
+T = TypeVar("T")
+
+
+class SqlCompactionRecords(ABC):
+    """What a store on SQL keeps for compaction."""
+
+    _clock: Clock
+
+    @abstractmethod
+    def _read(self) -> AbstractContextManager[Session]: ...
+
+    @abstractmethod
+    def _write(self, work: Callable[[Session], T]) -> T: ...
+
+    def compaction_specs(self) -> Mapping[str, str]:
+        """Return how datasources are to be compacted, as JSON text, by name."""
+        with self._read() as session:
+            return {row[0]: row[1] for row in session.rows(sql.SPECS)}
+
+    def put_compaction_spec(self, datasource: str, spec: str | None) -> None:
+        """Set how a datasource is to be compacted; None: not at all."""
+        now_ms = self._clock.now_ms()
+
+        def work(session: Session) -> None:
+            if spec is None:
+                session.run(sql.REMOVE_SPEC, datasource=datasource)
+                session.run(sql.REMOVE_STATES, datasource=datasource)
+            else:
+                session.run(sql.PUT_SPEC, datasource=datasource, spec=spec, changed_at_ms=now_ms)
+
+        self._write(work)
+
+    def compaction_states(self, datasource: str) -> tuple[ChunkState, ...]:
+        """Return what is known of the chunks of a datasource, in order of time."""
+        from carnac.metadata import compaction_rows as rows
+
+        with self._read() as session:
+            return tuple(
+                rows.state_of(row) for row in session.rows(sql.STATES, datasource=datasource)
+            )
+
+    def put_compaction_states(self, datasource: str, states: Iterable[ChunkState]) -> None:
+        """Keep states; those of chunks without segments are forgotten."""
+        from carnac.metadata import compaction_rows as rows
+
+        known = list(states)
+        puts = [rows.row_of(datasource, state) for state in known if not rows.is_gone(state)]
+        gone = [rows.key_of(datasource, state) for state in known if rows.is_gone(state)]
+
+        def work(session: Session) -> None:
+            session.run_many(sql.PUT_STATE, puts)
+            for key in gone:
+                session.run(sql.REMOVE_STATE, **key)
+
+        if known:
+            self._write(work)
