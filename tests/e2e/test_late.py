@@ -84,6 +84,9 @@ def test_long_tables_are_cut_and_nothing_is_said_in_a_sentence(run: Run, late_st
     assert "2013-02-28" not in done.out
     done = run("late", "events", "--at", "1", "--store", str(late_store))
     assert "no row of events came late, as of revision 1" in done.err
+    folded = ["--at", "5", "--interval", "2013-01/P1M"]
+    done = run("late", "events", *folded, "--store", str(late_store))
+    assert "revision 5: 3 late rows, all folded" in done.err
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
 def test_the_demo_tells_its_story_and_every_count_equals_the_source(demo: tuple[Path, Ran]) -> None:
     cwd, done = demo
     assert done.code == 0, done.err
-    assert "all 15 checks agree with the source" in done.out
+    assert "all 16 checks agree with the source" in done.out
     assert "DIFFERENT" not in done.out
     assert [line.partition("]")[0] for line in done.out.splitlines() if line.startswith("[")] == [
         f"[{number}/10" for number in range(1, 11)

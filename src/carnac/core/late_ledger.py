@@ -27,6 +27,7 @@ from carnac.core.lateness import (
     minus_counts,
     part_of,
     spread,
+    thin_out,
 )
 from carnac.core.segments import Segment
 
@@ -159,7 +160,7 @@ def carry_over(
         homes[segment.chunk].append(segment)
     found: dict[str, LateCounts] = {}
     for chunk, counts in _by_chunk(late, sorted(homes)).items():
-        kept = counts if not is_lossy else part_of(counts, min(kept_rows, of_rows), of_rows)
+        kept = thin_out(counts, min(kept_rows, of_rows), of_rows) if is_lossy else counts
         found |= {segment.segment_id: part for segment, part in _spread(kept, homes[chunk])}
     return _with_counts(outputs, found, is_folded=True)
 
@@ -191,7 +192,7 @@ def keep_late(
     Nobody counts anew which of the rows that are left were late: their number shrinks as the number of rows does.
     """
     kept = sum(segment.rows for segment in left)
-    counts = part_of(late_within(source, visible), kept, rows_before)
+    counts = thin_out(late_within(source, visible), kept, rows_before)
     found = {segment.segment_id: part for segment, part in _spread(counts, left)}
     is_folded = source.late is not None and source.late.is_folded
     return _with_counts(left, found, is_folded=is_folded)

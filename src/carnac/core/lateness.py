@@ -72,6 +72,17 @@ def part_of(counts: LateCounts, upto: int, whole: int) -> LateCounts:
     return tuple(count * upto // whole for count in counts)
 
 
+def thin_out(counts: LateCounts, kept: int, of: int) -> LateCounts:
+    """Return the counts when `kept` of `of` rows are left; their sum shrinks as the number of rows does, rounded down."""
+    so_far, given, left = 0, 0, []
+    for count in counts:
+        so_far += count
+        upto = so_far * kept // of
+        left.append(upto - given)
+        given = upto
+    return tuple(left)
+
+
 def minus_counts(more: LateCounts, less: LateCounts) -> LateCounts:
     """Return the differences of counts."""
     return tuple(a - b for a, b in zip(more, less, strict=True))

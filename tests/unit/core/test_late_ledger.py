@@ -27,6 +27,7 @@ from carnac.core.lateness import (
     add_counts,
     count_late,
     spread,
+    thin_out,
 )
 from carnac.core.segments import Segment
 from carnac.core.versions import IdRanges, SegmentVersion
@@ -159,6 +160,15 @@ def test_a_change_of_granularity_loses_no_late_row(
     left = add_counts(late_within(one, whole(one).minus(done)) for one in inputs)
     folded = add_counts(one.late.counts for one in first if one.late)
     assert add_counts((folded, left)) == add_counts(counts)
+
+
+@given(counts=counts.filter(any), share=st.floats(0, 1))
+def test_where_all_rows_were_late_those_that_are_left_are(counts: LateCounts, share: float) -> None:
+    rows = sum(counts)
+    kept = round(rows * share)
+    left = thin_out(counts, kept, rows)
+    assert sum(left) == kept
+    assert all(0 <= few <= many for few, many in zip(left, counts, strict=True))
 
 
 def test_rows_left_out_take_late_ones_with_them() -> None:

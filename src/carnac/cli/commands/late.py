@@ -92,6 +92,9 @@ def _print(output: Output, ledger: LateLedger, limit: int) -> None:
         ],
     )
     total = ledger.total
+    if total.rows == total.rows_folded:
+        output.note(f"revision {ledger.revision}: {counted(total.rows, 'late row')}, all folded")
+        return
     waiting = counted(total.rows - total.rows_folded, "late row")
     output.note(
         f"revision {ledger.revision}: {waiting} of {format_count(total.rows)} not folded yet, in "

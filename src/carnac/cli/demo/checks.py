@@ -61,6 +61,11 @@ def compare_counts(
             name="late rows that the report counted", in_store=later.rows_late, in_source=LATE_ROWS
         ),
         DemoCheck(
+            name="late rows of the late ledger",
+            in_store=store.late("flights").total.rows,
+            in_source=LATE_ROWS,
+        ),
+        DemoCheck(
             name="files that verify finds wrong", in_store=len(list(store.verify())), in_source=0
         ),
     ]
