@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from carnac.pipeline.session import SparkHolder, SparkSettings
 from carnac.testing.postgresql import PostgreSQLServer, run_postgresql
+from carnac.testing.spark_cluster import SHORT_LIVED
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
 
 if TYPE_CHECKING:
@@ -41,9 +42,14 @@ settings.load_profile(
 
 
 def pytest_configure() -> None:
-    """Keep what the machine has set for Carnac out of the tests."""
+    """Keep what the machine has set for Carnac out of the tests; have Java not optimize what lives for seconds.
+
+    A Spark that is started for a few small jobs takes half the processor time so. What the tests start inherits it.
+    """
     for name in [name for name in os.environ if name.startswith("CARNAC_")]:
         del os.environ[name]
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ[name] = SHORT_LIVED
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

@@ -56,7 +56,6 @@ def spark_conf(events: Path) -> dict[str, str]:
     """Return settings for one executor of one core on each worker, and a log of what ran where."""
     events.mkdir()
     return {
-        "spark.driver.extraJavaOptions": SHORT_LIVED,
         "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
@@ -74,7 +73,6 @@ def environ(cluster: SparkCluster, events: Path) -> dict[str, str]:
         **os.environ,
         "CARNAC_SPARK_MASTER": cluster.master_url,
         "CARNAC_SPARK_CONF": json.dumps(spark_conf(events)),
-        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
     }
 
 
