@@ -85,6 +85,16 @@ def test_the_bucket_of_an_instant_holds_it_and_begins_itself(case: tuple[Granula
 
 
 @given(case=moments_near_changes())
+def test_what_is_called_a_bucket_is_the_bucket_of_its_start(case: tuple[Granularity, int]) -> None:
+    granularity, at_ms = case
+    bucket = granularity.bucket(at_ms)
+    assert granularity.is_bucket(bucket)
+    if bucket.end_ms - bucket.start_ms > 2:
+        assert not granularity.is_bucket(Interval(bucket.start_ms, bucket.end_ms - 1))
+        assert not granularity.is_bucket(Interval(bucket.start_ms + 1, bucket.end_ms))
+
+
+@given(case=moments_near_changes())
 def test_buckets_tile_time(case: tuple[Granularity, int]) -> None:
     granularity, at_ms = case
     bucket = granularity.bucket(at_ms)

@@ -76,6 +76,10 @@ class Desk:
         self.conductor.watch(NAME, self.settings, self.durable.values())
         self.is_new = True
 
+    def allow(self, capacity: Capacity) -> None:
+        """Change how much may run."""
+        self.capacity = self.conductor.capacity = capacity
+
     def remember(self, states: list[ChunkState]) -> None:
         for state in states:
             self.durable[state.chunk] = state
@@ -196,6 +200,52 @@ def test_the_conductor_keeps_its_laws_and_comes_to_rest(
         NAME, desk.world.segments(), how, now_ms=desk.now_ms, revision=desk.world.revision
     )
     laws.check_finished(again)
+
+
+changes = st.lists(
+    st.tuples(st.integers(-40, 6), st.sampled_from((1, 5, 40, 90, 160))), min_size=1, max_size=6
+)
+
+
+@given(
+    rounds=st.lists(st.tuples(changes, st.booleans()), min_size=1, max_size=6),
+    how=st.sampled_from((PLAIN, replace(PLAIN, task_cost_small=60), DAILY)),
+)
+def test_what_is_planned_change_by_change_is_what_a_whole_analysis_plans(
+    rounds: list[tuple[list[tuple[int, int]], bool]], how: CompactionSettings
+) -> None:
+    """Nothing starts unless it is let: all that waits is compared with a plan of everything, made at once."""
+    desk = Desk(how, Capacity(tasks=0, queue_max=1000))
+    for appends, is_let in rounds:
+        for hour, size_bytes in appends:
+            desk.append(hour, size_bytes)
+        desk.look()
+        survey = desk.conductor.survey(NAME)
+        made = plan_compaction(
+            NAME,
+            desk.world.segments(),
+            how,
+            now_ms=desk.now_ms,
+            histories={one.chunk: one.history for one in desk.states() if one.history},
+        )
+        assert [plain(one) for one in desk.conductor.queue.waiting] == sorted(
+            [plain(one) for one in made.tasks], key=lambda one: one.order
+        )
+        for one in made.chunks:
+            state = survey.states[one.interval]
+            assert (state.reason, state.priority) == (one.score.reason, one.score.priority)
+        if is_let:
+            desk.allow(Capacity(tasks=3))
+            desk.look()
+            while desk.runs:
+                desk.finish(0)
+            desk.allow(Capacity(tasks=0, queue_max=1000))
+            desk.look()
+
+
+def plain(task: CompactionTask) -> CompactionTask:
+    """Return a task without the revision at which each of its groups was judged."""
+    return replace(task, groups=tuple(replace(one, revision=None) for one in task.groups))
 
 
 def test_a_restart_judges_only_what_is_unstable() -> None:

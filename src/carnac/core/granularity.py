@@ -167,6 +167,16 @@ class Granularity:
             return ETERNITY
         return Interval(max(start_ms, MIN_MS), min(end_ms, MAX_MS))
 
+    def is_bucket(self, interval: Interval) -> bool:
+        """Whether the interval is one of the buckets."""
+        if self.mode == "elapsed":
+            start_ms, length_ms = interval.start_ms, self.length_ms
+            return (
+                interval.end_ms - start_ms == length_ms
+                and not (start_ms - self.anchor_ms) % length_ms
+            )
+        return self.bucket(interval.start_ms) == interval
+
     def buckets(self, interval: Interval, *, limit: int = BUCKET_LIMIT) -> Iterator[Interval]:
         """Yield all buckets that overlap the interval, in order, whole (not clipped to it).
 

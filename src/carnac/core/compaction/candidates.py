@@ -9,11 +9,11 @@ a poisoned one costs the others nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from carnac.core.compaction.choosing import Choice, choose_all
+from carnac.core.compaction.choosing import Choice, choose_all, join
 from carnac.core.compaction.chunks import TimeChunk
-from carnac.core.compaction.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.scoring import Action, Score
 from carnac.core.compaction.settings import CompactionSettings
@@ -22,8 +22,7 @@ from carnac.core.compaction.wording import interval_text
 from carnac.core.intervals import Interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedChunk:
+class JudgedChunk(NamedTuple):
     """A chunk with its score."""
 
     chunk: TimeChunk
@@ -40,15 +39,29 @@ class JudgedChunk:
         return self.chunk.interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(NamedTuple):
     """A chunk of a candidate, with what is rewritten of it."""
 
     chunk: TimeChunk
     choice: Choice
 
 
-def find_candidates(judged: Iterable[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
+class Candidate(NamedTuple):
+    """What is to be done together in any case: one group.
+
+    Attributes:
+        chunks: The time chunks of the group, in order.
+        segments_out, gain, cost: As of `CompactionTask`.
+    """
+
+    group: CompactionGroup
+    chunks: tuple[Interval, ...]
+    segments_out: int
+    gain: int
+    cost: int
+
+
+def find_runs(judged: Iterable[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
     """Yield the runs of chunks to be compacted together: tied by segments that reach over their borders.
 
     A chunk without an opinion comes along with a neighbour that is compacted; a run of such chunks alone is none.
@@ -76,68 +89,93 @@ def plan_tasks(
         judged: In order of time.
         revision: Of the state that was judged.
     """
-    return combine_small(make_tasks(datasource, judged, settings, revision), settings)
+    candidates = make_candidates(datasource, judged, settings, revision)
+    return [make_task(run, settings) for run in combine_small(candidates, settings)]
 
 
-def make_tasks(
+def make_candidates(
     datasource: str, judged: Iterable[JudgedChunk], settings: CompactionSettings, revision: int
-) -> list[CompactionTask]:
-    """Return the tasks of judged chunks in order of time, before small ones are combined."""
+) -> list[Candidate]:
+    """Return what is to be done, in order of time, before small candidates are combined."""
     views: dict[int, TargetView] = {}
     return [
-        _make_task(datasource, parts, settings, revision, views)
-        for candidate in find_candidates(judged)
-        for parts in _split(candidate, settings)
+        _candidate(datasource, parts, revision, views)
+        for run in find_runs(judged)
+        for parts in _split(run, settings)
     ]
 
 
-def make_task_alone(
+def make_candidate_alone(
     datasource: str,
     one: JudgedChunk,
     settings: CompactionSettings,
     revision: int,
     views: dict[int, TargetView],
-) -> CompactionTask:
-    """Return the task of a chunk to be compacted that shares no segment with a neighbour.
+) -> Candidate:
+    """Return the candidate of a chunk to be compacted that shares no segment with a neighbour.
 
     Args:
         views: By target, to be kept from call to call.
     """
     choice = one.score.choice or _whole(one.chunk, settings)
-    part = _Part(chunk=one.chunk, choice=choice)
-    return _make_task(datasource, (part,), settings, revision, views)
+    return _candidate(datasource, (_Part(chunk=one.chunk, choice=choice),), revision, views)
 
 
 def combine_small(
-    tasks: Sequence[CompactionTask], settings: CompactionSettings
-) -> list[CompactionTask]:
-    """Return the tasks with small ones put together, in order of time.
+    candidates: Iterable[Candidate], settings: CompactionSettings
+) -> list[list[Candidate]]:
+    """Return what is put together to one task each, in order of time.
 
-    A small task joins the small one before it, until the two together are small no more.
+    A small candidate joins the small one before it, until the two together are small no more.
     """
-    found: list[list[CompactionTask]] = []
-    place: int | None = None  # of the last run of small tasks that may take another one in
-    cost = groups = 0
-    for task in tasks:
-        if not is_small(task, settings):
-            found.append([task])
-            continue
-        fits = (
-            cost < settings.task_cost_small
-            and groups + len(task.groups) <= settings.task_groups_max
+    found: list[list[Candidate]] = []
+    place: list[Candidate] | None = (
+        None  # the last run of small ones, which may take another one in
+    )
+    small, groups_max, cost = settings.task_cost_small, settings.task_groups_max, 0
+    for one in candidates:
+        if one.cost >= small:
+            found.append([one])
+        elif place is None or cost >= small or len(place) >= groups_max:
+            place, cost = [one], one.cost
+            found.append(place)
+        else:
+            place.append(one)
+            cost += one.cost
+    return found
+
+
+def is_small(candidate: Candidate, settings: CompactionSettings) -> bool:
+    """Whether a candidate is to be combined with another small one."""
+    return candidate.cost < settings.task_cost_small
+
+
+def make_task(run: Sequence[Candidate], settings: CompactionSettings) -> CompactionTask:
+    """Return the task of candidates that are put together; they are in order of time."""
+    first = run[0]
+    if len(run) == 1:
+        return CompactionTask(
+            task_id=first.group.group_id,
+            datasource=first.group.datasource,
+            datasource_priority=settings.priority,
+            groups=(first.group,),
+            chunks=first.chunks,
+            segments_out=first.segments_out,
+            gain=first.gain,
+            cost=first.cost,
         )
-        if place is None or not fits:
-            place, cost, groups = len(found), 0, 0
-            found.append([])
-        found[place].append(task)
-        cost += task.cost
-        groups += len(task.groups)
-    return [run[0] if len(run) == 1 else _combine(run) for run in found]
-
-
-def is_small(task: CompactionTask, settings: CompactionSettings) -> bool:
-    """Whether a task is to be combined with another small one."""
-    return task.cost < settings.task_cost_small
+    datasource = first.group.datasource
+    span = interval_text(Interval(first.chunks[0].start_ms, run[-1].chunks[-1].end_ms))
+    return CompactionTask(
+        task_id=f"{datasource} {span}",
+        datasource=datasource,
+        datasource_priority=settings.priority,
+        groups=tuple([one.group for one in run]),
+        chunks=tuple([chunk for one in run for chunk in one.chunks]),
+        segments_out=sum([one.segments_out for one in run]),
+        gain=sum([one.gain for one in run]),
+        cost=sum([one.cost for one in run]),
+    )
 
 
 def _are_tied(before: JudgedChunk, after: JudgedChunk) -> bool:
@@ -154,16 +192,14 @@ def _finished(run: Sequence[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
         yield tuple(run)
 
 
-def _split(
-    candidate: Sequence[JudgedChunk], settings: CompactionSettings
-) -> Iterator[tuple[_Part, ...]]:
-    """Yield the candidate in parts that cost no more than a task may, cut at chunk boundaries.
+def _split(run: Sequence[JudgedChunk], settings: CompactionSettings) -> Iterator[tuple[_Part, ...]]:
+    """Yield the run in parts that cost no more than a task may, cut at chunk boundaries.
 
     A chunk that costs more alone is a part of its own. Chunks of different targets are never one part.
     """
     parts: list[_Part] = []
     cost = 0
-    for one in candidate:
+    for one in run:
         part = _Part(chunk=one.chunk, choice=one.score.choice or _whole(one.chunk, settings))
         if parts and (
             cost + part.choice.cost > settings.task_cost_max
@@ -177,58 +213,35 @@ def _split(
 
 
 def _whole(chunk: TimeChunk, settings: CompactionSettings) -> Choice:
-    return choose_all(chunk.segments, TargetView(chunk.target), settings, None)
+    return choose_all(chunk, TargetView(chunk.target), settings, None)
 
 
-def _make_task(
-    datasource: str,
-    parts: Sequence[_Part],
-    settings: CompactionSettings,
-    revision: int,
-    views: dict[int, TargetView],
-) -> CompactionTask:
-    first, last = parts[0].chunk, parts[-1].chunk
-    view = views.get(id(first.target))
+def _candidate(
+    datasource: str, parts: Sequence[_Part], revision: int, views: dict[int, TargetView]
+) -> Candidate:
+    first, choice = parts[0]
+    target, interval = first.target, first.interval
+    view = views.get(id(target))
     if view is None:
-        view = views[id(first.target)] = TargetView(first.target)
-    interval = first.interval
+        view = views[id(target)] = TargetView(target)
     if len(parts) > 1:
-        interval = Interval(first.interval.start_ms, last.interval.end_ms)
+        interval = Interval(interval.start_ms, parts[-1].chunk.interval.end_ms)
+        choice = join([part.choice for part in parts])
     group = CompactionGroup(
         group_id=f"{datasource} {interval_text(interval)}",
         datasource=datasource,
-        kind=parts[0].choice.kind if len(parts) == 1 else GroupKind.MAJOR,
+        kind=choice.kind,
         interval=interval,
-        segment_ids=tuple(
-            sorted({one.segment_id for part in parts for one in part.choice.segments})
-        ),
-        target=first.target,
-        rows=sum([part.choice.rows for part in parts]),
-        size_bytes=sum([part.choice.size_bytes for part in parts]),
+        segment_ids=tuple(sorted({one.segment_id for one in choice.segments})),
+        target=target,
+        rows=choice.rows,
+        size_bytes=choice.size_bytes,
         revision=revision,
     )
-    return CompactionTask(
-        task_id=group.group_id,
-        datasource=datasource,
-        datasource_priority=settings.priority,
-        groups=(group,),
+    return Candidate(
+        group=group,
         chunks=tuple([part.chunk.interval for part in parts]),
-        segments_out=sum([part.choice.segments_out for part in parts]),
-        gain=sum([part.choice.benefit for part in parts]) * view.unit_bytes,
-        cost=sum([part.choice.cost for part in parts]),
-    )
-
-
-def _combine(run: Sequence[CompactionTask]) -> CompactionTask:
-    first, last = run[0], run[-1]
-    span = Interval(first.chunks[0].start_ms, last.chunks[-1].end_ms)
-    return CompactionTask(
-        task_id=f"{first.datasource} {interval_text(span)}",
-        datasource=first.datasource,
-        datasource_priority=first.datasource_priority,
-        groups=tuple([group for task in run for group in task.groups]),
-        chunks=tuple([chunk for task in run for chunk in task.chunks]),
-        segments_out=sum(task.segments_out for task in run),
-        gain=sum(task.gain for task in run),
-        cost=sum(task.cost for task in run),
+        segments_out=choice.segments_out,
+        gain=choice.benefit * view.unit_bytes,
+        cost=choice.cost,
     )

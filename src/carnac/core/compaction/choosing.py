@@ -14,10 +14,10 @@ arrivals are then about `sqrt(2 n)` times what arrived; `write_amplification_max
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
 from operator import attrgetter
+from typing import NamedTuple
 
+from carnac.core.compaction.chunks import TimeChunk
 from carnac.core.compaction.groups import GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import TargetView
@@ -26,8 +26,7 @@ from carnac.core.compaction.settings import CompactionSettings
 _by_size = attrgetter("size_bytes", "segment_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkHistory:
+class ChunkHistory(NamedTuple):
     """What a chunk has gone through.
 
     Attributes:
@@ -39,8 +38,7 @@ class ChunkHistory:
     rewritten_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """Segments of a chunk that become others.
 
     Attributes:
@@ -48,6 +46,8 @@ class Choice:
         segments_out: How many are expected to come out.
         benefit: Segments that the chunk loses, and segments that become as the target asks for.
         cost: Of the cost model, in bytes.
+        size_bytes: Bytes that are read.
+        rows: Rows that are read.
         write_amplification: Bytes that compaction will have written in the chunk, by bytes that arrived in it.
     """
 
@@ -56,21 +56,27 @@ class Choice:
     segments_out: int
     benefit: int
     cost: int
+    size_bytes: int
+    rows: int
     write_amplification: float
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes that are read."""
-        return sum([segment.size_bytes for segment in self.segments])
 
-    @property
-    def rows(self) -> int:
-        """Rows that are read."""
-        return sum([segment.rows for segment in self.segments])
+def join(choices: Sequence[Choice]) -> Choice:
+    """Return the choices of whole chunks as one."""
+    return Choice(
+        kind=GroupKind.MAJOR,
+        segments=tuple([segment for one in choices for segment in one.segments]),
+        segments_out=sum([one.segments_out for one in choices]),
+        benefit=sum([one.benefit for one in choices]),
+        cost=sum([one.cost for one in choices]),
+        size_bytes=sum([one.size_bytes for one in choices]),
+        rows=sum([one.rows for one in choices]),
+        write_amplification=max(one.write_amplification for one in choices),
+    )
 
 
 def choose_all(
-    segments: Sequence[PlanSegment],
+    chunk: TimeChunk,
     view: TargetView,
     settings: CompactionSettings,
     history: ChunkHistory | None,
@@ -82,21 +88,22 @@ def choose_all(
     Args:
         forced: How many of the segments must be rewritten whatever their number.
     """
-    ordered = sorted(segments, key=_by_size)
-    size_bytes = sum([one.size_bytes for one in ordered])
-    out = view.ideal(size_bytes, sum([one.rows for one in ordered]))
+    ordered, size_bytes = sorted(chunk.segments, key=_by_size), chunk.size_bytes
+    out = view.ideal(size_bytes, chunk.rows)
     return Choice(
         kind=GroupKind.MAJOR,
         segments=tuple(ordered),
         segments_out=out,
         benefit=forced + max(len(ordered) - out, 0),
         cost=settings.cost.cost(len(ordered), size_bytes),
+        size_bytes=size_bytes,
+        rows=chunk.rows,
         write_amplification=_amplification(history, size_bytes, size_bytes),
     )
 
 
 def choose(
-    segments: Sequence[PlanSegment],
+    chunk: TimeChunk,
     forced: Sequence[PlanSegment],
     view: TargetView,
     settings: CompactionSettings,
@@ -107,12 +114,12 @@ def choose(
     Args:
         forced: Those of the segments that must be rewritten: too large, or not as the target asks for.
     """
-    free, fixed = sorted(segments, key=_by_size), list(forced)
+    free, fixed = sorted(chunk.segments, key=_by_size), list(forced)
     if forced:
         ids = {one.segment_id for one in forced}
         fixed.sort(key=_by_size)
         free = [one for one in free if one.segment_id not in ids]
-    options = _Options(fixed, free, view, settings, history)
+    options = _Options(chunk, fixed, free, view, settings, history=history)
     best = options.best()
     if best is None:
         return None
@@ -124,40 +131,42 @@ class _Options:
 
     def __init__(
         self,
+        chunk: TimeChunk,
         fixed: Sequence[PlanSegment],
         free: Sequence[PlanSegment],
         view: TargetView,
         settings: CompactionSettings,
+        *,
         history: ChunkHistory | None,
     ) -> None:
-        self._fixed, self._free = fixed, free
+        self._fixed, self._free, self._view = fixed, free, view
         self._settings, self._history = settings, history
         self._forced_bytes = sum([one.size_bytes for one in fixed])
-        self.sizes = list(accumulate([one.size_bytes for one in free], initial=self._forced_bytes))
-        rows = accumulate([one.rows for one in free], initial=sum([one.rows for one in fixed]))
-        self.outs = view.ideals(self.sizes, list(rows))
-        if not fixed:
-            self.outs[0] = 0
-        self._allowed = self.outs[-1] + settings.slack
+        self._sizes, self._rows = [self._forced_bytes], [sum([one.rows for one in fixed])]
+        self._total_bytes = chunk.size_bytes
+        self._allowed = view.ideal(chunk.size_bytes, chunk.rows) + settings.slack
 
     def best(self) -> int | None:
         """Return the k of the best choice; None if there is none that the bound on writing allows."""
         found = frugal = None
-        most, least = 0.0, 0
+        most = 0.0
         allowed, fixed, free = self._allowed, len(self._fixed), len(self._free)
         model = self._settings.cost
         first = max(free - allowed, 0)  # with fewer the chunk would not become stable
+        benefit_max = fixed + fixed + free
         for k in range(first, free + 1):
-            size, out = self.sizes[k], self.outs[k]
+            cost = model.group_bytes + (fixed + k) * model.segment_bytes + self._size(k)
+            if benefit_max / cost < most:
+                break  # costs grow: nothing that comes can be worth more
+            out = self._out(k)
             surplus = k + fixed - out
             benefit = fixed + surplus if surplus > 0 else fixed
             if not benefit or free - k + out > allowed:
                 continue  # it buys nothing, or would not make the chunk stable
-            worth = benefit / (model.group_bytes + (fixed + k) * model.segment_bytes + size)
-            if worth >= most:
-                found, most = k, worth
-            if frugal is None or size < least:
-                frugal, least = k, size
+            if benefit / cost >= most:
+                found, most = k, benefit / cost
+            if frugal is None:
+                frugal = k
         if found is None or frugal is None:
             return None
         best = self._grown(found)
@@ -166,47 +175,60 @@ class _Options:
                 return choice
         return 0 if self._fixed else None  # what must be rewritten is not given up for the rest
 
-    def benefit(self, k: int) -> int:
-        """Return the benefit of a choice."""
-        return len(self._fixed) + max(k + len(self._fixed) - self.outs[k], 0)
-
-    def cost(self, k: int) -> int:
-        """Return the cost of a choice."""
-        return self._settings.cost.cost(len(self._fixed) + k, self.sizes[k])
-
     def choice(self, k: int) -> Choice:
         """Return a choice as a value."""
         chosen = self._free[:k]
         if self._fixed:
             chosen = sorted((*self._fixed, *chosen), key=_by_size)
         is_all = k == len(self._free)
+        out, fixed = self._out(k), len(self._fixed)
         return Choice(
             kind=GroupKind.MAJOR if is_all else GroupKind.MINOR,
             segments=tuple(chosen),
-            segments_out=self.outs[k],
-            benefit=self.benefit(k),
-            cost=self.cost(k),
-            write_amplification=_amplification(self._history, self.sizes[k], self.sizes[-1]),
+            segments_out=out,
+            benefit=fixed + max(k + fixed - out, 0),
+            cost=self._settings.cost.cost(fixed + k, self._sizes[k]),
+            size_bytes=self._sizes[k],
+            rows=self._rows[k],
+            write_amplification=_amplification(self._history, self._sizes[k], self._total_bytes),
         )
+
+    def _size(self, k: int) -> int:
+        """Return the bytes of a choice; most searches end long before the last one is asked for."""
+        sizes, rows = self._sizes, self._rows
+        while len(sizes) <= k:
+            segment = self._free[len(sizes) - 1]
+            sizes.append(sizes[-1] + segment.size_bytes)
+            rows.append(rows[-1] + segment.rows)
+        return sizes[k]
+
+    def _out(self, k: int) -> int:
+        """Return how many segments come out of a choice; more of a larger one, or as many."""
+        if not k and not self._fixed:
+            return 0
+        return self._view.ideal(self._size(k), self._rows[k])
 
     def _grown(self, k: int) -> int:
         """Return k or a larger one: what is folded takes the next segment along once it is worth it."""
         while 0 < k < len(self._free):
-            gathered, following = self.sizes[k], self._free[k].size_bytes
+            gathered, following = self._size(k), self._free[k].size_bytes
             folded = len(self._fixed) + k
             arrival = (gathered - self._free[k - 1].size_bytes) // max(folded - 1, 1)
-            if gathered * gathered < 2 * following * arrival or self.benefit(k + 1) <= self.benefit(
-                k
-            ):
+            if gathered * gathered < 2 * following * arrival or not self._helps(k + 1):
                 break
             k += 1
         return k
 
+    def _helps(self, k: int) -> bool:
+        """Whether the largest segment of a choice adds to its benefit."""
+        fixed = len(self._fixed)
+        return k + fixed > self._out(k) and self._out(k) == self._out(k - 1)
+
     def _may(self, k: int) -> bool:
         """Whether writing it keeps the bound; what must be rewritten anyway does not count."""
-        size = self.sizes[k] - self._forced_bytes
+        size = self._size(k) - self._forced_bytes
         bound = self._settings.write_amplification_max
-        return not size or _amplification(self._history, size, self.sizes[-1]) <= bound
+        return not size or _amplification(self._history, size, self._total_bytes) <= bound
 
 
 def _amplification(history: ChunkHistory | None, size_bytes: int, total_bytes: int) -> float:

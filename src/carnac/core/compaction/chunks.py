@@ -8,18 +8,17 @@ rows there, by time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.stretches import Stretch, find_stretch
-from carnac.core.granularity import DAY
 from carnac.core.intervals import Interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeChunk:
+class TimeChunk(NamedTuple):
     """A time chunk of the target granularity that has segments.
 
     Attributes:
@@ -119,16 +118,9 @@ def _places_of(
     at_ms = segment.start_ms
     while at_ms < segment.end_ms:
         stretch = find_stretch(stretches, at_ms)
-        if stretch.granularity is not None:
-            bucket = stretch.granularity.bucket(at_ms)
-        else:
-            bucket = segment.chunk or DAY.bucket(at_ms)
-        is_whole = stretch.interval.contains(bucket)
-        interval = bucket if is_whole else bucket.intersect(stretch.interval)
-        if interval is None:
-            raise AssertionError("an instant lies in its stretch and in its bucket")
+        interval, is_cut = stretch.chunk_at(at_ms, segment.chunk)
         place = whole.get(interval.start_ms)
         if place is None:
-            place = whole[interval.start_ms] = _Place(interval, stretch, not is_whole)
+            place = whole[interval.start_ms] = _Place(interval, stretch, is_cut)
         yield place
         at_ms = interval.end_ms

@@ -108,7 +108,7 @@ class Conductor:
         """Watch a datasource no more; what runs goes on, what waits does not."""
         self._watches.pop(datasource, None)
         self._known.pop(datasource, None)
-        waiting = [one.task_id for one in self.queue.waiting if one.datasource == datasource]
+        waiting = [one for one in self.queue.waiting if one.datasource == datasource]
         self.queue = change_queue(self.queue, removed=waiting)
 
     def reach(
@@ -122,8 +122,10 @@ class Conductor:
         """
         watch = self._watches[datasource]
         settings = watch.survey.settings
-        before, watch.stretches = watch.stretches, plan_stretches(settings, now_ms)
-        moved = _moved(before, watch.stretches)
+        moved: Sequence[Interval] = ()
+        if settings.age_rules or not watch.stretches:  # else they do not depend on the time
+            before, watch.stretches = watch.stretches, plan_stretches(settings, now_ms)
+            moved = _moved(before, watch.stretches)
         for interval in moved:
             watch.gone.extend(watch.survey.drop(watch.survey.known_in(interval)))
         watch.skip_from_ms = first_instant_skipped(settings, newest_ms)
@@ -144,11 +146,7 @@ class Conductor:
             live: All live chunks that overlap it.
         """
         watch = self._watches[datasource]
-        sights = {
-            chunk: sight
-            for chunk, sight in find_sights(live, watch.stretches).items()
-            if _holds(reached, chunk)
-        }
+        sights = _inside(reached, find_sights(live, watch.stretches))
         working = interval_set(
             group.interval
             for one in self.queue.running
@@ -277,12 +275,12 @@ class Conductor:
         )
 
     def _refill(self, revision: int, now_ms: int) -> None:
-        removed: set[str] = set()
+        removed: list[CompactionTask] = []
         added: list[CompactionTask] = []
         for name, watch in self._watches.items():
             if watch.is_stale:
                 change = watch.survey.plan(revision=revision)
-                removed |= change.removed
+                removed.extend(change.removed)
                 added.extend(change.added)
                 watch.is_stale = False
                 self._note_arrivals(name, change.added, now_ms)
@@ -334,7 +332,7 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
             piece = interval if is_whole else interval.intersect(stretch.interval)
             if piece is None:
                 continue
-            if stretch.granularity is not None:
+            if stretch.granularity is not None and not stretch.granularity.is_bucket(piece):
                 first = stretch.granularity.bucket(piece.start_ms)
                 if first.end_ms < piece.end_ms:
                     last = stretch.granularity.bucket(piece.end_ms - 1)
@@ -345,11 +343,22 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
     return interval_set(found)
 
 
-def _holds(intervals: IntervalSet, chunk: Interval) -> bool:
-    """Whether the chunk lies in one of the intervals; O(log n)."""
-    known = intervals.intervals
-    place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
-    return place >= 0 and known[place].contains(chunk)
+def _inside(
+    intervals: IntervalSet, sights: dict[Interval, ChunkSight]
+) -> dict[Interval, ChunkSight]:
+    """Return the sights of chunks that lie in one of the intervals."""
+    if intervals.intervals == (ETERNITY,):
+        return sights
+    starts = [one.start_ms for one in intervals]
+    ends = [one.end_ms for one in intervals]
+    outside = [
+        chunk
+        for chunk in sights
+        if not (place := bisect_right(starts, chunk.start_ms)) or chunk.end_ms > ends[place - 1]
+    ]
+    for chunk in outside:
+        del sights[chunk]
+    return sights
 
 
 def _touches(intervals: IntervalSet, chunk: Interval) -> bool:

@@ -41,6 +41,7 @@ class PlanSegment:
         chunk: The live time chunk that it is visible in; None where the timeline is a mere list of segments.
         revision: Of the commit that made it visible here.
         layout: None: not known, so nothing is asked of it.
+        is_part: Other time chunks may show other parts of the segment.
     """
 
     segment_id: str
@@ -51,6 +52,7 @@ class PlanSegment:
     chunk: Interval | None = None
     revision: int = 0
     layout: SegmentLayout | None = None
+    is_part: bool = False
 
 
 def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
@@ -78,6 +80,7 @@ def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
                 chunk=entry.chunk,
                 revision=entry.added_revision,
                 layout=layouts.setdefault(layout, layout),
+                is_part=entry.clip is not None,
             )
         )
     return found

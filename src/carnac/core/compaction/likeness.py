@@ -6,7 +6,6 @@ Only what the target asks for is compared (Druid compares stored compaction stat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
@@ -21,6 +20,8 @@ class TargetView:
         self.target = target
         self.unit_bytes = target.target_bytes or DEFAULT_TARGET_BYTES
         """What a segment is worth, where a size in bytes is needed and the target names rows alone."""
+        self._buckets = target.partitioning.buckets
+        self._rows, self._bytes = target.target_rows, target.target_bytes
         self._bytes_max = (target.target_bytes or 0) * OVERSIZE_PERCENT // 100
         self._rows_max = target.target_rows * OVERSIZE_PERCENT // 100
         text = target.query_granularity
@@ -36,31 +37,18 @@ class TargetView:
 
     def ideal(self, size_bytes: int, rows: int) -> int:
         """Return how many segments so much data should be, at least 1."""
-        target = self.target
-        if target.partitioning.buckets is not None:
-            return target.partitioning.buckets
-        count = -(-rows // target.target_rows)
-        if target.target_bytes is not None:
-            by_bytes = -(-size_bytes // target.target_bytes)
+        if self._buckets is not None:
+            return self._buckets
+        count = -(-rows // self._rows)
+        if self._bytes is not None:
+            by_bytes = -(-size_bytes // self._bytes)
             if by_bytes > count:
                 return by_bytes
         return count or 1
 
-    def ideals(self, sizes_bytes: Sequence[int], rows: Sequence[int]) -> list[int]:
-        """Return `ideal` of each pair; what is done for every segment of every chunk is done in one breath."""
-        if self.target.partitioning.buckets is not None:
-            return [self.target.partitioning.buckets] * len(rows)
-        target_rows = self.target.target_rows
-        target_bytes = self.target.target_bytes
-        if target_bytes is None:
-            return [-(-count // target_rows) or 1 for count in rows]
-        by_rows = [-(-count // target_rows) for count in rows]
-        by_bytes = [-(-size // target_bytes) for size in sizes_bytes]
-        return [*map(max, by_rows, by_bytes, repeat(1))]
-
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments that are too large."""
-        if self.target.partitioning.buckets is not None:
+        if self._buckets is not None:
             return []
         rows_max, bytes_max = self._rows_max, self._bytes_max
         if not bytes_max:

@@ -7,12 +7,14 @@ deferred.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from carnac.core.compaction.tasks import CompactionTask
 
+_by_order = attrgetter("order")
 PASSES_MAX = 8
 """A task that does not fit lets so many others go first; then nothing starts before it."""
 
@@ -95,14 +97,50 @@ class Dispatch:
 
 
 def change_queue(
-    queue: TaskQueue, *, removed: Collection[str] = (), added: Iterable[CompactionTask] = ()
+    queue: TaskQueue,
+    *,
+    removed: Collection[CompactionTask] = (),
+    added: Iterable[CompactionTask] = (),
 ) -> TaskQueue:
-    """Return the queue without some tasks, by id, and with others, in the order in which they should start."""
-    gone = set(removed)
-    kept = [task for task in queue.waiting if task.task_id not in gone] if gone else queue.waiting
-    waiting = tuple(sorted([*kept, *added], key=attrgetter("order")))
+    """Return the queue without some tasks and with others, in the order in which they should start.
+
+    A queue is much longer than its changes: each has its place found, and what lies between is left as it is.
+
+    Args:
+        removed: What does not wait, because it has started, is no matter.
+    """
+    kept = _without(queue.waiting, removed)
+    waiting: list[CompactionTask] = []
+    at = 0
+    for task in sorted(added, key=_by_order):
+        place = bisect_right(kept, task.order, lo=at, key=_by_order)
+        waiting += kept[at:place]
+        waiting.append(task)
+        at = place
+    waiting += kept[at:]
+    gone = {task.task_id for task in removed}
     passed = {name: count for name, count in queue.passed.items() if name not in gone}
-    return replace(queue, waiting=waiting, passed=passed)
+    return replace(queue, waiting=tuple(waiting), passed=passed)
+
+
+def _without(
+    waiting: Sequence[CompactionTask], removed: Iterable[CompactionTask]
+) -> Sequence[CompactionTask]:
+    places = {
+        place
+        for task in removed
+        if (place := bisect_left(waiting, task.order, key=_by_order)) < len(waiting)
+        and waiting[place].order == task.order
+    }
+    if not places:
+        return waiting
+    kept: list[CompactionTask] = []
+    at = 0
+    for place in sorted(places):
+        kept += waiting[at:place]
+        at = place + 1
+    kept += waiting[at:]
+    return kept
 
 
 def shed_surplus(queue: TaskQueue, capacity: Capacity) -> Shed:
@@ -120,9 +158,11 @@ def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
     names: set[str] | None = None
     starts: list[CompactionTask] = []
     too_large: list[str] = []
+    seen = 0
     for task in queue.waiting:
         if slots <= 0:
             break
+        seen += 1
         if task.after:
             names = _names(queue) if names is None else names
             if not names.isdisjoint(task.after):
@@ -145,7 +185,8 @@ def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
     started = {task.task_id for task in starts}
     waiting = queue.waiting
     if started:
-        waiting = tuple([task for task in waiting if task.task_id not in started])
+        kept = [task for task in waiting[:seen] if task.task_id not in started]
+        waiting = (*kept, *waiting[seen:])
     passed = {name: count for name, count in passed.items() if name not in started}
     return Dispatch(queue=replace(queue, waiting=waiting, passed=passed), starts=tuple(starts))
 

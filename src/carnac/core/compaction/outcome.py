@@ -126,4 +126,5 @@ def _part(segment: PlanSegment, piece: Interval, chunk: Interval | None) -> Plan
         size_bytes=-(-segment.size_bytes * piece.duration_ms // length_ms),
         rows=-(-segment.rows * piece.duration_ms // length_ms),
         chunk=chunk,
+        is_part=segment.is_part or piece.duration_ms < length_ms,
     )

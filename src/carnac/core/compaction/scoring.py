@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from carnac.core.compaction.choosing import Choice, ChunkHistory, choose, choose_all
 from carnac.core.compaction.chunks import TimeChunk
@@ -31,8 +31,7 @@ class Action(StrEnum):
     NO_OPINION = "no opinion"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(NamedTuple):
     """What should be done with a chunk.
 
     Attributes:
@@ -270,13 +269,13 @@ def _count_and_ideal(chunk: TimeChunk, situation: Situation) -> tuple[int, int]:
 def _choose_all(chunk: TimeChunk, situation: Situation, *, forced: int = 0) -> Choice:
     history = situation.histories.get(chunk.interval)
     view = situation.view(chunk.target)
-    return choose_all(chunk.segments, view, situation.settings, history, forced=forced)
+    return choose_all(chunk, view, situation.settings, history, forced=forced)
 
 
 def _choose(chunk: TimeChunk, situation: Situation, forced: Sequence[PlanSegment]) -> Choice | None:
     history = situation.histories.get(chunk.interval)
     view = situation.view(chunk.target)
-    return choose(chunk.segments, forced, view, situation.settings, history)
+    return choose(chunk, forced, view, situation.settings, history)
 
 
 def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str) -> Score:

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.groups import CompactionTarget
@@ -30,8 +31,7 @@ class ChunkStatus(StrEnum):
     DEFERRED = "deferred"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSight:
+class ChunkSight(NamedTuple):
     """What can be seen of a chunk without looking at its segments.
 
     Attributes:
@@ -102,12 +102,7 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Int
         at_ms = one.interval.start_ms
         while at_ms < one.interval.end_ms:
             stretch = find_stretch(stretches, at_ms)
-            granularity = stretch.granularity
-            bucket = one.interval if granularity is None else granularity.bucket(at_ms)
-            is_whole = stretch.interval.contains(bucket)
-            chunk = bucket if is_whole else bucket.intersect(stretch.interval)
-            if chunk is None:
-                raise AssertionError("an instant lies in its stretch and in its bucket")
+            chunk, is_cut = stretch.chunk_at(at_ms, one.interval)
             known = found.get(chunk)
             revision, segments = one.revision, one.entries
             if known is not None:
@@ -117,7 +112,7 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Int
                 revision=revision,
                 segments=segments,
                 target=stretch.target,
-                is_cut=not is_whole,
+                is_cut=is_cut,
             )
             at_ms = chunk.end_ms
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.granularity import Granularity, parse_granularity
+from carnac.core.granularity import DAY, Granularity, parse_granularity
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval
 from carnac.core.periods import Period, add_period
 
@@ -24,6 +24,26 @@ class Stretch:
     interval: Interval
     target: CompactionTarget
     granularity: Granularity | None
+
+    def chunk_at(self, at_ms: int, live: Interval | None) -> tuple[Interval, bool]:
+        """Return the target chunk that holds an instant of the stretch, and whether the stretch's border cuts it.
+
+        Args:
+            live: The live time chunk that holds the instant; None if there is none.
+        """
+        granularity = self.granularity
+        if granularity is None:
+            bucket = live or DAY.bucket(at_ms)
+        elif live is not None and granularity.is_bucket(live):
+            bucket = live
+        else:
+            bucket = granularity.bucket(at_ms)
+        if self.interval.contains(bucket):
+            return bucket, False
+        piece = bucket.intersect(self.interval)
+        if piece is None:
+            raise AssertionError("an instant lies in its stretch and in its bucket")
+        return piece, True
 
 
 def plan_stretches(settings: CompactionSettings, now_ms: int) -> tuple[Stretch, ...]:

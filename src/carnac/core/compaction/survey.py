@@ -7,6 +7,7 @@ count are as they were (CP-4), except for one that it has to plan anew after a r
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from operator import attrgetter
 from carnac.core.compaction.backlog import Backlog, PlanChange
 from carnac.core.compaction.candidates import JudgedChunk
 from carnac.core.compaction.choosing import ChunkHistory
-from carnac.core.compaction.chunks import cut_chunks
+from carnac.core.compaction.chunks import TimeChunk, cut_chunks
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.planning import judge_chunks
@@ -53,6 +54,7 @@ class Survey:
         self._rules = rules
         self._backlog = Backlog(datasource, settings)
         self._known: list[Interval] = []
+        self._starts = array("q")
         self._deferred = {
             state.chunk for state in self.states.values() if state.status is ChunkStatus.DEFERRED
         }
@@ -88,7 +90,7 @@ class Survey:
             for chunk, sight in sights.items()
             if not sight.is_cut
             and chunk.end_ms <= skip_from_ms
-            and chunk not in working
+            and not (working and chunk in working)
             and self._is_due(chunk, sight, now_ms)
         ]
         return sorted(due, key=attrgetter("start_ms"))
@@ -115,19 +117,25 @@ class Survey:
         Args:
             segments: At least all that have rows in them.
         """
-        wanted = set(due)
-        histories = {chunk: self._history(chunk) for chunk in wanted if chunk in self.states}
-        situation = Situation(
-            settings=self.settings,
-            histories={chunk: one for chunk, one in histories.items() if one is not None},
-        )
-        chunks = [one for one in cut_chunks(segments, stretches) if one.interval in wanted]
+        empty = {chunk.start_ms: chunk for chunk in due}
+        chunks: list[TimeChunk] = []
+        histories: dict[Interval, ChunkHistory] = {}
+        for one in cut_chunks(segments, stretches):
+            interval = one.interval
+            if empty.get(interval.start_ms) != interval:
+                continue
+            del empty[interval.start_ms]
+            chunks.append(one)
+            known = self.states.get(interval)
+            history = None if known is None else known.history
+            if history is not None:
+                histories[interval] = history
+        situation = Situation(settings=self.settings, histories=histories)
         found = [
             self._record(one, sights[one.interval])
             for one in judge_chunks(chunks, situation, self._rules)
         ]
-        rest = wanted.difference([one.interval for one in chunks])
-        found.extend(self._record_empty(sights[chunk]) for chunk in sorted(rest))
+        found.extend(self._record_empty(sights[empty[key]]) for key in sorted(empty))
         if len(self._known) != len(self.states):
             self._order_known()
         return found
@@ -172,14 +180,15 @@ class Survey:
         """Return the chunks of which something is known that overlap the interval, in order of time."""
         if len(self._known) != len(self.states):
             self._order_known()
-        first = bisect_left(self._known, interval.start_ms, key=lambda one: one.start_ms)
+        first = bisect_left(self._starts, interval.start_ms)
         while first and self._known[first - 1].end_ms > interval.start_ms:
             first -= 1
-        last = bisect_left(self._known, interval.end_ms, key=lambda one: one.start_ms)
+        last = bisect_left(self._starts, interval.end_ms, lo=first)
         return self._known[first:last]
 
     def _order_known(self) -> None:
         self._known = sorted(self.states, key=attrgetter("start_ms"))
+        self._starts = array("q", [chunk.start_ms for chunk in self._known])
 
     def drop(self, chunks: Iterable[Interval]) -> list[ChunkState]:
         """Forget chunks for good, because time is cut otherwise now; return them as empty ones."""
@@ -191,7 +200,7 @@ class Survey:
             self._deferred.discard(chunk)
             self._conflicts.pop(chunk, None)
             gone.append(replace(state, status=ChunkStatus.EMPTY, segments=0))
-        self._known = []
+        self._known, self._starts = [], array("q")
         return gone
 
     def deferred(self) -> list[ChunkState]:
@@ -255,9 +264,6 @@ class Survey:
         if rewritten:
             self._conflicts.pop(chunk, None)
 
-    def _history(self, chunk: Interval) -> ChunkHistory | None:
-        return self.states[chunk].history
-
     def _record(self, one: JudgedChunk, sight: ChunkSight) -> ChunkState:
         known = self.states.get(one.interval)
         is_wanted = one.score.action is Action.COMPACT
@@ -298,10 +304,10 @@ class Survey:
         self.states[state.chunk] = state
         if state.retry_at_ms:
             self._resting.add(state.chunk)
-        else:
+        elif self._resting:
             self._resting.discard(state.chunk)
         if state.status is ChunkStatus.DEFERRED:
             self._deferred.add(state.chunk)
-        else:
+        elif self._deferred:
             self._deferred.discard(state.chunk)
         return state
