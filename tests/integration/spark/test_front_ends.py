@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from carnac.core.intervals import parse_instant
+from carnac.core.lateness import NONE_LATE, LateCounts, add_counts, count_late
 from carnac.errors import Invalid
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, JobResult
@@ -46,6 +48,15 @@ METRICS = [
     {"name": "first_n", "type": "longFirst", "fieldName": "n", "timeColumn": "t"},
     {"name": "users", "type": "thetaSketch", "fieldName": "d"},
 ]
+NEWEST_MS = parse_instant("2024-01-03T02:31")
+LATE: dict[int, LateCounts] = {
+    number: count_late(
+        [parse_instant(row["t"]) for row in ROWS if row["t"].startswith(f"2024-01-0{number}")],
+        NEWEST_MS,
+    )
+    for number in (1, 2, 3)
+}
+"""Late rows of each day of January 2024."""
 NOTHING = {"transforms": [], "filter": "true"}
 
 
@@ -55,6 +66,16 @@ def json_lines() -> str:
 
 def arrow_rows() -> pa.Table:
     return pa.Table.from_pylist(ROWS)
+
+
+def late_of(result: JobResult) -> dict[int, LateCounts]:
+    """Return the late rows that the segments of each day tell of."""
+    found = dict.fromkeys(LATE, NONE_LATE)
+    for segment in result.segments:
+        if segment.late is not None:
+            number = 1 + (segment.chunk.start_ms - parse_instant("2024-01-01")) // 86_400_000
+            found[number] = add_counts((found[number], segment.late.counts))
+    return found
 
 
 def fingerprint(deep_storage: Path, result: JobResult) -> tuple[Counter[Any], dict[str, int]]:
@@ -94,7 +115,10 @@ def test_all_ways_in_give_the_same_rows(  # noqa: PLR0917 - pytest hands them ov
         return make_spec(input={"type": "frame", "frame": kind}, **fields, **more)
 
     def run(spec: IngestSpec, rows: object = None) -> tuple[Any, Any]:
-        return fingerprint(deep_storage, pipeline.run_ingest(spec, DAY, rows=rows))
+        result = pipeline.run_ingest(spec, DAY, rows=rows, newest_before_ms=NEWEST_MS)
+        assert late_of(result) == LATE, "whatever the way in, late input rows are counted"
+        assert result.report.rows_late == sum(map(sum, LATE.values())) > 0
+        return fingerprint(deep_storage, result)
 
     expected = run(make_spec(json_lines(), **fields))
     assert expected[0]
