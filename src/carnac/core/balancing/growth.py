@@ -22,6 +22,9 @@ from carnac.core.balancing.tree import (
 from carnac.core.balancing.tree_queries import MAX_TERMS
 from carnac.core.intervals import MAX_MS, MIN_MS
 
+ROOM = 4
+"""How many times as long a table gets that has become too short: room that is not used yet costs no memory."""
+
 Table = TypeVar("Table", Ints, Floats, Counts)
 
 SMALLEST_SLAB, LARGEST_SLAB = 16, 256
@@ -39,7 +42,7 @@ def new_trees(server_count: int, half_life_ms: int, slab_size: int | None = None
     return Trees(
         rate=math.log(2) / half_life_ms,
         frame=np.zeros(2, np.int64),
-        used=np.array([0, 0, 0, 0, -1]),
+        used=np.array([0, 0, 0, -1]),
         fan=min(max(pieces // PIECES_A_PART, 2), MAX_FAN),
         nodes=np.zeros((size, 16), np.int64),
         fades=np.zeros((size, 4)),
@@ -60,13 +63,13 @@ def grown(t: Trees) -> Trees:
 
     Room that is not used yet costs no memory: the system hands out zeroed pages when they are first touched.
     """
-    nodes, rows, covers, slabs, _ = map(int, t.used)
+    nodes, rows, slabs, _ = map(int, t.used)
     return replace(
         t,
         nodes=_longer(t.nodes, nodes),
         fades=_longer(t.fades, nodes),
         sums=_longer(t.sums, rows, SPARE_ROWS),
-        covers=_longer(t.covers, covers),
+        covers=_longer(t.covers, nodes),
         counts=_longer(t.counts, slabs),
         pieces=_longer(t.pieces, slabs),
     )
@@ -94,12 +97,12 @@ def set_frame(t: Trees, starts: Ints, ends: Ints) -> None:
 
 def memory_bytes(t: Trees) -> int:
     """Return how many bytes the rows in use take."""
-    nodes, rows, covers, slabs, _ = map(int, t.used)
+    nodes, rows, slabs, _ = map(int, t.used)
     tables = (
         (t.nodes, nodes),
         (t.fades, nodes),
         (t.sums, rows),
-        (t.covers, covers),
+        (t.covers, nodes),
         (t.counts, slabs),
         (t.pieces, slabs),
     )
@@ -109,7 +112,7 @@ def memory_bytes(t: Trees) -> int:
 def _longer(table: Table, used: int, spare: int = SPARE) -> Table:
     if used + spare <= len(table):
         return table
-    longer = np.zeros((2 * (used + spare), *table.shape[1:]), table.dtype)
+    longer = np.zeros((ROOM * (used + spare), *table.shape[1:]), table.dtype)
     longer[:used] = table[:used]
     return longer
 

@@ -12,7 +12,6 @@ from carnac.core.balancing.tree import (
     AMONG,
     CHILDREN,
     COUNT,
-    COVER,
     FROM_RIGHT,
     NODES,
     OUTER,
@@ -100,7 +99,9 @@ def fetch_sums(t: Trees, root: int, at: int, server: int) -> None:
             for row in range(outer + 2 * k + 2, outer + 2 * count, 2):
                 fetch(t.sums, row * size + here)
         node = t.nodes[node, CHILDREN] + k
-    fetch(t.covers, (t.nodes[node, COVER] * t.covers.shape[1] + server) * t.covers.itemsize)
+        if among >= 0:  # a leaf
+            break
+    fetch(t.covers, (node * t.covers.shape[1] + server) * t.covers.itemsize)
 
 
 class Search(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,45 +21,46 @@ from carnac.core.balancing.columns import Flags, Floats, Ints
 from carnac.core.balancing.compiled import aside, compiled, part
 from carnac.core.balancing.cost import scaled_cost, square_hours
 from carnac.core.balancing.grouping import Groups
-
-Cells: TypeAlias = tuple[Floats, Floats, Floats]
-"""For each cell: e^−z, 1 − e^−z, and 2(z + e^−z − 1)."""
-
-Scratch: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Ints]
-"""Memory for one pass, with a column for each of `LANES` servers: weights, what lies ahead, sums of all cells, of one
-datasource's, for each group how much of it there is and what it costs, and the row that a server has come to. The first
-and the fifth are zero between two uses."""
+from carnac.core.balancing.tables import Tables
 
 LANES = 4
 """Servers that a pass takes side by side: the sums of one need not wait for those of another."""
 _SERIES_BELOW = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Grid:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Grid(Tables):
     """The cells of time, of all datasources together and of each one alone.
 
     Attributes:
-        ends: For each group its first cell and the one after its last, in the cells of all.
-        own_ends: The same in `own_cells`.
+        decay, gain, inner: For each cell: e^−z, 1 − e^−z, and 2(z + e^−z − 1).
+        own_decay, own_gain, own_inner: The same for the cells of each datasource, one after the other.
+        first, after: For each group its first cell and the one after its last.
+        own_first, own_after: The same in the cells of its datasource.
         by_datasource: The groups of the n-th datasource that has any: from the n-th element to the next.
         own_offsets: Its cells.
         self_cost: What two copies of a segment of each group cost each other on one server, in hours².
         unit: Hours² of one unit of the cells.
     """
 
-    cells: Cells
-    own_cells: Cells
-    ends: tuple[Ints, Ints]
-    own_ends: tuple[Ints, Ints]
+    decay: Floats
+    gain: Floats
+    inner: Floats
+    own_decay: Floats
+    own_gain: Floats
+    own_inner: Floats
+    first: Ints
+    after: Ints
+    own_first: Ints
+    own_after: Ints
     by_datasource: Ints
     own_offsets: Ints
     self_cost: Floats
     unit: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Holdings:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings(Tables):
     """How much of each group each server holds: only what is not nothing, sorted by server, then group.
 
     Attributes:
@@ -98,6 +99,50 @@ class Terms:
     disk: Floats
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hosts(Tables):
+    """What one pass needs of servers and groups, in units of the cells; servers are a multiple of `LANES`.
+
+    Attributes:
+        spread: By group: what each copy of it on the server adds.
+        size_bytes, smallest_bytes: By group; see `Terms`.
+        free_bytes: By server; -1 where nothing may go.
+        disk: By server.
+    """
+
+    spread: Floats
+    size_bytes: Floats
+    smallest_bytes: Ints
+    free_bytes: Ints
+    disk: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lanes(Tables):
+    """Memory for one pass, with a column for each of `LANES` servers.
+
+    Attributes:
+        weight: By edge: by how much the weight rises there, then the weight of the cell; zero between two uses.
+        ahead: By edge: what lies ahead of it.
+        sums, own_sums: By edge: the cost of all cells before it, of everything and of one datasource.
+        same: By group: how much of it there is; zero between two uses.
+        costs: By group.
+        at: The row of the holdings that the server has come to, one element each.
+    """
+
+    FIXED: ClassVar[dict[str, int]] = dict.fromkeys(
+        ("weight", "ahead", "sums", "own_sums", "same", "costs"), LANES
+    )
+
+    weight: Floats
+    ahead: Floats
+    sums: Floats
+    own_sums: Floats
+    same: Floats
+    costs: Floats
+    at: Ints
+
+
 def grid_of(groups: Groups, half_life_ms: int) -> Grid:
     """Return the cells into which the ends of the groups cut time."""
     rate = math.log(2) / half_life_ms
@@ -111,11 +156,19 @@ def grid_of(groups: Groups, half_life_ms: int) -> Grid:
     lengths, of_group = np.unique(groups.end_ms - groups.start_ms, return_inverse=True)
     costs = [2 * scaled_cost(0, int(length), 0, int(length), rate) for length in lengths]
     unit = square_hours(half_life_ms)
+    decay, gain, inner = _cells_between(edges, rate)
+    own_decay, own_gain, own_inner = _cells_between(edges[own % max(len(edges), 1)], rate)
     return Grid(
-        cells=_cells_between(edges, rate),
-        own_cells=_cells_between(edges[own % max(len(edges), 1)], rate),
-        ends=(first, after),
-        own_ends=(own_first, own_after),
+        decay=decay,
+        gain=gain,
+        inner=inner,
+        own_decay=own_decay,
+        own_gain=own_gain,
+        own_inner=own_inner,
+        first=first,
+        after=after,
+        own_first=own_first,
+        own_after=own_after,
         by_datasource=np.append(by_datasource, len(groups)).astype(np.int64),
         own_offsets=np.append(bounds, len(own)).astype(np.int64),
         self_cost=np.array(costs, np.float64)[of_group] * unit,
@@ -123,7 +176,7 @@ def grid_of(groups: Groups, half_life_ms: int) -> Grid:
     )
 
 
-def _cells_between(edges: Ints, rate: float) -> Cells:
+def _cells_between(edges: Ints, rate: float) -> tuple[Floats, Floats, Floats]:
     width = np.abs(np.diff(edges)) * rate
     series = 1 - width / 11
     for k in range(10, 2, -1):
@@ -162,59 +215,46 @@ def scan_costs(grid: Grid, held: Holdings, terms: Terms) -> tuple[Floats, Floats
     own = np.zeros(len(held.group))
     least = np.full(len(grid.self_cost), np.inf)
     spare = -len(terms.is_target) % LANES
-    _scan(
-        (
-            grid.cells,
-            grid.own_cells,
-            grid.ends,
-            grid.own_ends,
-            (grid.by_datasource, grid.own_offsets),
+    hosts = Hosts(
+        spread=grid.self_cost * (terms.spread / grid.unit),
+        size_bytes=terms.size_bytes,
+        smallest_bytes=terms.smallest_bytes,
+        free_bytes=np.pad(
+            np.where(terms.is_target, terms.free_bytes, -1), (0, spare), constant_values=-1
         ),
-        (np.pad(held.offsets, (0, spare), mode="edge"), held.group, held.weight, own),
-        (
-            grid.self_cost * (terms.spread / grid.unit),
-            terms.size_bytes,
-            terms.smallest_bytes,
-            least,
-        ),
-        (
-            np.pad(terms.is_target, (0, spare)),
-            np.pad(terms.free_bytes, (0, spare)),
-            np.pad(terms.disk / grid.unit, (0, spare)),
-        ),
-        _scratch(grid),
+        disk=np.pad(terms.disk / grid.unit, (0, spare)),
     )
+    offsets = np.pad(held.offsets, (0, spare), mode="edge")
+    _scan(grid, offsets, held, hosts, _lanes_for(grid), own, least)
     return own * grid.unit, least * grid.unit
 
 
-def _scratch(grid: Grid) -> Scratch:
-    edges, groups = len(grid.cells[0]) + 1, len(grid.self_cost)
-    return (
-        np.zeros((edges, LANES)),
-        np.empty((edges, LANES)),
-        np.zeros((edges, LANES)),
-        np.zeros((edges, LANES)),
-        np.zeros((groups, LANES)),
-        np.zeros((groups, LANES)),
-        np.zeros(LANES, np.int64),
+def _lanes_for(grid: Grid) -> Lanes:
+    edges, groups = len(grid.decay) + 1, len(grid.self_cost)
+    return Lanes(
+        weight=np.zeros((edges, LANES)),
+        ahead=np.empty((edges, LANES)),
+        sums=np.zeros((edges, LANES)),
+        own_sums=np.zeros((edges, LANES)),
+        same=np.zeros((groups, LANES)),
+        costs=np.zeros((groups, LANES)),
+        at=np.zeros(LANES, np.int64),
     )
 
 
 @aside
 def _sum_cells(
-    cells: Cells, part: tuple[int, int], weight: Floats, ahead: Floats, sums: Floats
+    decay: Floats, gain: Floats, inner: Floats, weight: Floats, ahead: Floats, sums: Floats
 ) -> None:
     """Write the cost of all cells before each edge into `sums`, and clear `weight`.
 
     Args:
-        cells: Cells.
-        part: Which of them: the first, and how many.
+        decay, gain, inner: The cells.
         weight: (edge, lane): by how much the weight rises at each edge, of which there is one more than cells.
         ahead: Scratch.
         sums: (edge, lane): written.
     """
-    decay, gain, inner = cells
-    first, count = part
+    count = len(decay)
     a = b = c = d = 0.0
     for cell in range(count):
         a, b = a + weight[cell, 0], b + weight[cell, 1]
@@ -223,28 +263,26 @@ def _sum_cells(
     a = b = c = d = 0.0
     for cell in range(count, 0, -1):
         ahead[cell, 0], ahead[cell, 1], ahead[cell, 2], ahead[cell, 3] = a, b, c, d
-        fade, share = decay[first + cell - 1], gain[first + cell - 1]
+        fade, share = decay[cell - 1], gain[cell - 1]
         a = fade * a + weight[cell - 1, 0] * share
         b = fade * b + weight[cell - 1, 1] * share
         c = fade * c + weight[cell - 1, 2] * share
         d = fade * d + weight[cell - 1, 3] * share
-    _sum_behind((decay, gain, inner), (first, count), weight, ahead, sums)
+    _sum_behind(decay, gain, inner, weight, ahead, sums)
     for lane in range(LANES):
         weight[count, lane] = 0.0
 
 
 @part
 def _sum_behind(
-    cells: Cells, part: tuple[int, int], weight: Floats, ahead: Floats, sums: Floats
+    decay: Floats, gain: Floats, inner: Floats, weight: Floats, ahead: Floats, sums: Floats
 ) -> None:
     """Do the last of the three passes of `_sum_cells`: what lies behind, and the sums."""
-    decay, gain, inner = cells
-    first, count = part
     a = b = c = d = 0.0
     e = f = g = h = 0.0
     sums[0, 0] = sums[0, 1] = sums[0, 2] = sums[0, 3] = 0.0
-    for cell in range(count):
-        fade, share, own = decay[first + cell], gain[first + cell], inner[first + cell]
+    for cell in range(len(decay)):
+        fade, share, own = decay[cell], gain[cell], inner[cell]
         p, q, r, s = weight[cell, 0], weight[cell, 1], weight[cell, 2], weight[cell, 3]
         a += p * own + (e + ahead[cell + 1, 0]) * share
         b += q * own + (f + ahead[cell + 1, 1]) * share
@@ -257,74 +295,90 @@ def _sum_behind(
         weight[cell, 0] = weight[cell, 1] = weight[cell, 2] = weight[cell, 3] = 0.0
 
 
+@part
+def _add_weights(
+    grid: Grid, held: Holdings, lane: int, rows: tuple[int, int], first_edge: int, work: Lanes
+) -> None:
+    """Let the weight of a server rise and fall where the rows do, which are of one datasource."""
+    for row in range(rows[0], rows[1]):
+        group = held.group[row]
+        work.weight[grid.own_first[group] - first_edge, lane] += held.weight[row]
+        work.weight[grid.own_after[group] - first_edge, lane] -= held.weight[row]
+        work.same[group, lane] = held.weight[row]
+
+
 @compiled
 def _scan(
-    time: tuple[Cells, Cells, tuple[Ints, Ints], tuple[Ints, Ints], tuple[Ints, Ints]],
-    held: tuple[Ints, Ints, Floats, Floats],
-    group_terms: tuple[Floats, Floats, Ints, Floats],
-    server_terms: tuple[Flags, Ints, Floats],
-    scratch: Scratch,
+    grid: Grid,
+    offsets: Ints,
+    held: Holdings,
+    hosts: Hosts,
+    work: Lanes,
+    own: Floats,
+    least: Floats,
 ) -> None:
-    cells, own_cells, (first, after), (own_first, own_after), (by_datasource, own_offsets) = time
-    offsets, pair_group, pair_weight, own = held
-    weight, ahead, sums, own_sums, same, costs, at = scratch
+    group_of, held_weight, at = held.group, held.weight, work.at
     for server in range(0, len(offsets) - 1, LANES):
         for lane in range(LANES):
             at[lane] = offsets[server + lane]
             for row in range(offsets[server + lane], offsets[server + lane + 1]):
-                weight[first[pair_group[row]], lane] += pair_weight[row]
-                weight[after[pair_group[row]], lane] -= pair_weight[row]
-        _sum_cells(cells, (0, len(cells[0])), weight, ahead, sums)
-        for n in range(len(by_datasource) - 1):
-            low, last = own_offsets[n], by_datasource[n + 1]
+                work.weight[grid.first[group_of[row]], lane] += held_weight[row]
+                work.weight[grid.after[group_of[row]], lane] -= held_weight[row]
+        _sum_cells(grid.decay, grid.gain, grid.inner, work.weight, work.ahead, work.sums)
+        for n in range(len(grid.by_datasource) - 1):
+            low, last = grid.own_offsets[n], grid.by_datasource[n + 1]
+            end = grid.own_offsets[n + 1] - 1
             for lane in range(LANES):
-                row, end = at[lane], offsets[server + lane + 1]
-                while row < end and pair_group[row] < last:
-                    group = pair_group[row]
-                    weight[own_first[group] - low, lane] += pair_weight[row]
-                    weight[own_after[group] - low, lane] -= pair_weight[row]
-                    same[group, lane] = pair_weight[row]
+                row = at[lane]
+                while row < offsets[server + lane + 1] and group_of[row] < last:
                     row += 1
-            _sum_cells(own_cells, (low, own_offsets[n + 1] - low - 1), weight, ahead, own_sums)
-            _cost_groups(
-                (by_datasource[n], last, low, server),
-                (first, after, own_first, own_after),
-                (sums, own_sums, same, costs),
-                group_terms,
-                server_terms,
+                _add_weights(grid, held, lane, (at[lane], row), low, work)
+            _sum_cells(
+                grid.own_decay[low:end],
+                grid.own_gain[low:end],
+                grid.own_inner[low:end],
+                work.weight,
+                work.ahead,
+                work.own_sums,
             )
+            _cost_groups(grid, hosts, work, (grid.by_datasource[n], last, low, server), least)
             for lane in range(LANES):
-                row, end = at[lane], offsets[server + lane + 1]
-                while row < end and pair_group[row] < last:
-                    own[row] = costs[pair_group[row], lane]
-                    same[pair_group[row], lane] = 0.0
+                row = at[lane]
+                while row < offsets[server + lane + 1] and group_of[row] < last:
+                    own[row] = work.costs[group_of[row], lane]
+                    work.same[group_of[row], lane] = 0.0
                     row += 1
                 at[lane] = row
 
 
 @aside
 def _cost_groups(
-    part: tuple[int, int, int, int],
-    ends: tuple[Ints, Ints, Ints, Ints],
-    sums: tuple[Floats, Floats, Floats, Floats],
-    group_terms: tuple[Floats, Floats, Ints, Floats],
-    server_terms: tuple[Flags, Ints, Floats],
+    grid: Grid, hosts: Hosts, work: Lanes, where: tuple[int, int, int, int], least: Floats
 ) -> None:
     """Write what a segment of each group of one datasource costs on `LANES` servers, and keep the least."""
-    start, stop, low, server = part
-    first, after, own_first, own_after = ends
-    of_all, of_own, same, costs = sums
-    spread, size_bytes, smallest_bytes, least = group_terms
-    is_target, free_bytes, disk = server_terms
+    start, stop, low, server = where
+    of_all, of_own, same, costs = work.sums, work.own_sums, work.same, work.costs
+    disks, free = hosts.disk[server : server + LANES], hosts.free_bytes[server : server + LANES]
+    disk_0, disk_1, disk_2, disk_3 = disks[0], disks[1], disks[2], disks[3]
+    free_0, free_1, free_2, free_3 = free[0], free[1], free[2], free[3]
     for group in range(start, stop):
-        a, b, c, d = first[group], after[group], own_first[group] - low, own_after[group] - low
-        lowest = least[group]
-        for lane in range(LANES):
-            cost = of_all[b, lane] - of_all[a, lane] + spread[group] * same[group, lane]
-            cost += of_own[d, lane] - of_own[c, lane]
-            cost += disk[server + lane] * size_bytes[group]
-            fits = free_bytes[server + lane] >= smallest_bytes[group]
-            if fits and is_target[server + lane] and cost < lowest:
-                lowest = cost
-            costs[group, lane] = cost
-        least[group] = lowest
+        a, b = grid.first[group], grid.after[group]
+        c, d = grid.own_first[group] - low, grid.own_after[group] - low
+        spread, size, smallest = (
+            hosts.spread[group],
+            hosts.size_bytes[group],
+            hosts.smallest_bytes[group],
+        )
+        w = of_all[b, 0] - of_all[a, 0] + (of_own[d, 0] - of_own[c, 0]) + spread * same[group, 0]
+        x = of_all[b, 1] - of_all[a, 1] + (of_own[d, 1] - of_own[c, 1]) + spread * same[group, 1]
+        y = of_all[b, 2] - of_all[a, 2] + (of_own[d, 2] - of_own[c, 2]) + spread * same[group, 2]
+        z = of_all[b, 3] - of_all[a, 3] + (of_own[d, 3] - of_own[c, 3]) + spread * same[group, 3]
+        w, x, y, z = w + disk_0 * size, x + disk_1 * size, y + disk_2 * size, z + disk_3 * size
+        costs[group, 0], costs[group, 1], costs[group, 2], costs[group, 3] = w, x, y, z
+        w = w if free_0 >= smallest else np.inf
+        x = x if free_1 >= smallest else np.inf
+        y = y if free_2 >= smallest else np.inf
+        z = z if free_3 >= smallest else np.inf
+        w, y = (w if w < x else x), (y if y < z else z)  # noqa: FURB136 - no calls
+        w = w if w < y else y  # noqa: FURB136
+        least[group] = w if w < least[group] else least[group]  # noqa: FURB136

@@ -50,14 +50,14 @@ MAX_CHILDREN = LAST_FAN + 2
 SPARE, SPARE_ROWS = 2_048, 12_288
 """More nodes, and more rows of sums, than one segment can add to two trees, splitting the leaves on all its ways."""
 
-LO, HI, COVERED, COVER, SUMS, SLAB, CHILDREN, COUNT, FIRST, STEP, OUTER, AMONG, EARLIEST, LATEST = (
-    range(14)
+LO, HI, COVERED, SUMS, SLAB, CHILDREN, COUNT, FIRST, STEP, OUTER, AMONG, EARLIEST, LATEST = range(
+    13
 )
 TO_RIGHT, TO_LEFT, WHOLE = range(3)
 FROM_LEFT, FROM_RIGHT = range(2)
 START, END, SERVER, WEIGHT = range(4)
 FADE, REACH, OWN = range(3)
-NODES, ROWS, COVERS, SLABS, FREE = range(5)
+NODES, ROWS, SLABS, FREE = range(4)
 UNKNOWN, NEVER = -1, -2
 NODE, ABOVE, FROM, TO, AT_FROM, AT_TO, IS_NEW = range(7)
 
@@ -70,10 +70,10 @@ class Trees(Tables):
         rate: λ, a millisecond.
         fan: Into about how many parts a leaf is split.
         frame: Start and end of the time in which most data lies; only how deep the trees are depends on it.
-        used: How many rows of `nodes` and `fades`, `sums`, `covers`, `pieces` are in use; last, the first slab that is
+        used: How many rows of `nodes`, `fades` and `covers`, `sums`, `pieces` are in use; last, the first slab that is
             free again (-1: none), whose count is the next.
-        nodes: (node, LO | HI | ...): its range; COVERED, the sum of its cover over servers; its rows below (COVER,
-            SUMS, SLAB; -1 is none; a leaf without pieces needs no sums: its cover says it all); its first child, whose
+        nodes: (node, LO | HI | ...): its range; COVERED, the sum of its cover over servers; its rows below (SUMS,
+            SLAB; -1 is none; a leaf without pieces needs no sums: its cover says it all); its first child, whose
             siblings follow (CHILDREN), and their COUNT. The first child ends at FIRST, the others are STEP long, the
             last ends where the node does. OUTER is the first of two rows of sums for each child, FROM_LEFT and
             FROM_RIGHT, UNKNOWN while all children are leaves without pieces; AMONG the first of one row for each,
@@ -81,7 +81,7 @@ class Trees(Tables):
             there may be content.
         fades: (node, FADE | REACH | OWN): with its length t, exp(−λt), 1 − exp(−λt), and its cost against itself.
         sums: (row, server); a node's are three rows, TO_RIGHT, TO_LEFT, WHOLE.
-        covers: (row, server): weight of the segments that cover the range; siblings' rows follow each other.
+        covers: (node, server): weight of the segments that cover the range.
         counts: (slab): how many pieces it has.
         pieces: (slab, piece, START | END | SERVER | WEIGHT), in this order.
         met: Nodes that a walk has met (NODE), where their parents stand in `met` (ABOVE), the children that the segment
@@ -121,8 +121,6 @@ def new_node(t: Trees, lo: int, hi: int) -> int:
     t.nodes[node, :] = -1
     t.nodes[node, LO], t.nodes[node, HI] = lo, hi
     t.nodes[node, COVERED] = 0
-    t.nodes[node, COVER] = t.used[COVERS]
-    t.used[COVERS] += 1
     t.fades[node, FADE] = math.exp(-t.rate * (hi - lo))
     t.fades[node, REACH] = -math.expm1(-t.rate * (hi - lo))
     t.fades[node, OWN] = pair_cost(lo, hi, lo, hi, t.rate)
@@ -136,6 +134,22 @@ def child_at(t: Trees, node: int, at: int) -> int:
     if at < first:
         return 0
     return int(min((at - first) // t.nodes[node, STEP] + 1, t.nodes[node, COUNT] - 1))
+
+
+@part
+def child_start(t: Trees, node: int, k: int) -> int:
+    """Return where the range of child `k` begins; the child itself may not be in the processor's cache."""
+    if k == 0:
+        return int(t.nodes[node, LO])
+    return int(t.nodes[node, FIRST] + (k - 1) * t.nodes[node, STEP])
+
+
+@part
+def child_end(t: Trees, node: int, k: int) -> int:
+    """Return where the range of child `k` ends."""
+    if k == t.nodes[node, COUNT] - 1:
+        return int(t.nodes[node, HI])
+    return int(t.nodes[node, FIRST] + k * t.nodes[node, STEP])
 
 
 @part
@@ -250,7 +264,7 @@ def put_piece(t: Trees, slab: int, lo: int, hi: int, server: int, weight: int) -
 @part
 def put_cover(t: Trees, node: int, server: int, weight: int) -> None:
     """Add the weight (it may be negative) of a segment that covers the node's whole range, but not to its sums."""
-    t.covers[t.nodes[node, COVER], server] += weight
+    t.covers[node, server] += weight
     t.nodes[node, COVERED] += weight
 
 
@@ -290,7 +304,7 @@ def add_casts(t: Trees, node: int, which: int, first: int, last: int, out: Float
         add_scaled(out, t.sums[row + which, first:last], 1.0)
     elif t.nodes[node, COVERED] > 0:
         factor = t.fades[node, OWN if which == WHOLE else REACH]
-        add_scaled(out, t.covers[t.nodes[node, COVER], first:last], factor)
+        add_scaled(out, t.covers[node, first:last], factor)
 
 
 @aside
@@ -340,7 +354,7 @@ def sum_up_pieces(t: Trees, row: int, leaf: int, first: int, last: int) -> None:
 @aside
 def sum_up(t: Trees, node: int, first: int, last: int) -> None:
     """Compute the sums of the node, and those between its children, anew for servers `[first, last)`."""
-    row, cover = t.nodes[node, SUMS], t.nodes[node, COVER]
+    row = t.nodes[node, SUMS]
     if row < 0:
         return
     t.sums[row : row + 3, first:last] = 0.0
@@ -350,7 +364,7 @@ def sum_up(t: Trees, node: int, first: int, last: int) -> None:
         sum_up_pieces(t, row, node, first, last)
     reach, own = t.fades[node, REACH], t.fades[node, OWN]
     for s in range(first, last):
-        count = t.covers[cover, s]
+        count = t.covers[node, s]
         t.sums[row + TO_RIGHT, s] += count * reach
         t.sums[row + TO_LEFT, s] += count * reach
         t.sums[row + WHOLE, s] += count * own
@@ -362,6 +376,5 @@ def has_spare(t: Trees) -> bool:
     return bool(
         t.used[NODES] + SPARE <= len(t.nodes)
         and t.used[ROWS] + SPARE_ROWS <= len(t.sums)
-        and t.used[COVERS] + SPARE <= len(t.covers)
         and t.used[SLABS] + SPARE <= len(t.counts)
     )

@@ -14,7 +14,6 @@ from carnac.core.balancing.tree import (
     AT_TO,
     CHILDREN,
     COUNT,
-    COVER,
     EARLIEST,
     END,
     FADE,
@@ -46,6 +45,7 @@ from carnac.core.balancing.tree import (
     WHOLE,
     Trees,
     child_at,
+    child_end,
     find_piece,
     free_slab,
     is_piece,
@@ -203,7 +203,7 @@ def meet_children(
     met, node = t.met, t.met[m, NODE]
     i = child_at(t, node, max(lo, t.nodes[node, LO]))
     j = i
-    if hi > t.nodes[t.nodes[node, CHILDREN] + i, HI]:
+    if hi > child_end(t, node, i):
         j = child_at(t, node, min(hi, t.nodes[node, HI]) - 1)
     reach_out(t, node, i, j)
     met[m, FROM], met[m, TO] = i, j
@@ -351,7 +351,7 @@ def add_on_one_way(t: Trees, root: int, lo: int, hi: int, server: int, weight: i
         if children < 0:
             break
         k = child_at(t, node, lo)
-        if hi > t.nodes[children + k, HI]:
+        if hi > child_end(t, node, k):
             return False
         t.met[depth, NODE], t.met[depth, FROM] = node, k
         depth += 1
@@ -454,7 +454,7 @@ def holds(t: Trees, root: int, lo: int, hi: int, server: int, weight: int) -> bo
         node = waiting[depth, NODE]
         a, b = max(lo, t.nodes[node, LO]), min(hi, t.nodes[node, HI])
         if a == t.nodes[node, LO] and b == t.nodes[node, HI]:
-            if t.covers[t.nodes[node, COVER], server] < weight:
+            if t.covers[node, server] < weight:
                 return False
         elif t.nodes[node, CHILDREN] < 0:
             slab = t.nodes[node, SLAB]

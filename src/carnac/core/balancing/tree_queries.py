@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from carnac.core.balancing.columns import Floats, Ints
-from carnac.core.balancing.compiled import aside, compiled, part
+from carnac.core.balancing.compiled import aside, compiled, fetch, part
 from carnac.core.balancing.tree import (
     AMONG,
     CHILDREN,
     COUNT,
-    COVER,
     COVERED,
     EARLIEST,
     END,
@@ -37,6 +36,8 @@ from carnac.core.balancing.tree import (
     Counts,
     Trees,
     child_at,
+    child_end,
+    child_start,
     pair_cost,
 )
 
@@ -132,14 +133,14 @@ def note_costs(
             add_noted(t, first, last, out)
         if t.nodes[node, COVERED] > 0:
             cost = pair_cost(lo, hi, t.nodes[node, LO], t.nodes[node, HI], t.rate)
-            note(t, BY_COVERS, t.nodes[node, COVER], cost)
+            note(t, BY_COVERS, node, cost)
         if t.nodes[node, CHILDREN] < 0:
             if t.nodes[node, SLAB] >= 0:
                 add_pieces(t, t.nodes[node, SLAB], lo, hi, first, last, out)
             continue
         i = child_at(t, node, max(lo, t.nodes[node, LO]))
         j = i
-        if hi > t.nodes[t.nodes[node, CHILDREN] + i, HI]:
+        if hi > child_end(t, node, i):
             j = child_at(t, node, min(hi, t.nodes[node, HI]) - 1)
         if note_among(t, node, i, j, lo, hi):
             continue
@@ -157,12 +158,12 @@ def note_costs(
 @part
 def note_outer(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: float) -> None:
     """Note what the children before `i` and after `j` cast on the interval, which begins in `i` and ends in `j`."""
-    children, outer = t.nodes[node, CHILDREN], t.nodes[node, OUTER]
+    outer = t.nodes[node, OUTER]
     if t.nodes[node, EARLIEST] < i:
-        cast = reach * math.exp(-t.rate * (lo - t.nodes[children + i, LO]))
+        cast = reach * math.exp(-t.rate * (lo - child_start(t, node, i)))
         note(t, BY_SUMS, outer + 2 * i + FROM_LEFT, cast)
     if t.nodes[node, LATEST] > j:
-        cast = reach * math.exp(-t.rate * (t.nodes[children + j, HI] - hi))
+        cast = reach * math.exp(-t.rate * (child_end(t, node, j) - hi))
         note(t, BY_SUMS, outer + 2 * j + FROM_RIGHT, cast)
 
 
@@ -171,23 +172,28 @@ def note_leaves(t: Trees, node: int, i: int, j: int, lo: int, hi: int, reach: fl
     """Note what each child before `i` and after `j` casts on the interval, where all are leaves without pieces."""
     children = t.nodes[node, CHILDREN]
     if t.nodes[node, EARLIEST] < i:
-        cast = reach * math.exp(-t.rate * (lo - t.nodes[children + i, LO]))
+        cast = reach * math.exp(-t.rate * (lo - child_start(t, node, i)))
         for child in range(children + i - 1, children + t.nodes[node, EARLIEST] - 1, -1):
-            note(t, BY_COVERS, t.nodes[child, COVER], cast * t.fades[child, REACH])
+            note(t, BY_COVERS, child, cast * t.fades[child, REACH])
             cast *= t.fades[child, FADE]
     if t.nodes[node, LATEST] > j:
-        cast = reach * math.exp(-t.rate * (t.nodes[children + j, HI] - hi))
+        cast = reach * math.exp(-t.rate * (child_end(t, node, j) - hi))
         for child in range(children + j + 1, children + t.nodes[node, LATEST] + 1):
-            note(t, BY_COVERS, t.nodes[child, COVER], cast * t.fades[child, REACH])
+            note(t, BY_COVERS, child, cast * t.fades[child, REACH])
             cast *= t.fades[child, FADE]
 
 
 @part
 def note_among(t: Trees, node: int, i: int, j: int, lo: int, hi: int) -> bool:
-    """Note what the interval costs among the children, if it is just the range of those from `i` to `j`, all leaves."""
-    children, among = t.nodes[node, CHILDREN], t.nodes[node, AMONG]
-    if among < 0 or lo != t.nodes[children + i, LO] or hi != t.nodes[children + j, HI]:
+    """Note what the interval costs among the children, if it is just the range of those from `i` to `j`, all leaves.
+
+    The first of them is fetched: as a rule, what is asked about is loaded there next.
+    """
+    among = t.nodes[node, AMONG]
+    if among < 0 or lo != child_start(t, node, i) or hi != child_end(t, node, j):
         return False
+    fetch(t.nodes, (t.nodes[node, CHILDREN] + i) * t.nodes.shape[1] * t.nodes.itemsize)
+    fetch(t.fades, (t.nodes[node, CHILDREN] + i) * t.fades.shape[1] * t.fades.itemsize)
     for k in range(i, j + 1):
         note(t, BY_SUMS, among + k, 1.0)
     return True
@@ -199,7 +205,7 @@ def note_inside(t: Trees, node: int, lo: int, hi: int) -> bool:
     row, a, b = t.nodes[node, SUMS], t.nodes[node, LO], t.nodes[node, HI]
     if row < 0:
         own = t.fades[node, OWN] if lo == a and hi == b else pair_cost(lo, hi, a, b, t.rate)
-        note(t, BY_COVERS, t.nodes[node, COVER], own)
+        note(t, BY_COVERS, node, own)
         return True
     if a < lo or b > hi:
         return False
@@ -232,11 +238,11 @@ def add_energies(t: Trees, servers: int, out: Floats) -> None:
     """
     to = out[:servers]
     for node in range(t.used[NODES]):
-        row, cover = t.nodes[node, SUMS], t.nodes[node, COVER]
+        row = t.nodes[node, SUMS]
         own = t.fades[node, OWN]
         if t.nodes[node, COVERED] > 0:
             for s in range(servers):
-                count = float(t.covers[cover, s])
+                count = float(t.covers[node, s])
                 below = t.sums[row + WHOLE, s] - count * own if row >= 0 else 0.0
                 to[s] += count * (count * own + 2 * max(below, 0.0))
         if t.nodes[node, SLAB] >= 0:
@@ -251,7 +257,7 @@ def add_between(t: Trees, node: int, out: Floats) -> None:
     for s in range(len(out)):
         cast = 0.0
         for child in range(t.nodes[node, CHILDREN], t.nodes[node, CHILDREN] + t.nodes[node, COUNT]):
-            row, count = t.nodes[child, SUMS], t.covers[t.nodes[child, COVER], s]
+            row, count = t.nodes[child, SUMS], t.covers[child, s]
             reach = t.fades[child, REACH]
             to_left = t.sums[row + TO_LEFT, s] if row >= 0 else count * reach
             to_right = t.sums[row + TO_RIGHT, s] if row >= 0 else count * reach
