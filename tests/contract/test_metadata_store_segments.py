@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from carnac.core.commits import CommitKind
+from carnac.core.intervals import IntervalSet
 from carnac.core.lateness import LateRows
+from carnac.core.segments import Column, ColumnType
 from carnac.ports import LeaseKind, MetadataStore
 from carnac.testing.clock import FakeClock
 from tests.contract.conftest import Store
-from tests.logs import append, append_of, day, replacement, segment
+from tests.logs import append, append_of, day, days, replacement, segment
 
 
 def ids_of(store: MetadataStore, limit: int) -> list[str]:
@@ -45,11 +47,31 @@ def test_what_was_late_is_part_of_the_record_at_every_revision(store: Store) -> 
         found = store.visible("events", revision=revision)
         return {item.segment.segment_id: item.segment.late for item in found}
 
+    def late_ones(revision: int | None = None, where: IntervalSet | None = None) -> list[str]:
+        found = store.visible_late("events", revision=revision, intervals=where)
+        return [item.segment.segment_id for item in found]
+
+    assert [late_ones(1), late_ones(2), late_ones()] == [["late"], ["new"], ["new", "again"]]
+    assert late_ones(1, days(day(2))) == late_ones(where=days(day(2))) == []
+    assert store.visible_late("events", intervals=days(day(1))) == tuple(
+        item for item in store.visible("events") if item.segment.late is not None
+    )
+    assert store.visible_late("nothing") == ()
     assert shown(1) == {"late": late.late, "prompt": None}
     assert shown(2) == {"new": folded.late}
     assert shown() == {"new": folded.late, "again": late.late}
     assert store.commit(1).changes[0].segments[0].late == late.late
     assert store.check() == ()
+
+
+def test_a_name_that_looks_like_the_mark_of_late_rows_is_none(store: Store) -> None:
+    named = replace(
+        segment("odd", day(1)),
+        columns=(Column(name='x"late":{', type=ColumnType.STRING, min_value='"late":{'),),
+        attributes={"late": "late"},
+    )
+    append(store, named, replace(named, segment_id="s2", path="s2", late=LateRows(counts=(1,) * 6)))
+    assert [item.segment.segment_id for item in store.visible_late("events")] == ["s2"]
 
 
 def test_a_writer_keeps_its_lease_although_its_base_is_trimmed(

@@ -23,6 +23,7 @@ from carnac.core.commits import (
     Publication,
 )
 from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.lateness import LateRows
 from carnac.core.revisions import State, apply_commit
 from carnac.core.segments import Column, ColumnType, Segment
 from carnac.errors import CarnacError, NotFound
@@ -202,6 +203,8 @@ class StoresMachine(RuleBasedStateMachine):
             lambda store: tuple(store.visible(name, revision=revision, intervals=some))
         )
         assert within == tuple(one for one in visible if one.entry.visible.intersect(some))
+        late = self._same(lambda store: tuple(store.visible_late(name, revision=revision)))
+        assert late == tuple(one for one in visible if one.segment.late is not None)
         if revision is None:
             self._same(lambda store: store.chunks(name))
             self._same(lambda store: store.chunks(name, interval=some.intervals[1]))
@@ -251,6 +254,7 @@ class StoresMachine(RuleBasedStateMachine):
             min_time_ms=span.start_ms,
             max_time_ms=span.end_ms - 1,
             columns=(Column(name=f"c{self.made % 2}", type=kind, null_count=self.made),),
+            late=LateRows(counts=(0, self.made, 0, 0, 0, 0)) if self.made % 4 == 0 else None,
         )
 
 

@@ -224,6 +224,13 @@ class MemoryMetadataStore(MemoryAllocationRecords, MemoryTaskRecords, MemoryComp
             return tuple(found)
         return tuple(one for one in found if one.entry.visible.intersect(intervals))
 
+    def visible_late(
+        self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
+    ) -> Sequence[VisibleSegment]:
+        """Return those of the visible entries whose segments hold late rows."""
+        found = self.visible(datasource, revision=revision, intervals=intervals)
+        return tuple(one for one in found if one.segment.late is not None)
+
     def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
         """Return the united schema of the segments visible at the revision, without `__time`."""
         with self._lock:

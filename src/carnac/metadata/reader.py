@@ -33,6 +33,7 @@ class _Wanted:
 
 
 SEGMENTS = _Wanted(q.LIVE_SEGMENTS, q.ADDED_SEGMENTS, q.FRAME_SEGMENTS)
+LATE = _Wanted(q.LIVE_LATE, q.ADDED_LATE, q.FRAME_LATE)
 NUMBERS = _Wanted(q.LIVE_NUMBERS, q.ADDED_NUMBERS, q.FRAME_NUMBERS)
 
 
@@ -69,10 +70,14 @@ def load_chunks(session: Session, datasource_id: int, interval: Interval | None)
 
 
 def load_visible(
-    session: Session, datasource_id: int, revision: int | None, intervals: IntervalSet | None
+    session: Session,
+    datasource_id: int,
+    revision: int | None,
+    intervals: IntervalSet | None,
+    wanted: _Wanted = SEGMENTS,
 ) -> list[VisibleSegment]:
     """Return what is visible at a retained revision (None: now), in order of chunk and partition id."""
-    rows = load_rows(session, SEGMENTS, datasource_id, revision, intervals)
+    rows = load_rows(session, wanted, datasource_id, revision, intervals)
     found = [
         VisibleSegment(segment=decode_segment(row[q.ENTRY_WIDTH + 1]), entry=entry_of(row))
         for row in rows

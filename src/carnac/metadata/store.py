@@ -188,6 +188,18 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                 return ()
             return tuple(reader.load_visible(session, found, past, intervals))
 
+    def visible_late(
+        self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
+    ) -> Sequence[VisibleSegment]:
+        """Return those of the visible entries whose segments hold late rows."""
+        with self._read() as session:
+            past = _past(session, revision)
+            found = reader.find_datasource(session, datasource)
+            if found is None:
+                return ()
+            late = reader.load_visible(session, found, past, intervals, reader.LATE)
+            return tuple(one for one in late if one.segment.late is not None)
+
     def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
         """Return the united schema of the segments visible at the revision, without `__time`."""
         with self._read() as session:

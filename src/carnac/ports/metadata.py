@@ -167,6 +167,12 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol)
         """
         ...
 
+    def visible_late(
+        self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
+    ) -> Sequence[VisibleSegment]:
+        """Return those of `visible` whose segments hold late rows; no other record is read."""
+        ...
+
     def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
         """Return the united schema of the segments visible at the revision, without `__time`.
 

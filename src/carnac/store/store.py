@@ -373,7 +373,7 @@ class Store(Closing):
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         head = self._metadata.resolve(at)
         where = None if parsed is None else IntervalSet((parsed,))
-        found = self._metadata.visible(datasource, revision=head.revision, intervals=where)
+        found = self._metadata.visible_late(datasource, revision=head.revision, intervals=where)
         if not found:
             self._require_datasource(datasource, head.revision)
         return draw_up_ledger(

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
 from sqlalchemy.sql.base import Executable
 
 from carnac.metadata import tables as t
@@ -24,18 +33,27 @@ NUMBER_COLUMNS = (
     t.segments.c.rows,
     t.segments.c.size_bytes,
 )
+IS_LATE: tuple[ColumnElement[bool], ...] = (
+    t.segments.c.record.like(literal_column("'%\"late\":{%'")),
+)
+"""Of segments with late rows: the record has that member. A few others may pass, whoever reads the record sees that."""
 
 
-def _entries_with(columns: tuple[ColumnElement[Any], ...]) -> Select[Any]:
-    return select(*ENTRY_COLUMNS, *columns).join(
+def _entries_with(
+    columns: tuple[ColumnElement[Any], ...], conditions: tuple[ColumnElement[bool], ...] = ()
+) -> Select[Any]:
+    found = select(*ENTRY_COLUMNS, *columns).join(
         t.segments, t.segments.c.segment_key == e.segment_key
     )
+    return found.where(*conditions)
 
 
-def _live(columns: tuple[ColumnElement[Any], ...]) -> Statement:
+def _live(
+    columns: tuple[ColumnElement[Any], ...], conditions: tuple[ColumnElement[bool], ...] = ()
+) -> Statement:
     """Live entries of chunks that start in a range, and that show something of an interval."""
     return statement(
-        lambda: _entries_with(columns).where(
+        lambda: _entries_with(columns, conditions).where(
             e.datasource_id == p("datasource_id"),
             e.dropped_revision.is_(None),
             e.chunk_start >= p("first_start"),
@@ -46,22 +64,27 @@ def _live(columns: tuple[ColumnElement[Any], ...]) -> Statement:
     )
 
 
-def _since_frame(columns: tuple[ColumnElement[Any], ...]) -> Statement:
+def _since_frame(
+    columns: tuple[ColumnElement[Any], ...], conditions: tuple[ColumnElement[bool], ...] = ()
+) -> Statement:
     """Entries of a chunk added in a range of ids and still there at a revision."""
 
     def build() -> Executable:
         added = (*in_chunk(), e.entry_id >= p("first_id"), e.entry_id < p("end_id"))
-        still = _entries_with(columns).where(*added, e.dropped_revision.is_(None))
-        later = _entries_with(columns).where(*added, e.dropped_revision > p("revision"))
+        found = _entries_with(columns, conditions).where(*added)
+        still = found.where(e.dropped_revision.is_(None))
+        later = found.where(e.dropped_revision > p("revision"))
         return union_all(still, later)
 
     return statement(build)
 
 
-def _of_frame(columns: tuple[ColumnElement[Any], ...]) -> Statement:
+def _of_frame(
+    columns: tuple[ColumnElement[Any], ...], conditions: tuple[ColumnElement[bool], ...] = ()
+) -> Statement:
     """Entries that a key frame names, as far as they were still there at a revision."""
     return statement(
-        lambda: _entries_with(columns).where(
+        lambda: _entries_with(columns, conditions).where(
             IsIn(e.entry_id, "entry_ids"),
             or_(e.dropped_revision.is_(None), e.dropped_revision > p("revision")),
         )
@@ -71,6 +94,9 @@ def _of_frame(columns: tuple[ColumnElement[Any], ...]) -> Statement:
 LIVE_SEGMENTS, LIVE_NUMBERS = _live(SEGMENT_COLUMNS), _live(NUMBER_COLUMNS)
 ADDED_SEGMENTS, ADDED_NUMBERS = _since_frame(SEGMENT_COLUMNS), _since_frame(NUMBER_COLUMNS)
 FRAME_SEGMENTS, FRAME_NUMBERS = _of_frame(SEGMENT_COLUMNS), _of_frame(NUMBER_COLUMNS)
+LIVE_LATE = _live(SEGMENT_COLUMNS, IS_LATE)
+ADDED_LATE = _since_frame(SEGMENT_COLUMNS, IS_LATE)
+FRAME_LATE = _of_frame(SEGMENT_COLUMNS, IS_LATE)
 
 FIND_FRAME = statement(
     lambda: (
