@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from carnac.core.intervals import parse_interval
+from carnac.core.intervals import Interval, parse_interval
+from carnac.core.lateness import LATENESSES, count_late
 from tests.e2e.conftest import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+HOUR_MS = 3_600_000
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -35,12 +38,49 @@ def test_no_append_waits_and_no_compaction_is_lost_but_under_classic_locks(
         assert one["appends"]["delayed"] == 0
         assert one["compactions"]["started"] == one["compactions"]["finished"]
         assert one["compactions"]["bytesWasted"] == 0
+    for one in said["runs"]:
+        late = run("late", one["locks"], "--limit", "0", "--store", "out/store", "--json").json
+        found = Counter({(line["chunk"], line["lateness"]): line["rows"] for line in late["lines"]})
+        sure, most = late_in_source(run, one["locks"])
+        assert sure <= found <= most
+        assert late["total"]["rows"] == late["total"]["rows_folded"] > 900
     picture = (tmp_path / "out" / "late-data.svg").read_text()
     assert "all stable" in picture
     segments = json.loads(run("segments", "default", "--store", "out/store", "--json").out)
     chunks = [segment["chunk"] for segment in segments["segments"]]
     assert len(chunks) == len(set(chunks)) == 6
     assert parse_interval(chunks[0]).start_ms == parse_interval("2024-03-04/PT1H").start_ms
+
+
+Late = Counter[tuple[str, str]]
+"""Late rows of each chunk and lateness."""
+
+
+def late_in_source(run: Run, datasource: str) -> tuple[Late, Late]:
+    """Return how many late rows there are for sure, and at most, counted one by one in the order that they were sent.
+
+    Of two late appends at a time, either may be first; the newest row is then that of before, or one of the stream.
+    """
+    sql = f'SELECT epoch_ms(__time) AS t FROM "{datasource}" ORDER BY id'
+    lines = run("sql", sql, "--format", "jsonl", "--store", "out/store").out.splitlines()
+    times = [json.loads(line)["t"] for line in lines]
+    base, stream = times[:4800], times[4800:]
+    sure: Late = Counter()
+    for start in range(0, 4800, 1200):
+        sure += late_of(base[start : start + 1200], max(base[:start], default=None))
+    first, last = (late_of(stream, newest_ms) for newest_ms in (max(base), max(times)))
+    assert (last - first).total() < 9, "it hardly matters"
+    return sure + (first & last), sure + (first | last)
+
+
+def late_of(times: list[int], newest_ms: int | None) -> Late:
+    found: Late = Counter()
+    for at_ms in times:
+        start_ms = at_ms // HOUR_MS * HOUR_MS
+        counts = count_late([at_ms], newest_ms)
+        for lateness, count in zip(LATENESSES, counts, strict=True):
+            found[str(Interval(start_ms, start_ms + HOUR_MS)), str(lateness)] += count
+    return +found
 
 
 def test_a_folder_of_somebody_else_is_left_alone(run: Run, tmp_path: Path) -> None:
