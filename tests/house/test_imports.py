@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,22 @@ MODULES_BY_IMPORT = {
     "starlette": "fastapi",
     "vl_convert": "vl_convert_python",
 }
+NOT_FOR_A_QUERY = re.compile(
+    r"(alembic|asyncio|http|multiprocessing|numpy|pandas|polars|pyspark|rich|sqlalchemy|ssl|unittest)$|"
+    r"carnac\.(api|compactor|console|overlord|pipeline|runners|simulation|specs)$|"
+    r"carnac\.core\.(allocation|balancing|drafts|late_ledger|leadership|locks|publishing|retention|reverting|tasks)$|"
+    r"carnac\.core\.compaction\.(?!groups$)|"
+    r"carnac\.metadata\.(allocation|checks|definitions|locks|memory|tables|tasks|trimming|upgrade|writer)$|"
+    r"carnac\.store\.(cleaning|compacting|deleting|history|maintenance|writing)$"
+)
+"""Each takes milliseconds to load; together they took longer than the rest."""
+COLD = """
+import json, sys
+sys.argv = {arguments!r}
+from carnac.cli import main
+main()
+print(json.dumps(sorted(sys.modules)))
+"""
 REPORT = "import sys, json, {module}; {then}; print(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
 
 
@@ -60,6 +77,20 @@ def test_reading_and_metadata_never_load_spark(module: str) -> None:
 def test_commands_load_no_http_before_they_need_it() -> None:
     assert loaded_by("carnac.cli.commands", then="carnac.cli.commands.load()") & HTTP == set()
     assert loaded_by("carnac.bootstrap_tasks") & HTTP == set()
+
+
+def test_a_cold_query_loads_only_what_it_needs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "carnac", "--store", str(tmp_path), "init"]
+    subprocess.run(command, capture_output=True, check=True, cwd=ROOT)
+    arguments = ["carnac", "--store", str(tmp_path), "sql", "--format", "jsonl", "SELECT 1"]
+    program = COLD.format(arguments=arguments)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    answer, loaded = map(json.loads, result.stdout.splitlines())
+    assert answer == {"1": 1}
+    assert [name for name in loaded if NOT_FOR_A_QUERY.match(name)] == []
+    assert {"duckdb", "pyarrow", "carnac.query.engine"} <= set(loaded)
 
 
 def declared_dependencies() -> set[str]:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.commits import ConservationProof, Place
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import ColumnType, Segment
-from carnac.errors import CarnacError
-from carnac.ports.places import PlacePlan
-
 if TYPE_CHECKING:
+    from carnac.core.commits import ConservationProof, Place
+    from carnac.core.compaction.groups import CompactionTarget
+    from carnac.core.intervals import Interval, IntervalSet
+    from carnac.core.segments import ColumnType, Segment
+    from carnac.errors import CarnacError
+    from carnac.ports.places import PlacePlan
     from carnac.specs.ingest import IngestSpec
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import IntervalSet
-from carnac.core.segments import ColumnType
-from carnac.ports import MetadataStore
+if TYPE_CHECKING:
+    from carnac.core.entries import VisibleSegment
+    from carnac.core.intervals import IntervalSet
+    from carnac.core.segments import ColumnType
+    from carnac.ports import MetadataStore
 
 
 class RevisionCatalog:

@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from carnac.errors import CarnacError, Invalid, NotFound, Revoked
-from carnac.ports import Clock, Head, Lease, LeaseKind, MetadataStore
+from carnac.ports import LeaseKind
+
+if TYPE_CHECKING:
+    from carnac.ports import Clock, Head, Lease, MetadataStore
 
 Wait = Callable[[float], bool]
 """Waits for so many seconds; True: the keeper is closing."""

@@ -6,42 +6,44 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from carnac.core.commits import Commit, CommitSummary, LookupChange
-from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
-from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet, parse_interval
-from carnac.core.late_ledger import LateLedger, draw_up_ledger
-from carnac.core.retention import RetentionRules
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.intervals import IntervalSet, parse_interval
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import (
-    Clock,
-    DataPipeline,
-    DatasourceInfo,
-    DeepStorage,
-    Head,
-    Lease,
-    MetadataStore,
-    Published,
-    QueryEngine,
     SegmentInput,
-    Tag,
-    WriteGuard,
 )
 from carnac.ports.closing import Closing
-from carnac.ports.places import Allocator
 from carnac.store.catalog import RevisionCatalog
-from carnac.store.cleaning import clean
-from carnac.store.compacting import Compactor
-from carnac.store.compaction_reports import CompactionReport, GroupReport
-from carnac.store.history import DatasourceDiff, History
 from carnac.store.leases import LeaseKeeper
-from carnac.store.maintenance import Finding, GcReport, Maintenance
+from carnac.store.parts import Parts
 from carnac.store.results import Result
-from carnac.store.writing import ProgressListener, WriteOutcome, Writer
 
 if TYPE_CHECKING:
     from carnac.config import Settings
+    from carnac.core.commits import Commit, CommitSummary
+    from carnac.core.compaction.groups import CompactionGroup
+    from carnac.core.entries import Chunk, VisibleSegment
+    from carnac.core.intervals import Interval
+    from carnac.core.late_ledger import LateLedger
+    from carnac.ports import (
+        Clock,
+        DataPipeline,
+        DatasourceInfo,
+        DeepStorage,
+        Head,
+        Lease,
+        MetadataStore,
+        Published,
+        QueryEngine,
+        Tag,
+        WriteGuard,
+    )
+    from carnac.ports.places import Allocator
     from carnac.specs.ingest import IngestSpec
+    from carnac.store.compaction_reports import CompactionReport, GroupReport
+    from carnac.store.history import DatasourceDiff
+    from carnac.store.maintenance import Finding, GcReport
+    from carnac.store.writing import ProgressListener, WriteOutcome
 
 READ_ATTEMPTS_MAX = 3
 """How often a query is run again when its lease ran out meanwhile, as it does when the machine slept."""
@@ -76,28 +78,14 @@ class Store(Closing):
         self._leases = LeaseKeeper(
             metadata, clock=clock, holder=holder, ttl_ms=settings.lease_ttl_ms
         )
-        self._writer = Writer(metadata, deep_storage, pipeline, self._leases, allocator)
-        self._compactor = Compactor(
-            metadata,
-            deep_storage,
-            pipeline,
-            self._leases,
+        self._parts = Parts(
+            metadata=metadata,
+            deep_storage=deep_storage,
+            pipeline=pipeline,
+            leases=self._leases,
             clock=clock,
-            segment_granularity=self._writer.segment_granularity,
-        )
-        self._history = History(metadata, self._writer.segment_granularity)
-        self._maintenance = Maintenance(
-            metadata,
-            deep_storage,
-            clock,
-            rules=RetentionRules(
-                age_ms=settings.retention_age_ms,
-                count=settings.retention_count,
-                daily=settings.retention_daily,
-            ),
-            trash_period_ms=settings.trash_period_ms,
-            safety_period_ms=settings.safety_period_ms,
-            quarantine_period_ms=settings.quarantine_period_ms,
+            settings=settings,
+            allocator=allocator,
         )
         self.settings = settings
 
@@ -145,7 +133,7 @@ class Store(Closing):
         """
         from carnac.specs.load import load_spec
 
-        return self._writer.run_ingest(
+        return self._parts.writer.run_ingest(
             load_spec(spec), rows=rows, message=message, on_progress=on_progress, guard=guard
         )
 
@@ -170,12 +158,14 @@ class Store(Closing):
             Invalid: Neither is given, or they do not fit the datasource.
             NotFound: There is no such datasource.
         """
+        from carnac.store.writing import WriteOutcome
+
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         done = None if batch is None else self._metadata.find_batch(*batch)
         if done is not None:
             return WriteOutcome(revision=done, is_replay=True)
         if where is not None:
-            return self._writer.delete_where(
+            return self._parts.writer.delete_where(
                 datasource,
                 where,
                 interval=parsed,
@@ -186,7 +176,7 @@ class Store(Closing):
             )
         if parsed is None:
             raise Invalid("say what to delete: an interval, a predicate, or both")
-        return self._writer.delete_interval(
+        return self._parts.writer.delete_interval(
             datasource, parsed, message=message, guard=guard, batch=batch
         )
 
@@ -212,7 +202,7 @@ class Store(Closing):
             Invalid: Two groups share an id. What is wrong with one group is in its report.
             Unavailable: Spark or the metadata store does not answer; what was committed stays.
         """
-        return self._compactor.run(
+        return self._parts.compactor.run(
             groups,
             guard=guard,
             batch=batch,
@@ -235,7 +225,7 @@ class Store(Closing):
             NotFound: There is no such datasource, or a named segment is not visible.
         """
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
-        return self._compactor.plan_interval(
+        return self._parts.compactor.plan_interval(
             datasource, parsed, segments, target or CompactionTarget()
         )
 
@@ -257,7 +247,7 @@ class Store(Closing):
         groups = self.plan_compaction(
             datasource, interval=interval, segments=segments, target=target
         )
-        return self._compactor.run(groups, on_progress=on_progress)
+        return self._parts.compactor.run(groups, on_progress=on_progress)
 
     def revert(self, at: int | str) -> Published:
         """Undo one commit and keep all later appends.
@@ -265,13 +255,17 @@ class Store(Closing):
         Raises:
             Conflict: A later commit stands in the way; it is named.
         """
-        return self._history.revert(at)
+        return self._parts.history.revert(at)
 
     def set_lookup(
         self, name: str, mapping: Mapping[str, str] | None, *, message: str = ""
     ) -> Published:
         """Set a lookup, or remove it (None); a commit like any other."""
-        return self._history.set_lookup(LookupChange(name=name, mapping=mapping), message=message)
+        from carnac.core.commits import LookupChange
+
+        return self._parts.history.set_lookup(
+            LookupChange(name=name, mapping=mapping), message=message
+        )
 
     # reading
 
@@ -370,6 +364,8 @@ class Store(Closing):
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
+        from carnac.core.late_ledger import draw_up_ledger
+
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         head = self._metadata.resolve(at)
         where = None if parsed is None else IntervalSet((parsed,))
@@ -412,7 +408,7 @@ class Store(Closing):
         self, first: int | str, second: int | str | None = None
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
         """Compare two revisions; the second is the newest by default."""
-        return self._history.diff(first, second)
+        return self._parts.history.diff(first, second)
 
     def tag(self, name: str, *, at: int | str | None = None) -> Tag:
         """Name a revision; it stays readable while the tag is there."""
@@ -435,13 +431,13 @@ class Store(Closing):
     def gc(self, *, dry_run: bool = False) -> GcReport:
         """Trim history by the retention rules and delete files that nothing names."""
         self._leases.release_idle()
-        return self._maintenance.collect_garbage(dry_run=dry_run)
+        return self._parts.maintenance.collect_garbage(dry_run=dry_run)
 
     def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
         """Delete the files of unused segments for good: those that no retained revision, tag or reader names."""
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         self._leases.release_idle()
-        return self._maintenance.kill(datasource, parsed)
+        return self._parts.maintenance.kill(datasource, parsed)
 
     def clean(
         self,
@@ -455,12 +451,14 @@ class Store(Closing):
         Raises:
             NotFound: There is no such datasource.
         """
+        from carnac.store.cleaning import clean
+
         parsed = parse_interval(interval) if isinstance(interval, str) else interval
         return clean(
             self._metadata,
             datasource,
             parsed,
-            segment_granularity=self._writer.segment_granularity(datasource),
+            segment_granularity=self._parts.writer.segment_granularity(datasource),
             guard=guard,
         )
 
@@ -470,4 +468,4 @@ class Store(Closing):
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong: missing or damaged files, wrong records, orphans."""
-        return self._maintenance.verify(on_progress=on_progress)
+        return self._parts.maintenance.verify(on_progress=on_progress)

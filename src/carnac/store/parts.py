@@ -1,0 +1,91 @@
+"""What a store does beside answering queries, each part loaded when it is first needed: a cold query needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
+    from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore
+    from carnac.ports.places import Allocator
+    from carnac.store.compacting import Compactor
+    from carnac.store.history import History
+    from carnac.store.leases import LeaseKeeper
+    from carnac.store.maintenance import Maintenance
+    from carnac.store.writing import Writer
+
+
+class Parts:
+    """The parts of one store."""
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataStore,
+        deep_storage: DeepStorage,
+        pipeline: Callable[[], DataPipeline],
+        leases: LeaseKeeper,
+        clock: Clock,
+        settings: Settings,
+        allocator: Allocator | None,
+    ) -> None:
+        self._metadata = metadata
+        self._deep_storage = deep_storage
+        self._pipeline = pipeline
+        self._leases = leases
+        self._clock = clock
+        self._settings = settings
+        self._allocator = allocator
+
+    @cached_property
+    def writer(self) -> Writer:
+        """Ingests and deletes."""
+        from carnac.store.writing import Writer
+
+        return Writer(
+            self._metadata, self._deep_storage, self._pipeline, self._leases, self._allocator
+        )
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        """Rewrites segments."""
+        from carnac.store.compacting import Compactor
+
+        return Compactor(
+            self._metadata,
+            self._deep_storage,
+            self._pipeline,
+            self._leases,
+            clock=self._clock,
+            segment_granularity=self.writer.segment_granularity,
+        )
+
+    @cached_property
+    def history(self) -> History:
+        """Compares revisions and takes commits back."""
+        from carnac.store.history import History
+
+        return History(self._metadata, self.writer.segment_granularity)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """Collects garbage and verifies."""
+        from carnac.core.retention import RetentionRules
+        from carnac.store.maintenance import Maintenance
+
+        settings = self._settings
+        return Maintenance(
+            self._metadata,
+            self._deep_storage,
+            self._clock,
+            rules=RetentionRules(
+                age_ms=settings.retention_age_ms,
+                count=settings.retention_count,
+                daily=settings.retention_daily,
+            ),
+            trash_period_ms=settings.trash_period_ms,
+            safety_period_ms=settings.safety_period_ms,
+            quarantine_period_ms=settings.quarantine_period_ms,
+        )
