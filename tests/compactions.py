@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import AgeRule, CompactionSettings, CostModel
 from carnac.core.intervals import Interval
 from carnac.core.periods import parse_period
@@ -15,6 +15,7 @@ DAY_MS = 24 * HOUR_MS
 NOW_MS = 40 * DAY_MS
 GRANULARITIES = ("HOUR", "SIX_HOUR", "DAY", "WEEK")
 
+LAYOUTS = (SegmentLayout(), SegmentLayout(filtered_by="n > 0"))
 CHEAP = CostModel(group_bytes=4, segment_bytes=1)
 
 
@@ -48,6 +49,7 @@ def targets(draw: st.DrawFn, granularities: st.SearchStrategy[str | None]) -> Co
         target_rows=draw(st.sampled_from((100, 10_000))),
         segment_granularity=draw(granularities),
         query_granularity=draw(st.sampled_from((None, "HOUR"))),
+        filter=draw(st.sampled_from((None, None, "n > 0"))),
     )
 
 
@@ -82,6 +84,7 @@ def segments_in(draw: st.DrawFn, chunk: Interval, number: int) -> PlanSegment:
         rows=draw(st.sampled_from((size_bytes, 10 * size_bytes))),
         chunk=chunk,
         revision=number + 1,
+        layout=draw(st.sampled_from((None, *LAYOUTS))),
     )
 
 

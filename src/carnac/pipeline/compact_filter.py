@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from carnac.core.compaction.filtering import filter_of
 from carnac.core.segments import TIME_COLUMN
 from carnac.errors import Corrupt, Unavailable
 from carnac.pipeline.compact_parts import PartWriters, Scattered, ScatterTask
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEPT_COLUMN = "__kept"
+PASSED_COLUMN = "__passed"
+"""Whether the row has passed the condition before, in another rewrite, and is not asked again."""
 BATCH_ROWS = 16_384
 """Rows that are handed to Spark at a time."""
 
@@ -84,7 +87,7 @@ def _session(workshop: Workshop) -> Iterator[SparkSession]:
 def _declared(family: Family) -> str:
     columns = [f"`{TIME_COLUMN}` timestamp"]
     columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in family.input_columns]
-    return ", ".join(columns)
+    return ", ".join([*columns, f"{PASSED_COLUMN} boolean"])
 
 
 def _judged(frame: DataFrame, family: Family) -> DataFrame:
@@ -96,12 +99,14 @@ def _judged(frame: DataFrame, family: Family) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
     absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in family.elsewhere]
-    whole = frame.select("*", *absent)
+    whole = frame.drop(PASSED_COLUMN).select("*", *absent)
     with one_sentence("the filter"):
         condition = F.expr(family.condition or "true")
         _ = whole.where(condition).schema  # a condition is about one row; Spark refuses all else
-    kept = F.coalesce(condition, F.lit(False)).alias(KEPT_COLUMN)
-    return whole.select(*map(F.col, map(_quoted, frame.columns)), kept)
+    passed = F.coalesce(condition, F.lit(False))
+    kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)
+    columns = [name for name in frame.columns if name != PASSED_COLUMN]
+    return frame.select("*", *absent).select(*map(F.col, map(_quoted, columns)), kept)
 
 
 def _quoted(name: str) -> str:
@@ -127,15 +132,17 @@ def _reader(tasks: Sequence[ScatterTask]) -> Callable[[Batches], Batches]:
 
 def _read(task: ScatterTask) -> Batches:
     plan = _whole(task)
-    schema = segment_schema(plan.columns)
+    schema = segment_schema(plan.columns).append(pa.field(PASSED_COLUMN, pa.bool_()))
     for source in task.family.inputs:
+        has_passed = filter_of(source.segment) == task.family.condition
         for table in read_tables(plan, source):
             for batch in table.to_batches(max_chunksize=BATCH_ROWS):
                 arrays = [
                     array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
                     for array in batch.columns
                 ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                passed = pa.repeat(pa.scalar(has_passed), len(batch))
+                yield pa.RecordBatch.from_arrays([*arrays, passed], schema=schema)
 
 
 def _whole(task: ScatterTask) -> ReadPlan:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from carnac.core.compaction.filtering import filter_of
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.granularity import NONE, is_finer_or_equal, parse_granularity
 from carnac.core.schemas import unite_columns, unite_types
@@ -83,6 +84,8 @@ def plan_families(inputs: Sequence[SegmentInput], target: CompactionTarget) -> t
 
 
 def _with_condition(family: Family, families: Sequence[Family], condition: str) -> Family:
+    if all(filter_of(source.segment) == condition for source in family.inputs):
+        return family  # done before, and maybe with columns that are gone
     own = {name for name, _ in family.input_columns}
     others = {
         name: kind for other in families for name, kind in other.input_columns if name not in own

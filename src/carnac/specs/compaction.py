@@ -19,6 +19,7 @@ from pydantic import (
     PlainValidator,
     ValidationError,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 
@@ -34,6 +35,7 @@ from carnac.core.periods import Period, parse_period
 from carnac.errors import Invalid
 from carnac.specs.base import SpecModel, Texts, problem
 from carnac.specs.druid_fields import IGNORED_IN_TUNING
+from carnac.specs.filters import compile_filter
 from carnac.specs.layout import (
     DEFAULT_ROWS_PER_SEGMENT,
     GranularityField,
@@ -129,6 +131,32 @@ class CompactionTuning(SpecModel):
 TuningField = Annotated[CompactionTuning, BeforeValidator(_tuning_block)]
 
 
+class CompactionTransform(SpecModel):
+    """Which rows are kept."""
+
+    filter: str | dict[str, Any] | None = Field(
+        default=None,
+        description="Rows to keep: a Spark SQL condition as text, or one of Druid's filters as an object; lossy. It "
+        "sees each row once, as it was before it was compacted so. Default: all rows stay.",
+    )
+
+    @field_validator("filter")
+    @classmethod
+    def _check_filter(cls, value: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+        if isinstance(value, str) and not value.strip():
+            raise problem("a filter is a condition about a row, or left out")
+        if isinstance(value, dict):
+            try:
+                compile_filter(value)
+            except Invalid as error:
+                raise problem(error.message) from None
+        return value
+
+    def to_condition(self) -> str | None:
+        """Return the condition in Spark SQL; None: all rows are kept."""
+        return compile_filter(self.filter).sql if isinstance(self.filter, dict) else self.filter
+
+
 class CompactionShape(SpecModel):
     """What time chunks become. What is left out stays as it is."""
 
@@ -150,6 +178,12 @@ class CompactionShape(SpecModel):
         serialization_alias="metricsSpec",
         description="What raw rows are rolled up to; lossy. Default: raw rows stay raw.",
     )
+    transform: CompactionTransform = Field(
+        default_factory=CompactionTransform,
+        validation_alias=AliasChoices("transformSpec", "transform"),
+        serialization_alias="transformSpec",
+        description="Which rows are kept.",
+    )
     tuning: TuningField = Field(
         default_factory=CompactionTuning,
         validation_alias=AliasChoices("tuningConfig", "tuning"),
@@ -169,6 +203,7 @@ class CompactionShape(SpecModel):
                 ("queryGranularity", self.granularity.query_granularity is not None),
                 ("dimensionsSpec", self.dimensions is not None),
                 ("metricsSpec", bool(self.metrics)),
+                ("transformSpec.filter", self.transform.filter is not None),
             )
             if there
         ]
@@ -200,6 +235,7 @@ class CompactionShape(SpecModel):
             query_granularity=None if query is None else str(query),
             dimensions=None if self.dimensions is None else self.dimensions.names,
             metrics=tuple(one.to_metric() for one in self.metrics) if is_rolled_up else None,
+            filter=self.transform.to_condition(),
             allow_lossy=self.allow_lossy,
         )
 

@@ -9,6 +9,7 @@ from carnac.specs.compaction import (
     CompactionAgeRule,
     CompactionGranularity,
     CompactionSpec,
+    CompactionTransform,
     CompactionTuning,
 )
 from carnac.specs.reference import block_table
@@ -17,6 +18,7 @@ BLOCKS: tuple[tuple[type[SpecModel], str], ...] = (
     (CompactionSpec, "The compaction spec"),
     (CompactionAgeRule, "Age rule"),
     (CompactionGranularity, "Granularity"),
+    (CompactionTransform, "Transform"),
     (CompactionTuning, "Tuning"),
 )
 

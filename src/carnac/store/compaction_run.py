@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core import invariants
 from carnac.core.commits import Change, CommitKind, Drop, LockHeld, Publication
+from carnac.core.compaction.filtering import with_filter
 from carnac.core.compaction.groups import CompactionGroup, GroupKind
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
@@ -166,7 +167,11 @@ class CompactionRun:
             datasource=group.datasource,
             adds=carry_over(
                 ((source.segment, source.visible) for source in job.inputs),
-                result.segments,
+                with_filter(
+                    result.segments,
+                    [source.segment for source in job.inputs],
+                    group.target.filter,
+                ),
                 is_lossy=group.target.filter is not None,
             ),
             drops=tuple(

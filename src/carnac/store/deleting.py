@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carnac.core.commits import Change, Drop
+from carnac.core.compaction.filtering import with_filter
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
 from carnac.core.late_ledger import keep_late
 from carnac.core.segments import Segment
@@ -43,10 +44,11 @@ def change_of(
 
 
 def _what_is_left(rewrite: SegmentRewrite) -> Sequence[Segment]:
+    source = rewrite.source
     return keep_late(
-        rewrite.source.segment,
-        rewrite.source.visible,
-        rewrite.replacements,
+        source.segment,
+        source.visible,
+        with_filter(rewrite.replacements, [source.segment], None),
         rows_before=rewrite.rows_before,
     )
 

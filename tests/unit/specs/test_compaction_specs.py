@@ -52,6 +52,21 @@ def test_a_configuration_of_druid_is_read_as_it_is() -> None:
     assert [metric.name for metric in target.metrics] == ["n"]
 
 
+@pytest.mark.parametrize(
+    ("given", "condition"),
+    [
+        ("page <> 'Main'", "page <> 'Main'"),
+        ({"type": "not", "field": {"type": "null", "column": "page"}}, "(NOT (`page` IS NULL))"),
+    ],
+)
+def test_rows_to_keep_are_a_condition_or_a_filter_of_druid(given: object, condition: str) -> None:
+    spec = load_compaction(
+        {"dataSource": "edits", "transformSpec": {"filter": given}, "allowLossy": True}
+    )
+    assert spec.to_target().filter == condition
+    assert load_compaction(spec.to_json_dict()) == spec
+
+
 def test_a_spec_survives_being_written_down() -> None:
     spec = load_compaction(
         {
@@ -67,6 +82,10 @@ def test_a_spec_survives_being_written_down() -> None:
     ("change", "words"),
     [
         ({"allowLossy": False}, "queryGranularity and dimensionsSpec and metricsSpec may lose"),
+        ({"transformSpec": {"filter": "n > 0"}, "allowLossy": False}, "transformSpec.filter may"),
+        ({"transformSpec": {"filter": " "}}, "a filter is a condition"),
+        ({"transformSpec": {"filter": {"type": "selektor"}}}, "filter type 'selektor'"),
+        ({"transformSpec": {"transforms": []}}, "transforms"),
         ({"skipOffsetFromLatest": "soon"}, "not an ISO 8601 period"),
         ({"slack": -1}, "slack"),
         ({"unheard": 1}, "unheard"),

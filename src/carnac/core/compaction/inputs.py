@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from carnac.core.compaction.filtering import filter_of
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval
 from carnac.core.segments import HashedPartition, Partition, RangePartition
@@ -19,6 +20,7 @@ class SegmentLayout:
         is_rolled_up: Whether its metrics are states of several rows.
         partition_kind: `dynamic`, `hashed` or `range`.
         dimensions: Columns that are no metrics, in file order; of raw rows all columns.
+        filtered_by: The condition that all rows have passed.
     """
 
     query_granularity: str = "none"
@@ -27,6 +29,7 @@ class SegmentLayout:
     partition_dimensions: tuple[str, ...] = ()
     sort_columns: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
+    filtered_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,7 @@ def _layout_of(item: VisibleSegment) -> SegmentLayout:
         partition_dimensions=() if segment.partition is None else segment.partition.dimensions,
         sort_columns=segment.sort_columns,
         dimensions=names if rollup is None else rollup.dimensions,
+        filtered_by=filter_of(segment),
     )
 
 

@@ -32,6 +32,7 @@ class TargetView:
             or target.metrics is not None
             or target.dimensions is not None
             or target.sort_by is not None
+            or target.filter is not None
             or target.partitioning.kind != "dynamic"
         )
 
@@ -81,6 +82,8 @@ class TargetView:
             surplus = [name for name in layout.dimensions if name not in kept]
             if surplus:
                 return f"has dimension {surplus[0]}"
+        if target.filter is not None and layout.filtered_by != target.filter:
+            return "not filtered" if layout.filtered_by is None else "filtered by another condition"
         asked = target.partitioning
         if asked.kind not in {"dynamic", layout.partition_kind}:
             return f"partitioning {layout.partition_kind}, not {asked.kind}"

@@ -94,6 +94,7 @@ def layout_of(target: CompactionTarget) -> SegmentLayout:
         partition_dimensions=by.dimensions,
         sort_columns=tuple(dict.fromkeys(order)),
         dimensions=target.dimensions or (),
+        filtered_by=target.filter,
     )
 
 

@@ -35,6 +35,7 @@ RAW = SegmentLayout(dimensions=("page", "user"), sort_columns=("page",))
         ({"dimensions": ("page", "user", "more")}, None),
         ({"sort_by": ("page",)}, None),
         ({"sort_by": ("user",)}, "not sorted by user"),
+        ({"filter": "n > 0"}, "not filtered"),
         ({"partitioning": Partitioning(kind="hashed")}, "partitioning dynamic, not hashed"),
         ({"partitioning": Partitioning(kind="dynamic")}, None),
     ],
@@ -43,6 +44,14 @@ def test_only_what_is_asked_for_is_compared(asked: dict[str, object], words: str
     target = CompactionTarget(**asked)  # type: ignore[arg-type]
     assert TargetView(target).difference(RAW) == words
     assert TargetView(target).difference(layout_of(target)) is None
+
+
+def test_what_another_condition_has_filtered_is_filtered_by_the_new_one() -> None:
+    view = TargetView(CompactionTarget(filter="n > 0"))
+    assert view.difference(replace(RAW, filtered_by="n > 0")) is None
+    other = replace(RAW, filtered_by="n > 1")
+    assert view.difference(other) == "filtered by another condition"
+    assert TargetView(CompactionTarget()).difference(other) is None
 
 
 def test_a_coarser_query_granularity_is_no_difference() -> None:

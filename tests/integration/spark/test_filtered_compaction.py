@@ -1,0 +1,134 @@
+"""A datasource of which compaction leaves rows out: once, and never again, also when the condition's column is gone.
+
+Only rewrites are Spark's; appends and deletions, which are not what this is about, are done in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carnac.bootstrap import open_store
+from carnac.bootstrap_compaction import LocalCompaction, open_compaction, open_local_compaction
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.session import SparkHolder
+from carnac.ports import DeepStorage, RewriteJob
+from carnac.store import Store
+from carnac.testing.pipeline import LocalPipeline
+from tests.unit.store.events import hour, spec
+
+ROUNDS_MAX = 20
+KEEPS_PEOPLE = {
+    "dataSource": "events",
+    "granularitySpec": {"segmentGranularity": "day"},
+    "dimensionsSpec": {"dimensions": [{"type": "long", "name": "id"}]},
+    "transformSpec": {"filter": "agent <> 'bot'"},
+    "slack": 0,
+    "allowLossy": True,
+}
+PEOPLE_AND_BOTS = ((1, "ann"), (2, "bot"), (3, None), (4, "bob"))
+
+
+class RewritesOnSpark(LocalPipeline):
+    """A pipeline whose rewrites are Spark's."""
+
+    def __init__(self, storage: DeepStorage, spark: SparkHolder) -> None:
+        super().__init__(storage, clock=SystemClock(), ids=RandomIds())
+        self._spark = SparkPipeline(
+            output_url=storage.url,
+            clock=SystemClock(),
+            ids=RandomIds(),
+            spark=SparkHolder(spark.settings),
+        )
+
+    def run_rewrites(self, jobs: Sequence[RewriteJob], **more: Any) -> None:
+        self._spark.run_rewrites(jobs, **more)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(store=str(tmp_path / "store"))
+
+
+@pytest.fixture
+def store(settings: Settings, spark_holder: SparkHolder) -> Iterator[Store]:
+    spark_holder.session()  # whoever closes the store must not stop the Spark of the run
+    with open_store(
+        create=True,
+        settings=settings,
+        pipeline=lambda storage: RewritesOnSpark(storage, spark_holder),
+    ) as store:
+        yield store
+
+
+@pytest.fixture
+def compaction(store: Store, settings: Settings) -> Iterator[LocalCompaction]:
+    opened = open_local_compaction(store, settings=settings)
+    yield opened
+    opened.close()
+
+
+def append(store: Store, *rows: tuple[int, str | None]) -> None:
+    store.ingest(spec(), [{"id": one, "t": hour(one % 24), "agent": agent} for one, agent in rows])
+
+
+def ids(store: Store) -> list[int]:
+    return sorted(int(str(row["id"])) for row in store.sql("SELECT id FROM events").rows())
+
+
+def settle(compaction: LocalCompaction) -> int:
+    """Let compaction do what there is to do; return how many chunks were analysed."""
+    analysed = 0
+    for _ in range(ROUNDS_MAX):
+        report = compaction.controller.run_round()
+        assert all(one.error is None for end in report.ended for one in end.groups), report.ended
+        analysed += report.analysed
+        compaction.runner.wait()
+        if not report.ended and compaction.controller.is_settled():
+            return analysed
+    raise AssertionError("compaction does not come to rest")
+
+
+def test_rows_are_left_out_once_and_their_chunk_is_stable(
+    store: Store, compaction: LocalCompaction, settings: Settings
+) -> None:
+    append(store, *PEOPLE_AND_BOTS[:2])
+    append(store, *PEOPLE_AND_BOTS[2:])
+    with open_compaction(settings=settings) as desk:
+        desk.put_spec(KEEPS_PEOPLE)
+        (reason,) = [one.reason for one in desk.plan("events").explain()]
+        assert "2 of 2 segments not as asked for" in reason
+        settle(compaction)
+        assert ids(store) == [1, 4], "a condition that is not true leaves the row out"
+        head = store.head().revision
+        assert settle(compaction) == 0
+        assert not desk.plan("events").tasks, "CP-1"
+        append(store, (5, "cem"), (6, "bot"))
+        settle(compaction)
+        assert ids(store) == [1, 4, 5], "what had passed before is not asked for its agent again"
+        store.delete("events", where="id = 4")
+        left = store.head().revision
+        settle(compaction)
+        assert (ids(store), store.head().revision) == ([1, 5], left), "what is left has passed"
+        assert left == head + 3
+        assert not desk.plan("events").tasks
+    assert list(store.verify()) == []
+
+
+def test_a_rewrite_without_a_condition_keeps_what_its_inputs_have_passed(
+    store: Store, compaction: LocalCompaction, settings: Settings
+) -> None:
+    append(store, *PEOPLE_AND_BOTS)
+    with open_compaction(settings=settings) as desk:
+        desk.put_spec(KEEPS_PEOPLE)
+        settle(compaction)
+        report = store.compact_interval("events", target=CompactionTarget())
+        assert report.bytes_out
+        assert not desk.plan("events").tasks
+    assert ids(store) == [1, 4]
