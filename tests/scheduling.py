@@ -1,4 +1,4 @@
-"""Which tests share a process when the run has several: those of the one Spark session, and no others."""
+"""Which tests share a process when the run has several: those of the one Spark session, and those of balancing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ def is_in_spark_folder(nodeid: str) -> bool:
     return f"/{SPARK}/" in nodeid.split("::", 1)[0]
 
 
+BALANCING, COMPILED = "balancing", ("balancing", "cost_", "simulation")
+"""What stands in the paths of tests that have machine code made at the first call."""
+
+
+def is_compiled(nodeid: str) -> bool:
+    """Whether a test calls compiled code: a second process would compile the same at the same time."""
+    path = nodeid.split("::", 1)[0]
+    return any(word in path for word in COMPILED)
+
+
 class OneSpark(LoadScopeScheduling):
     """Hands the tests of the shared Spark session to one process, first, and the others out file by file.
 
@@ -21,4 +31,6 @@ class OneSpark(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if is_in_spark_folder(nodeid) else nodeid.split("::", 1)[0]
+        if is_in_spark_folder(nodeid):
+            return SPARK
+        return BALANCING if is_compiled(nodeid) else nodeid.split("::", 1)[0]

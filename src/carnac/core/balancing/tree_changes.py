@@ -299,11 +299,41 @@ def add_among(
         to_left *= fades[k, FADE]
 
 
+@part
+def add_beside(
+    node: Ints,
+    fades: Floats,
+    sums: Floats,
+    i: int,
+    j: int,
+    to_right: float,
+    to_left: float,
+    whole: float,
+) -> tuple[float, float, float]:
+    """Add what the children `i` to `j` were given to what their siblings are told; return what the node casts by it.
+
+    Short loops that wait for nothing, so that all the memory is asked for at once.
+    """
+    children, count, outer, among = node[CHILDREN], node[COUNT], node[OUTER], node[AMONG]
+    fades = fades[children : children + count]
+    if among >= 0:
+        add_among(sums[among:], fades, i, j, count, to_right, to_left)
+    if outer >= 0:
+        add_outer(sums[outer:], fades, i, j, count, to_right, to_left)
+    for k in range(j + 1, count):
+        whole += to_right * fades[k, REACH]
+        to_right *= fades[k, FADE]
+    for k in range(i - 1, -1, -1):
+        whole += to_left * fades[k, REACH]
+        to_left *= fades[k, FADE]
+    return to_right, to_left, whole
+
+
 @aside
 def add_above(t: Trees, m: int, server: int, weight: int) -> None:
     """Add what a segment casts, known at the children that it meets, to all children and to the sums of the node."""
     node, i, j = t.met[m, NODE], t.met[m, FROM], t.met[m, TO]
-    outer, among = t.nodes[node, OUTER], t.nodes[node, AMONG]
+    among = t.nodes[node, AMONG]
     to_right, to_left, whole = 0.0, 0.0, 0.0
     for k in range(i, j + 1):  # to the siblings within the segment, and as seen from its ends
         part = part_of(t, m, k, WHOLE, weight)
@@ -321,17 +351,10 @@ def add_above(t: Trees, m: int, server: int, weight: int) -> None:
             if among >= 0:
                 t.sums[among + k, server] += more
         to_left += part_of(t, m, k, TO_LEFT, weight)
-    fades, count = t.fades[t.nodes[node, CHILDREN] :], t.nodes[node, COUNT]
-    if outer >= 0:
-        add_outer(t.sums[outer:, server], fades, i, j, count, to_right, to_left)
-    if among >= 0:
-        add_among(t.sums[among:, server], fades, i, j, count, to_right, to_left)
-    for k in range(j + 1, count):
-        whole += to_right * fades[k, REACH]
-        to_right *= fades[k, FADE]
-    for k in range(i - 1, -1, -1):
-        whole += to_left * fades[k, REACH]
-        to_left *= fades[k, FADE]
+    column = t.sums[:, server]
+    to_right, to_left, whole = add_beside(
+        t.nodes[node], t.fades, column, i, j, to_right, to_left, whole
+    )
     t.parts[m, TO_RIGHT], t.parts[m, TO_LEFT], t.parts[m, WHOLE] = to_right, to_left, whole
     if t.met[m, IS_NEW]:
         sum_up(t, node, 0, t.sums.shape[1])
@@ -377,35 +400,13 @@ def add_on_one_way(t: Trees, root: int, lo: int, hi: int, server: int, weight: i
         node, k = t.met[m, NODE], t.met[m, FROM]
         reach_out(t, node, k, k)
         column = t.sums[:, server]
+        if t.nodes[node, AMONG] >= 0:
+            column[t.nodes[node, AMONG] + k] += whole
         to_right, to_left, whole = add_beside(
-            t.nodes[node], t.fades, column, k, to_right, to_left, whole
+            t.nodes[node], t.fades, column, k, k, to_right, to_left, whole
         )
+        add_three(column[t.nodes[node, SUMS] :], to_right, to_left, whole)
     return True
-
-
-@part
-def add_beside(
-    node: Ints, fades: Floats, sums: Floats, k: int, to_right: float, to_left: float, whole: float
-) -> tuple[float, float, float]:
-    """Add what child `k` was given to what the node keeps of all children; return what the node casts and costs by it.
-
-    Short loops that wait for nothing, so that all the memory is asked for at once.
-    """
-    children, count, outer, among = node[CHILDREN], node[COUNT], node[OUTER], node[AMONG]
-    fades = fades[children : children + count]
-    if among >= 0:
-        sums[among + k] += whole
-        add_among(sums[among:], fades, k, k, count, to_right, to_left)
-    if outer >= 0:
-        add_outer(sums[outer:], fades, k, k, count, to_right, to_left)
-    for y in range(k + 1, count):
-        whole += to_right * fades[y, REACH]
-        to_right *= fades[y, FADE]
-    for y in range(k - 1, -1, -1):
-        whole += to_left * fades[y, REACH]
-        to_left *= fades[y, FADE]
-    add_three(sums[node[SUMS] :], to_right, to_left, whole)
-    return to_right, to_left, whole
 
 
 @aside
