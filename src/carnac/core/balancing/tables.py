@@ -22,6 +22,8 @@ from numba.extending import (
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
+from carnac.errors import Invalid
+
 
 class Tables:
     """The base of dataclasses of arrays and numbers; in compiled code they have the same attributes, to read.
@@ -41,8 +43,12 @@ class Tables:
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 if not value.flags.c_contiguous:
-                    raise ValueError(f"the table {name} must be contiguous")
+                    raise Invalid(f"the table {name} must be contiguous")
                 last = self.FIXED.get(name, 0)
+                if last and value.shape[-1] != last:
+                    raise Invalid(
+                        f"rows of the table {name} must have {last} elements, not {value.shape[-1]}"
+                    )
                 fields.append((name, value.dtype.str, value.ndim, last, len(words)))
                 words += [value.ctypes.data, *value.shape]
             else:
