@@ -78,6 +78,16 @@ def test_json_of_an_interval_and_of_an_earlier_revision(run: Run, late_store: Pa
     assert [one["lateness"] for one in before["by_lateness"]] == ["PT1M", "PT1H", "P1D", "longer"]
 
 
+def test_segments_tell_what_was_late(run: Run, late_store: Path) -> None:
+    found = run("segments", "events", "--store", str(late_store), "--json").json["segments"]
+    assert [one["late"] for one in found if one["chunk"].startswith("2013-01-15")] == [
+        {"rows": {"longer": 3}, "is_folded": True},
+        {"rows": {"longer": 1}, "is_folded": False},
+    ]
+    first = run("segments", "events", "--at", "1", "--store", str(late_store), "--json").json
+    assert [one["late"] for one in first["segments"]] == [None]
+
+
 def test_long_tables_are_cut_and_nothing_is_said_in_a_sentence(run: Run, late_store: Path) -> None:
     done = run("late", "events", "--limit", "1", "--store", str(late_store))
     assert "… and 3 more; --limit 0 shows all" in done.err

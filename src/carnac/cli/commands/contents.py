@@ -12,6 +12,7 @@ from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval, short_ms
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import format_ms
+from carnac.core.lateness import LATENESSES, LateRows
 from carnac.errors import NotFound
 
 if TYPE_CHECKING:
@@ -181,8 +182,17 @@ def _segment_json(item: VisibleSegment) -> dict[str, object]:
         "max_time": format_ms(segment.max_time_ms),
         "path": segment.path,
         "checksum": segment.checksum,
+        "late": None if segment.late is None else _late_json(segment.late),
         "query_granularity": segment.query_granularity,
         "rollup": to_json(segment.rollup),
         "partition": to_json(segment.partition),
         "columns": [{"name": column.name, "type": column.type.value} for column in segment.columns],
+    }
+
+
+def _late_json(late: LateRows) -> dict[str, object]:
+    counts = zip(LATENESSES, late.counts, strict=True)
+    return {
+        "rows": {str(lateness): count for lateness, count in counts if count},
+        "is_folded": late.is_folded,
     }
