@@ -1,7 +1,8 @@
 """The late ledger of a real store, driven at random, against rows that are looked at one by one.
 
 The oracle knows of every row its time, how late it was and whether a rewrite has taken it, at every revision. Time
-chunks are days and what happens to rows happens to whole days, so that no segment is cut and every count is exact.
+chunks are hours, days or weeks, and what happens to rows happens to whole chunks, so that no segment is cut and every
+count is exact.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval
 from carnac.core.lateness import LATENESSES, Lateness, count_late
 from carnac.errors import Conflict, Invalid, NotFound
@@ -40,13 +42,9 @@ class OneRow:
     """A row as the oracle knows it; `lateness` is None if it came in time."""
 
     at_ms: int
+    chunk: Interval
     lateness: Lateness | None
     is_folded: bool = False
-
-    @property
-    def day(self) -> Interval:
-        start_ms = self.at_ms // DAY_MS * DAY_MS
-        return Interval(start_ms, start_ms + DAY_MS)
 
 
 Known: TypeAlias = dict[int, OneRow]
@@ -54,21 +52,23 @@ Expected: TypeAlias = dict[tuple[Interval, Lateness], tuple[int, int]]
 
 
 def expected_of(rows: Known) -> Expected:
-    """Return (late rows, folded ones) of each day and lateness."""
+    """Return (late rows, folded ones) of each time chunk and lateness."""
     all_rows: Counter[tuple[Interval, Lateness]] = Counter()
     folded: Counter[tuple[Interval, Lateness]] = Counter()
     for row in rows.values():
         if row.lateness is not None:
-            all_rows[row.day, row.lateness] += 1
-            folded[row.day, row.lateness] += row.is_folded
+            all_rows[row.chunk, row.lateness] += 1
+            folded[row.chunk, row.lateness] += row.is_folded
     return {key: (count, folded[key]) for key, count in all_rows.items()}
 
 
 class LedgerMachine(RuleBasedStateMachine):
     """Writes at random, and compares the ledger of every kept revision with the oracle."""
 
-    @initialize()
-    def open_first(self) -> None:
+    @initialize(granularity=st.sampled_from(["hour", "day", "week"]))
+    def open_first(self, granularity: str) -> None:
+        self.granularity = granularity
+        self.chunk_of = parse_granularity(granularity).bucket
         self.folder = fast_folder()
         self.clock = FakeClock(NOW_MS)
         self.store = open_local_store(
@@ -98,16 +98,17 @@ class LedgerMachine(RuleBasedStateMachine):
             at_ms = START_MS + offset
             counts = count_late([at_ms], newest_ms)
             late = [name for name, count in zip(LATENESSES, counts, strict=True) if count]
-            new[self._next_id()] = OneRow(at_ms, late[0] if late else None)
+            new[self._next_id()] = OneRow(at_ms, self.chunk_of(at_ms), late[0] if late else None)
         outcome = self._ingest(new)
         assert outcome.report.rows_late == sum(row.lateness is not None for row in new.values())
         self._committed(outcome.revision, {**self.now, **new})
 
-    @rule(day=days, offsets=st.lists(within_a_day, max_size=2))
-    def replace_a_day(self, day: int, offsets: list[int]) -> None:
+    @rule(day=days, offset=within_a_day, count=st.integers(0, 2))
+    def replace_a_chunk(self, day: int, offset: int, count: int) -> None:
         """What replaces other rows is not late, however old it is."""
-        covers = Interval(START_MS + day * DAY_MS, START_MS + (day + 1) * DAY_MS)
-        new: Known = {self._next_id(): OneRow(covers.start_ms + offset, None) for offset in offsets}
+        at_ms = START_MS + day * DAY_MS + offset
+        covers = self.chunk_of(at_ms)
+        new: Known = {self._next_id(): OneRow(at_ms, covers, None) for _ in range(count)}
         outcome = self._ingest(new, mode="replace", intervals=[covers])
         assert outcome.report.rows_late == 0
         if outcome.revision is not None:
@@ -115,22 +116,23 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.now)
     @rule(chosen=st.integers(0, 1000))
-    def delete_a_day(self, chosen: int) -> None:
-        days = sorted({row.day for row in self.now.values()})
-        covers = days[chosen % len(days)]
+    def delete_a_chunk(self, chosen: int) -> None:
+        chunks = sorted({row.chunk for row in self.now.values()})
+        covers = chunks[chosen % len(chunks)]
         revision = self.store.delete("events", interval=covers).revision
         self._committed(revision, self._outside(covers))
 
     @precondition(lambda self: self.now)
     @rule(first=days, length=st.integers(1, 8), most=st.sampled_from([1_000, 1, 3]))
     def compact(self, first: int, length: int, most: int) -> None:
-        where = Interval(START_MS + first * DAY_MS, START_MS + (first + length) * DAY_MS)
+        start_ms = self.chunk_of(START_MS + first * DAY_MS).start_ms
+        where = Interval(start_ms, self.chunk_of(start_ms + length * DAY_MS).end_ms)
         target = CompactionTarget(target_rows=most)
         report = self.store.compact_interval("events", interval=where, target=target)
         for group in report.groups:
             assert group.revision is not None, group
             rows = {
-                number: replace(row, is_folded=True) if group.group.interval == row.day else row
+                number: replace(row, is_folded=True) if group.group.interval == row.chunk else row
                 for number, row in self.now.items()
             }
             self._committed(group.revision, rows)
@@ -209,8 +211,8 @@ class LedgerMachine(RuleBasedStateMachine):
             sum(counts[place] for counts in expected.values()) for place in (0, 1)
         )
         assert total.rows == sum(one.rows for one in ledger.by_lateness)
-        assert total.chunks == len({day for day, _ in expected})
-        waiting = {day for (day, _), (count, folded) in expected.items() if count > folded}
+        assert total.chunks == len({chunk for chunk, _ in expected})
+        waiting = {chunk for (chunk, _), (count, folded) in expected.items() if count > folded}
         assert total.chunks_waiting == len(waiting)
 
     def _next_id(self) -> int:
@@ -219,7 +221,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def _ingest(self, new: Known, **more: Any) -> Any:
         pairs = [(number, row.at_ms) for number, row in new.items()]
-        return self.store.ingest(spec(**more), rows_of(pairs))
+        return self.store.ingest(spec(granularity=self.granularity, **more), rows_of(pairs))
 
     def _outside(self, covers: Interval) -> Known:
         return {number: row for number, row in self.now.items() if not covers.holds(row.at_ms)}
