@@ -141,6 +141,8 @@ class _Run:
         """Move segments off decommissioning servers, the newest first; return how many."""
         replicas, segments = self.cluster.replicas, self.cluster.segments
         leaving = tier & ~self.board.active
+        if not leaving.any():
+            return 0
         rows = np.flatnonzero(leaving[replicas.server] & self.cluster.counted())
         at = replicas.segment[rows]
         rows = rows[np.lexsort((-segments.start_ms[at], -segments.end_ms[at]))]
@@ -284,10 +286,11 @@ def plan_moves(
 def moves_under_way(cluster: ClusterState, tier: Flags) -> int:
     """Return how many moves of earlier runs have not ended: leaving a server of the tier, queued on another."""
     replicas = cluster.replicas
-    here = tier[replicas.server]
-    leaving = replicas.segment[here & (replicas.hold == Hold.LEAVING)]
-    loading = replicas.segment[here & (replicas.hold == Hold.LOADING)]
-    return int(np.isin(leaving, loading).sum())
+    leaving, loading = (
+        np.flatnonzero(replicas.hold == hold) for hold in (Hold.LEAVING, Hold.LOADING)
+    )
+    leaving, loading = (rows[tier[replicas.server[rows]]] for rows in (leaving, loading))
+    return int(np.isin(replicas.segment[leaving], replicas.segment[loading]).sum())
 
 
 def duration_ms(moves: Sequence[Move], limits: MoveLimits) -> int:

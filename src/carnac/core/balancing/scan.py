@@ -196,7 +196,10 @@ def holdings_of(group: Ints, server: Ints, weight: Floats, sizes: tuple[int, int
         sizes: How many groups and how many servers there are.
     """
     group_count, server_count = sizes
-    keys, counts = np.unique(server.astype(np.int64) * group_count + group, return_counts=True)
+    kind = np.int32 if group_count * server_count < 1 << 31 else np.int64  # half is sorted sooner
+    places = server.astype(kind) * kind(group_count) + group.astype(kind)
+    keys, counts = np.unique(places, return_counts=True)
+    keys = keys.astype(np.int64)
     groups = keys % max(group_count, 1)
     bounds = np.arange(server_count + 1, dtype=np.int64) * group_count
     return Holdings(
