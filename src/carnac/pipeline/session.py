@@ -23,11 +23,14 @@ from typing import TYPE_CHECKING
 
 import carnac
 from carnac.errors import Unavailable
+from carnac.pipeline.class_archive import use_archive
 from carnac.pipeline.java import prepare_java
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
+
+    from carnac.pipeline.java import JavaRuntime
 
 LOCAL_TASK_FAILURES = 3
 """How often a task is tried in local mode, where Spark's own default is once."""
@@ -144,8 +147,7 @@ class SparkHolder:
             return self._connect(self.settings.remote)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        prepare_java()
-        return self._start()
+        return self._start(prepare_java())
 
     def _connect(self, url: str) -> SparkSession:
         from pyspark.sql import SparkSession
@@ -167,7 +169,7 @@ class SparkHolder:
             ) from error
         return session
 
-    def _start(self) -> SparkSession:
+    def _start(self, java: JavaRuntime) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
@@ -175,7 +177,7 @@ class SparkHolder:
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         local = local_master(self.settings.master)
         try:
-            context = _start_context(self._config(local), self.log_path)
+            context = _start_context(self._config(local, java), self.log_path)
             session = SparkSession(context)
             if local is None:
                 context.addPyFile(str(self._ship()))
@@ -194,13 +196,13 @@ class SparkHolder:
         atexit.register(self._shipped.close)  # what ends without closing leaves nothing behind
         return archive
 
-    def _config(self, local: str | None) -> dict[str, str]:
+    def _config(self, local: str | None, java: JavaRuntime) -> dict[str, str]:
         config = dict(_DEFAULTS)
         if local is not None:
             config.update(_LOCAL_DEFAULTS)
         config["spark.master"] = local or self.settings.master
         config.update(self.settings.config)
-        return config
+        return config if local is None else use_archive(config, java, os.environ)
 
 
 def first_line(error: BaseException) -> str:

@@ -33,6 +33,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "task": ("task",),
     "overlord": ("overlord",),
     "doctor": ("doctor", "version"),
+    "prepare": ("prepare",),
     "balance": ("balance",),
 }
 """Module → the first words of its commands, in the order of the help page."""

@@ -1,0 +1,77 @@
+"""`carnac prepare`: the archive of Java classes is made, used, and does no harm when it is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import run_process
+
+pytestmark = pytest.mark.e2e
+
+EVENT = '{"time": "2024-03-04T09:00:00Z", "n": 1}\n'
+SPEC = {
+    "dataSource": "events",
+    "input": "events.jsonl",
+    "timestampSpec": {"column": "time", "format": "iso"},
+    "dimensions": [{"name": "n", "type": "long"}],
+    "granularitySpec": {"segmentGranularity": "day"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_is_used_once_it_is_there_and_passed_over_when_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    (tmp_path / "events.jsonl").write_text(EVENT)
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC))
+    assert run_process(["init"], cwd=tmp_path).code == 0
+    assert "carnac prepare" in run_process(["doctor"], cwd=tmp_path).out
+
+    made = run_process(["prepare", "--json"], cwd=tmp_path)
+    assert made.code == 0, made.err
+    archive = Path(made.json["path"])
+    assert archive.stat().st_size == made.json["size_bytes"] > 10_000_000
+    assert list(archive.parent.iterdir()) == [archive]
+    assert str(archive) in run_process(["doctor"], cwd=tmp_path).out
+
+    # Java ends at once if it is to have an archive and cannot use the one that it is given.
+    monkeypatch.setenv(
+        "CARNAC_SPARK_CONF", json.dumps({"spark.driver.extraJavaOptions": "-Xshare:on"})
+    )
+    assert run_process(["ingest", "spec.json"], cwd=tmp_path).code == 0
+    archive.chmod(0o644)
+    archive.write_bytes(b"\0" * archive.stat().st_size)
+    refused = run_process(["ingest", "spec.json"], cwd=tmp_path)
+    assert refused.code != 0
+    assert "Spark does not start" in refused.err
+
+    monkeypatch.delenv("CARNAC_SPARK_CONF")
+    assert run_process(["ingest", "spec.json"], cwd=tmp_path).code == 0
+
+
+def test_there_is_nothing_to_prepare_for_a_spark_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARNAC_SPARK_MASTER", "spark://there:7077")
+    refused = run_process(["prepare"], cwd=tmp_path)
+    assert refused.code == 2
+    assert refused.err == (
+        "error: Spark runs at spark://there:7077, not on this machine: there is nothing to prepare\n"
+    )
+
+
+def test_a_place_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    refused = run_process(["prepare"], cwd=tmp_path)
+    assert refused.code == 4
+    assert "cannot be written" in refused.err
+    assert "XDG_CACHE_HOME" in refused.err
+    assert len(refused.err.splitlines()) == 1
