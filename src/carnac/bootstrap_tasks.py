@@ -14,6 +14,7 @@ from carnac.config import Settings, load_settings
 from carnac.core.ids import mark_of
 from carnac.core.tasks.model import Attempt
 from carnac.overlord.attempt import run_attempt
+from carnac.overlord.clearing import note_waste
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.tasks import TaskHead, TaskService
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, TaskRunner
@@ -132,6 +133,8 @@ def _clear_up(metadata: MetadataStore, settings: Settings, attempt: Attempt) -> 
     removed = remove_leftovers(metadata, files, task.datasource, mark)
     if removed:
         _log.info("%s left %s files behind, removed now", attempt.lock_owner, len(removed))
+    if removed and task.type == "compact":
+        note_waste(metadata, attempt, sum(file.size_bytes for file in removed))
 
 
 def run_task_attempt(

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from carnac.core.tasks.events import SettleAttempt
+from carnac.core.tasks.events import FinishAttempt, SettleAttempt
 from carnac.core.tasks.model import Attempt
 from carnac.errors import CarnacError
 from carnac.ports import MetadataStore
 
 _log = logging.getLogger(__name__)
+
+
+def note_waste(metadata: MetadataStore, attempt: Attempt, size_bytes: int) -> None:
+    """Add the bytes that an attempt which is over had written for nothing to its report; one that was killed has none.
+
+    It ends here in the eyes of the store: whoever was killed says nothing more.
+    """
+    task = metadata.find_task(attempt.task_id)
+    if task is None:
+        return
+    text = metadata.task_report(attempt.task_id, attempt.number)
+    report: dict[str, Any] = {"type": task.type, "dataSource": task.datasource}
+    if text is not None:
+        report = json.loads(text)
+    report["bytesWasted"] = report.get("bytesWasted", 0) + size_bytes
+    metadata.change_tasks(
+        FinishAttempt(
+            task_id=attempt.task_id,
+            number=attempt.number,
+            error="its process is gone",
+            report=json.dumps(report),
+        )
+    )
 
 
 class Clearing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ TASKS_AHEAD = 2
 """So many tasks more than cores are handed to Spark, which has the next one ready when a core is free."""
 PHASE = "rewrite"
 
+OnWaste = Callable[[RewriteJob, int], None]
 OnEnd = Callable[[RewriteJob, RewriteResult | CarnacError], None]
 FindDoom = Callable[[RewriteJob], CarnacError | None]
 
@@ -103,12 +105,15 @@ class RewriteRun:
         *,
         on_end: OnEnd,
         find_doom: FindDoom | None,
+        on_waste: OnWaste | None,
         on_progress: OnProgress | None,
     ) -> None:
         self._workshop = workshop
         self._jobs = jobs
         self._on_end = on_end
         self._find_doom = find_doom or (lambda _job: None)
+        self._on_waste = on_waste or (lambda _job, _size_bytes: None)
+        self._wasted: Counter[str] = Counter()
         self._on_progress = on_progress
         self._folders = {job.key: self._new_folder(job) for job in jobs}
         self._started_ms = workshop.clock.now_ms()
@@ -176,20 +181,29 @@ class RewriteRun:
             self._end(by_key[end.key], failure or result_of(end.families))
 
     def _scatter(self, job: RewriteJob, tasks: Sequence[FamilyTask]) -> None:
-        if self._is_stopped or self._is_doomed(job):
+        if self._is_stopped:
             return
+        written: list[Rewritten] = []
         try:
-            written = [self._scatter_one(task, self._phase([job])) for task in tasks]
+            for task in tasks:
+                doom = self._find_doom(job)
+                if doom is not None:
+                    raise doom
+                written.append(self._scatter_one(job, task))
         except CarnacError as error:
             self._end(job, self._find_doom(job) or error)
             return
         self._end(job, result_of(written))
 
-    def _scatter_one(self, task: FamilyTask, phase: Phase) -> Rewritten:
+    def _scatter_one(self, job: RewriteJob, task: FamilyTask) -> Rewritten:
         workshop = self._workshop
-        runner = SparkRunner(workshop, phase)
+        runner = SparkRunner(workshop, self._phase([job]))
         staging_url = workshop.staging_url(f"rewrite-{task.id_prefix}")
-        return ScatterJob(task, runner, staging_url=staging_url, cores=workshop.cores()).run()
+        line = ScatterJob(task, runner, staging_url=staging_url, cores=workshop.cores())
+        try:
+            return line.run()
+        finally:
+            self._wasted[job.key] += line.bytes_staged
 
     def _phase(self, jobs: Sequence[RewriteJob]) -> Phase:
         """Return a phase that stops when nobody needs what the jobs write any more."""
@@ -208,7 +222,10 @@ class RewriteRun:
 
     def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
         kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []
-        remove_others(self._workshop.output_url, self._folders[job.key], kept)
+        removed = remove_others(self._workshop.output_url, self._folders[job.key], kept)
+        wasted = removed + self._wasted.pop(job.key, 0)
+        if wasted and isinstance(end, CarnacError):
+            self._on_waste(job, wasted)
         self._on_end(job, end)
         with self._mutex:
             self._done += 1

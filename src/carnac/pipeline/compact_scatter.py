@@ -155,6 +155,8 @@ class ScatterJob:
         self._runner = runner
         self._staging = staging_url
         self._cores = cores
+        self.bytes_staged = 0
+        """Of the part files that were there in the end."""
 
     def run(self) -> Rewritten:
         """Run both halves; staged files are removed, whatever happens."""
@@ -168,7 +170,7 @@ class ScatterJob:
             parts = [part for one in scattered for part in one.parts]
             gathered = self._runner.run(gather, self._gather_tasks(cuts, parts))
         finally:
-            remove_staged(self._staging)
+            self.bytes_staged = remove_staged(self._staging)
         came_out = Side()
         for part_of_all in gathered:
             came_out.add(part_of_all.side)

@@ -157,3 +157,11 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file; 0 of a folder, or if it is gone."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0

@@ -19,7 +19,7 @@ from carnac.core.lateness import BOUNDS_MS, NONE_LATE, LateCounts
 from carnac.core.layout import plan_chunks
 from carnac.core.segments import TIME_COLUMN
 from carnac.pipeline.duck import translated
-from carnac.pipeline.output import local_root
+from carnac.pipeline.output import local_root, size_of
 from carnac.pipeline.rollup import part_sql
 from carnac.pipeline.shape import RowShape, quote
 
@@ -257,21 +257,28 @@ def open_staged(path: str) -> Any:
     return fsspec.open(path, "wb").open()
 
 
-def remove_staged(url: str) -> None:
-    """Remove a staging folder with all that is in it. Idempotent."""
+def remove_staged(url: str) -> int:
+    """Remove a staging folder with all that is in it; return how many bytes there were. Idempotent."""
     import shutil
 
     import fsspec
 
     local = local_root(url)
     if local is not None:
+        size_bytes = sum(size_of(path) for path in Path(local).rglob("*"))
         shutil.rmtree(local, ignore_errors=True)
         with contextlib.suppress(OSError):
             Path(local).parent.rmdir()
-        return
+        return size_bytes
     filesystem, root = fsspec.core.url_to_fs(url)
-    with contextlib.suppress(FileNotFoundError):
+    try:
+        size_bytes = sum(
+            int(one.get("size") or 0) for one in filesystem.find(root, detail=True).values()
+        )
         filesystem.rm(root, recursive=True)
+    except FileNotFoundError:
+        return 0
+    return size_bytes
 
 
 def split_by_chunk(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -111,12 +111,18 @@ class SparkPipeline:
         *,
         on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
         find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Rewrite the segments of every job; no job waits for another."""
         self._check_shared_storage()
         RewriteRun(
-            self._workshop, jobs, on_end=on_end, find_doom=find_doom, on_progress=on_progress
+            self._workshop,
+            jobs,
+            on_end=on_end,
+            find_doom=find_doom,
+            on_waste=on_waste,
+            on_progress=on_progress,
         ).run()
 
     def read_spark(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from carnac.core.commits import Place
 from carnac.core.segments import Segment
 from carnac.pipeline.merge import MergeTask, merge_parts
-from carnac.pipeline.output import local_root, remove_file
+from carnac.pipeline.output import local_root, remove_file, size_of
 from carnac.pipeline.parts import Part
 from carnac.pipeline.places import PlaceTaker
 from carnac.pipeline.tasks import Attempt
@@ -130,26 +130,29 @@ def remove_segments(segments: Iterable[Segment], output_url: str) -> None:
             remove_file(output_url, segment.path)
 
 
-def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> None:
-    """Remove the files below a job's own folder that are not among `keep`.
+def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> int:
+    """Remove the files below a job's own folder that are not among `keep`; return their bytes.
 
     They are of attempts that died or lost a race. What is not seen here is left to garbage collection.
     """
-    kept = set(keep)
+    kept, removed = set(keep), 0
     root = local_root(output_url)
     if root is not None:
         for path in sorted((root / folder).glob("*")):
             if path.relative_to(root).as_posix() not in kept:
+                removed += size_of(path)
                 with contextlib.suppress(OSError):
                     path.unlink()
         with contextlib.suppress(OSError):
             (root / folder).rmdir()  # only if nothing was kept
-        return
+        return removed
     import fsspec
 
     filesystem, base = fsspec.core.url_to_fs(output_url)
     prefix = base.rstrip("/") + "/"
     with contextlib.suppress(OSError):
-        for name in filesystem.find(prefix + folder):
+        for name, details in filesystem.find(prefix + folder, detail=True).items():
             if name.removeprefix(prefix) not in kept:
+                removed += int(details.get("size") or 0)
                 filesystem.rm_file(name)
+    return removed

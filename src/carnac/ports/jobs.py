@@ -218,6 +218,7 @@ class DataPipeline(Protocol):
         *,
         on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
         find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: Callable[[JobProgress], None] | None = None,
     ) -> None:
         """Rewrite the segments of every job; no job waits for another, and none fails because another does.
@@ -227,6 +228,8 @@ class DataPipeline(Protocol):
                 it wrote nothing (its files are gone then). What it raises ends the call.
             find_doom: Asked now and then whether a job has become useless; if so it is cancelled at once and ends
                 with that error.
+            on_waste: Called before `on_end` for a job that wrote nothing in the end but had begun to: with the bytes
+                of its files that were there, staged parts included.
 
         Raises:
             Unavailable: Spark does not start.

@@ -101,7 +101,11 @@ class Compactor:
             jobs = [job for group in groups if (job := run.prepare(group)) is not None]
             if jobs:
                 self._pipeline().run_rewrites(
-                    jobs, on_end=run.end, find_doom=run.find_doom, on_progress=on_progress
+                    jobs,
+                    on_end=run.end,
+                    find_doom=run.find_doom,
+                    on_waste=run.note_waste,
+                    on_progress=on_progress,
                 )
         reports = run.reports
         return CompactionReport(

@@ -51,6 +51,7 @@ class CompactionRun:
         self._on_group = on_group
         self._groups: dict[str, CompactionGroup] = {}
         self._mutex = threading.Lock()
+        self._wasted: dict[str, int] = {}
         self._seen: dict[str, tuple[int, int]] = {}
         self.reports: dict[str, GroupReport] = {}
 
@@ -114,6 +115,11 @@ class CompactionRun:
                 )
         return None
 
+    def note_waste(self, job: RewriteJob, size_bytes: int) -> None:
+        """Take note of what a job had written before it was given up."""
+        with self._mutex:
+            self._wasted[job.key] = size_bytes
+
     def end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
         """Publish what the job wrote, or take note of why it wrote nothing.
 
@@ -122,7 +128,7 @@ class CompactionRun:
         """
         group = self._groups[job.key]
         if isinstance(end, CarnacError):
-            self._fail(group, end, job)
+            self._fail(group, end, job, wasted=self._wasted.get(job.key, 0))
             return
         if not invariants.conserves(end.proof):
             proof = end.proof

@@ -161,9 +161,11 @@ class LocalPipeline:
         *,
         on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
         find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Rewrite the segments of every job, one after the other."""
+        """Rewrite the segments of every job, one after the other; one that is under way is not interrupted."""
+        del on_waste
         for number, job in enumerate(jobs, start=1):
             doom = find_doom(job) if find_doom is not None else None
             on_end(job, doom or self._rewrite(job))

@@ -177,3 +177,37 @@ def test_a_doomed_group_is_cancelled_while_the_others_go_on(
     assert isinstance(ends["doomed"], Conflict)
     for job in others:
         result(ends, job.key)
+
+
+def test_what_a_group_had_written_when_it_was_given_up_is_told(
+    rewrite: Rewrite, deep_storage: Path
+) -> None:
+    """It is cancelled once the first of its files are there; those of the second family are never written."""
+    job = make_job(deep_storage, "doomed", segments=2, rows=2000)
+    first, second = job.inputs
+    hourly = replace(second, segment=replace(second.segment, query_granularity="HOUR"))
+    job = replace(job, inputs=(first, hourly), target=CompactionTarget(target_rows=300))
+    inputs = set(files_below(deep_storage))
+    seen: list[int] = []
+    wasted: dict[str, int] = {}
+
+    def find_doom(_: RewriteJob) -> CarnacError | None:
+        written = set(files_below(deep_storage)) - inputs
+        sizes = [
+            path.stat().st_size
+            for name in written
+            if name.startswith("segments/") and (path := deep_storage / name).exists()
+        ]
+        if not sizes:
+            return None
+        seen.append(sum(sizes))
+        return Conflict("segment doomed-0 was replaced meanwhile; plan again")
+
+    def note_waste(job: RewriteJob, size_bytes: int) -> None:
+        wasted[job.key] = size_bytes
+
+    ends = rewrite(job, find_doom=find_doom, on_waste=note_waste, memory_bytes=TINY)
+    assert isinstance(ends["doomed"], Conflict)
+    assert wasted["doomed"] >= seen[0] > 0
+    assert set(files_below(deep_storage)) == inputs
+    assert not list((deep_storage / "staging").glob("*"))

@@ -10,6 +10,7 @@ from carnac.core.tasks.events import ClaimAttempt, Current, FinishAttempt
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, TaskState
 from carnac.errors import Invalid, Unavailable
+from carnac.overlord.clearing import note_waste
 from carnac.testing.faulty import Crash, Faults, faulty_metadata, unavailable
 from carnac.testing.tasks import FakeRunner
 from tests.overlords import DELETE, LEASE_MS, Bench
@@ -93,6 +94,28 @@ class TestLoop:
         loop.close()
         assert cleared == ["a/1", "b/1"]
         assert bench.metadata.live_attempts() == ()
+
+    def test_what_a_killed_compaction_had_written_is_in_its_report(self, bench: Bench) -> None:
+        loop = bench.make_loop(
+            "clearing", clear_up=lambda attempt: note_waste(bench.metadata, attempt, 700)
+        )
+        bench.tasks.submit(
+            {"type": "compact", "dataSource": "events", "id": "a", "context": {"retries": 1}}
+        )
+        loop.run_round()
+        bench.runner.alive["fake:a/1"] = False
+        loop.run_round()
+        loop.close()
+        assert bench.tasks.report("a", 1) == {
+            "type": "compact",
+            "dataSource": "events",
+            "bytesWasted": 700,
+        }
+        assert bench.tasks.get("a").state is TaskState.WAITING, "another attempt follows"
+        assert bench.metadata.live_attempts() == ()
+        (attempt,) = bench.tasks.attempts("a")
+        note_waste(bench.metadata, attempt, 50)
+        assert (bench.tasks.report("a", 1) or {})["bytesWasted"] == 750
 
     @pytest.mark.parametrize(
         ("error", "state"),

@@ -125,6 +125,27 @@ def test_a_group_whose_input_vanished_conflicts_alone(open_store: OpenStore, fol
     assert len(files_of(folder) - files) == won.segments_out == 1
 
 
+class Interrupted(LocalPipeline):
+    """A pipeline whose rewrites are given up when so many bytes of them are written."""
+
+    def run_rewrites(
+        self, jobs: Sequence[RewriteJob], *, on_end: Any, on_waste: Any, **more: Any
+    ) -> None:
+        for job in jobs:
+            on_waste(job, 700)
+            on_end(job, Conflict("segment s was replaced meanwhile; plan again"))
+
+
+def test_what_an_interrupted_group_had_written_is_reported(open_store: OpenStore) -> None:
+    store = open_store(pipeline=Interrupted)
+    append(store, (1, 1))
+    append(store, (2, 2))
+    report = store.compact_interval("events")
+    (group,) = report.groups
+    assert (group.outcome, group.bytes_wasted) == (GroupOutcome.CONFLICT, 700)
+    assert report.bytes_wasted == 700
+
+
 def test_a_group_that_was_planned_on_what_is_gone_is_not_run(store: Store) -> None:
     append(store, (0, 0))
     gone = segment_ids(store)
