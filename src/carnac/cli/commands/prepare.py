@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -101,6 +101,7 @@ def _run_jobs(settings: Settings, folder: Path) -> None:
                 store.ingest({**SPEC, "input": str(events)})
             store.delete("events", where="page = 'p2'")
             store.compact_interval("events")
-            store.read_spark("events").groupBy("page").count().collect()
+            frame: Any = store.read_spark("events")
+            frame.groupBy("page").count().collect()
     finally:
         end_java()
