@@ -56,6 +56,10 @@ _LOCAL_DEFAULTS = {
 }
 
 
+_KEPT_LOGS: set[Path] = set()
+"""Temporary logs that a message has named."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
     """Which Spark to use.
@@ -64,7 +68,8 @@ class SparkSettings:
         master: As Spark takes it: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
         remote: A Spark Connect URL (`sc://…`); goes before `master`.
         config: Spark's own settings; they go before ours.
-        log_path: File that the JVM's output is appended to; None: one in the temporary directory.
+        log_path: File that the JVM's output is appended to; None: one in the temporary directory, which is removed when
+            the process ends, unless a failure named it.
     """
 
     master: str = "local[*]"
@@ -104,6 +109,11 @@ class SparkHolder:
         """Where the JVM's output goes."""
         default = Path(tempfile.gettempdir()) / f"carnac-spark-{os.getpid()}.log"
         return self.settings.log_path or default
+
+    def keep_log(self) -> Path:
+        """Return where the JVM's output goes, for a message about a failure: the file stays when the process ends."""
+        _KEPT_LOGS.add(self.log_path)
+        return self.log_path
 
     def session(self) -> SparkSession:
         """Return the session; starts Spark if this is the first call.
@@ -177,6 +187,8 @@ class SparkHolder:
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         local = local_master(self.settings.master)
         try:
+            if self.settings.log_path is None:
+                atexit.register(_remove_log, self.log_path)
             context = _start_context(self._config(local, java), self.log_path)
             session = SparkSession(context)
             if local is None:
@@ -185,7 +197,7 @@ class SparkHolder:
             SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
             raise Unavailable(
                 f"Spark does not start with master {self.settings.master}: {first_line(error)};"
-                f" its log is {self.log_path}",
+                f" its log is {self.keep_log()}",
                 master=self.settings.master,
             ) from error
         return session
@@ -203,6 +215,12 @@ class SparkHolder:
         config["spark.master"] = local or self.settings.master
         config.update(self.settings.config)
         return config if local is None else use_archive(config, java, os.environ)
+
+
+def _remove_log(path: Path) -> None:
+    """Remove the log of a driver that ends well; the JVM may write on into a file without a name."""
+    if path not in _KEPT_LOGS:
+        path.unlink(missing_ok=True)
 
 
 def first_line(error: BaseException) -> str:

@@ -78,7 +78,7 @@ def run_tasks(
             numbered = context.parallelize(list(enumerate(packed)), len(packed))
             job = numbered.mapPartitions(_rdd_runner(work, watch.tally))
     except Exception as error:
-        raise of_spark(error, holder.log_path) from error
+        raise of_spark(error, holder.keep_log()) from error
     rows = collect(holder, job, watch)
     return [cast("R", pickle.loads(row)) for row in _in_order(rows, len(tasks))]  # noqa: S301
 
@@ -93,7 +93,7 @@ def collect(holder: SparkHolder, job: Any, watch: Watch) -> list[Any]:
         with watch.follow():
             rows: list[Any] = job.collect()
     except Exception as error:
-        raise watch.verdict or of_spark(error, holder.log_path) from error
+        raise watch.verdict or of_spark(error, holder.keep_log()) from error
     failures = [load_failure(row["failure"]) for row in rows if row["failure"] is not None]
     verdict = watch.verdict or next(iter(failures), None)
     if verdict is not None:
