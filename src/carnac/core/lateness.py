@@ -73,7 +73,7 @@ def part_of(counts: LateCounts, upto: int, whole: int) -> LateCounts:
 
 
 def thin_out(counts: LateCounts, kept: int, of: int) -> LateCounts:
-    """Return the counts when `kept` of `of` rows are left; their sum shrinks as the number of rows does, rounded down."""
+    """Return the counts when `kept` of `of` rows are left; their sum shrinks like the rows, rounded down."""
     so_far, given, left = 0, 0, []
     for count in counts:
         so_far += count

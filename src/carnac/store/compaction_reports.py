@@ -30,7 +30,7 @@ class GroupReport:
         revision: Of its commit; None if there is none.
         rows_in: Rows that the inputs showed, as far as they were read; 0 if they were not.
         bytes_in: Of the inputs' files, hidden parts included.
-        bytes_wasted: Of files that were written and then removed because the group did not commit, staged parts included.
+        bytes_wasted: Of files and staged parts that were written and then removed because the group did not commit.
         error: Why it did not commit; None if it did, or if there was nothing to do.
     """
 

@@ -196,8 +196,8 @@ def holdings_of(group: Ints, server: Ints, weight: Floats, sizes: tuple[int, int
         sizes: How many groups and how many servers there are.
     """
     group_count, server_count = sizes
-    kind = np.int32 if group_count * server_count < 1 << 31 else np.int64  # half is sorted sooner
-    places = server.astype(kind) * kind(group_count) + group.astype(kind)
+    kind = np.dtype("i4" if group_count * server_count < 1 << 31 else "i8")  # half is sorted sooner
+    places = server.astype(kind) * kind.type(group_count) + group.astype(kind)
     keys, counts = np.unique(places, return_counts=True)
     keys = keys.astype(np.int64)
     groups = keys % max(group_count, 1)
