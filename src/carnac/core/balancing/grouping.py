@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.core.balancing.columns import Ints
-from carnac.core.balancing.compiled import compiled, part
+from carnac.core.balancing.compiled import compiled, fetch, part
 
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 """The golden ratio as a signed 64-bit number: spreads keys that differ in few bits."""
 FEWEST_SLOTS = 1 << 12
 """Of the table of groups at first; a power of two."""
+AHEAD = 12
+"""So many rows before it is needed, a group is fetched into the processor's cache; its slot twice as many before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,11 +86,17 @@ def group_segments(datasource: Ints, start_ms: Ints, end_ms: Ints) -> Groups:
 
 
 @part
-def _slot_of(table: Ints, known: Ints, x: int, y: int, z: int) -> int:
-    """Return where in the table a group stands, or where it would. Open addressing; -1 is an empty slot."""
+def _home_of(table: Ints, x: int, y: int, z: int) -> int:
+    """Return where in the table the search for a group begins."""
     key = (x * _MIX + y) * _MIX + z
     key = (key ^ (key >> 29)) * _MIX
-    slot = (key ^ (key >> 32)) & (len(table) - 1)
+    return int((key ^ (key >> 32)) & (len(table) - 1))
+
+
+@part
+def _slot_of(table: Ints, known: Ints, x: int, y: int, z: int) -> int:
+    """Return where in the table a group stands, or where it would. Open addressing; -1 is an empty slot."""
+    slot = _home_of(table, x, y, z)
     while table[slot] >= 0:
         group = table[slot]
         if known[group, 0] == x and known[group, 1] == y and known[group, 2] == z:
@@ -119,7 +127,13 @@ def _find_groups(
     is small as long as there are few groups, so that it stays in the processor's cache.
     """
     datasource, start_ms, end_ms = columns
+    last = len(datasource) - 1
     for row in range(start, len(datasource)):
+        later, soon = min(row + 2 * AHEAD, last), min(row + AHEAD, last)
+        slot = _home_of(table, datasource[later], start_ms[later], end_ms[later])
+        fetch(table, slot * table.itemsize)
+        group = table[_home_of(table, datasource[soon], start_ms[soon], end_ms[soon])]
+        fetch(known, max(group, 0) * known.shape[1] * known.itemsize)
         x, y, z = datasource[row], start_ms[row], end_ms[row]
         slot = _slot_of(table, known, x, y, z)
         if table[slot] < 0:
