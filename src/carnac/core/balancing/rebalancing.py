@@ -181,12 +181,8 @@ class Scanner:
         local = np.full(len(tier), -1, np.int64)
         local[servers] = np.arange(len(servers))
         server = local[board.server_after[self._counted]]
-        here = server >= 0
-        segment = board.cluster.replicas.segment[self._counted[here]]
-        sizes = (len(board.groups), len(servers))
-        return holdings_of(
-            board.groups.of_segment[segment], server[here], self._group_weight, sizes
-        )
+        group = board.groups.of_segment[board.cluster.replicas.segment[self._counted]]
+        return holdings_of(group, server, self._group_weight, (len(board.groups), len(servers)))
 
 
 @compiled
@@ -222,13 +218,20 @@ def _find_worth(
 
 def _group_sizes(board: Board) -> tuple[Floats, Ints]:
     """Return the mean and the smallest size of the segments of each group."""
-    sizes, of_segment = board.cluster.segments.size_bytes, board.groups.of_segment
-    count = len(board.groups)
-    sums = np.bincount(of_segment, weights=sizes.astype(np.float64), minlength=count)
-    mean: Floats = sums / np.maximum(np.bincount(of_segment, minlength=count), 1)
-    smallest = np.full(count, UNBOUNDED, np.int64)
-    np.minimum.at(smallest, of_segment, sizes)
-    return mean, smallest
+    sums, counts = np.zeros(len(board.groups)), np.zeros(len(board.groups), np.int64)
+    smallest = np.full(len(board.groups), UNBOUNDED, np.int64)
+    _note_sizes(board.groups.of_segment, board.cluster.segments.size_bytes, sums, counts, smallest)
+    return sums / np.maximum(counts, 1), smallest
+
+
+@compiled
+def _note_sizes(group_of: Ints, sizes: Ints, sums: Floats, counts: Ints, smallest: Ints) -> None:
+    """Add up the sizes of each group's segments, count them, and find the smallest."""
+    for segment in range(len(sizes)):
+        group, size = group_of[segment], sizes[segment]
+        sums[group] += size
+        counts[group] += 1
+        smallest[group] = min(smallest[group], size)
 
 
 def choose_best(

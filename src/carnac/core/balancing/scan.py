@@ -191,22 +191,50 @@ def holdings_of(group: Ints, server: Ints, weight: Floats, sizes: tuple[int, int
 
     Args:
         group: Group of each replica.
-        server: Server of each replica.
+        server: Server of each replica; what is on a negative one is left out.
         weight: Weight of each group's segments.
         sizes: How many groups and how many servers there are.
     """
     group_count, server_count = sizes
     kind = np.dtype("i4" if group_count * server_count < 1 << 31 else "i8")  # half is sorted sooner
-    places = server.astype(kind) * kind.type(group_count) + group.astype(kind)
-    keys, counts = np.unique(places, return_counts=True)
-    keys = keys.astype(np.int64)
-    groups = keys % max(group_count, 1)
-    bounds = np.arange(server_count + 1, dtype=np.int64) * group_count
-    return Holdings(
-        offsets=np.searchsorted(keys, bounds).astype(np.int64),
-        group=groups,
-        weight=counts * weight[groups],
-    )
+    places = np.empty(len(group), kind)
+    places = places[: _find_places(group, server, group_count, places)]
+    places.sort()
+    offsets = np.zeros(server_count + 1, np.int64)
+    groups, held = np.empty(len(places), np.int64), np.empty(len(places))
+    count = _sum_up(places, weight, group_count, offsets, groups, held)
+    return Holdings(offsets=offsets, group=groups[:count], weight=held[:count])
+
+
+@compiled
+def _find_places(group: Ints, server: Ints, group_count: int, places: Ints) -> int:
+    """Write a number for the server and the group of each replica, in that order; return how many there are."""
+    count = 0
+    for row in range(len(group)):
+        if server[row] >= 0:
+            places[count] = server[row] * group_count + group[row]
+            count += 1
+    return count
+
+
+@compiled
+def _sum_up(
+    places: Ints, weight: Floats, group_count: int, offsets: Ints, groups: Ints, held: Floats
+) -> int:
+    """Write what each server holds of each group, from the sorted places; return how many rows that makes."""
+    row, count, server, first = 0, 0, 0, 0
+    while row < len(places):
+        place, begin = places[row], row
+        while row < len(places) and places[row] == place:
+            row += 1
+        while place >= first + group_count:
+            server, first = server + 1, first + group_count
+            offsets[server] = count
+        groups[count] = place - first
+        held[count] = (row - begin) * weight[groups[count]]
+        count += 1
+    offsets[server + 1 :] = count
+    return count
 
 
 def scan_costs(grid: Grid, held: Holdings, terms: Terms) -> tuple[Floats, Floats]:
