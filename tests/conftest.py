@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
-settings.register_profile("fast", max_examples=15, stateful_step_count=15, **COMMON)  # make check
+settings.register_profile("fast", max_examples=10, stateful_step_count=15, **COMMON)  # make check
 settings.register_profile("dev", max_examples=50, stateful_step_count=25, **COMMON)
 settings.register_profile("ci", max_examples=75, stateful_step_count=30, **COMMON)
 settings.register_profile(

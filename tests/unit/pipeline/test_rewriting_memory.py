@@ -96,6 +96,7 @@ def rewrite(folder: Path, segments: Sequence[Segment], target_rows: int) -> tupl
     return taken, [segment.rows for segment in done.segments]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's limits")
 def test_a_chunk_ten_times_larger_than_memory_becomes_one_segment(tmp_path: Path) -> None:
     segments = make_inputs(tmp_path)
