@@ -20,6 +20,7 @@ class SegmentLayout:
         is_rolled_up: Whether its metrics are states of several rows.
         partition_kind: `dynamic`, `hashed` or `range`.
         dimensions: Columns that are no metrics, in file order; of raw rows all columns.
+        metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
     """
 
@@ -29,6 +30,7 @@ class SegmentLayout:
     partition_dimensions: tuple[str, ...] = ()
     sort_columns: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     filtered_by: str | None = None
 
 
@@ -100,6 +102,7 @@ def _layout_of(item: VisibleSegment) -> SegmentLayout:
         partition_dimensions=() if segment.partition is None else segment.partition.dimensions,
         sort_columns=segment.sort_columns,
         dimensions=names if rollup is None else rollup.dimensions,
+        metrics=() if rollup is None else tuple([one.name for one in rollup.metrics]),
         filtered_by=filter_of(segment),
     )
 

@@ -11,6 +11,7 @@ from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES, OVERSIZE_PERCENT
 from carnac.core.granularity import Granularity, is_finer_or_equal, parse_granularity
+from carnac.core.segments import TIME_COLUMN
 
 
 class TargetView:
@@ -91,13 +92,20 @@ class TargetView:
         if asked.kind != "dynamic" and asked.dimensions and by != asked.dimensions:
             return f"partitioned by other dimensions than {', '.join(asked.dimensions)}"
         if target.sort_by is not None:
-            order = (
-                [*asked.dimensions, *target.sort_by] if asked.kind == "range" else target.sort_by
-            )
-            wanted = tuple(dict.fromkeys(order))
+            wanted = _wanted_order(target, layout, target.sort_by)
             if layout.sort_columns[: len(wanted)] != wanted:
                 return f"not sorted by {', '.join(wanted)}"
         return None
+
+
+def _wanted_order(
+    target: CompactionTarget, layout: SegmentLayout, sort_by: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return by what rows of a layout are to be sorted: columns that they do not have order nothing."""
+    present = {TIME_COLUMN, *layout.dimensions, *layout.metrics}
+    first = target.partitioning.dimensions if target.partitioning.kind == "range" else ()
+    rest = [name for name in sort_by if name in present]
+    return tuple(dict.fromkeys([*first, *rest]))
 
 
 def _is_coarse_enough(found: Granularity, asked: Granularity) -> bool:

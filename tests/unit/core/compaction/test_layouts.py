@@ -35,6 +35,8 @@ RAW = SegmentLayout(dimensions=("page", "user"), sort_columns=("page",))
         ({"dimensions": ("page", "user", "more")}, None),
         ({"sort_by": ("page",)}, None),
         ({"sort_by": ("user",)}, "not sorted by user"),
+        ({"sort_by": ("gone", "page")}, None),
+        ({"sort_by": ("gone", "user")}, "not sorted by user"),
         ({"filter": "n > 0"}, "not filtered"),
         ({"partitioning": Partitioning(kind="hashed")}, "partitioning dynamic, not hashed"),
         ({"partitioning": Partitioning(kind="dynamic")}, None),
