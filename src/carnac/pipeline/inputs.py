@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,6 +35,7 @@ MAX_FILES = 1_000_000
 _COPY_BYTES = 4 << 20
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://.*", re.DOTALL)
 _GLOB = re.compile(r"[*?\[]")
+_WEB = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +185,8 @@ def _find_local(pattern: str, path: Path, name_filter: str | None) -> Iterator[I
     except (ValueError, NotImplementedError) as error:
         raise Invalid(f"'{pattern}' is not a glob: {error}", pattern=pattern) from None
     for match in matches:
-        if _is_hidden(match.name):
-            continue
-        yield from _expand_local(match, name_filter)
+        if not _is_hidden_from(str(path), match.parts):
+            yield from _expand_local(match, name_filter)
 
 
 def _expand_local(path: Path, name_filter: str | None) -> Iterator[InputFile]:
@@ -222,15 +222,15 @@ def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
     except Exception as error:  # clients of object stores have errors of their own
         raise Unavailable(f"listing {pattern} failed: {_first_line(error)}", url=pattern) from error
     for name, info in sorted(found.items()):
+        is_glob = bool(_GLOB.search(path))
+        if is_glob and _is_hidden_from(path, PurePosixPath(name).parts):
+            continue
         if info["type"] == "directory":
-            if _GLOB.search(path) and not _is_hidden(PurePosixPath(name).name):
+            if is_glob:
                 yield from _find_remote(system.unstrip_protocol(name.rstrip("/")), name_filter)
             continue
         inner = PurePosixPath(name.removeprefix(path.rstrip("/")).lstrip("/")).parts
-        is_named = name == path or bool(_GLOB.search(path))
-        if is_named and _is_hidden(PurePosixPath(name).name) and name != path:
-            continue
-        if not is_named and not _is_wanted(inner, name_filter):
+        if name != path and not is_glob and not _is_wanted(inner, name_filter):
             continue
         yield InputFile(
             url=system.unstrip_protocol(name),
@@ -242,10 +242,17 @@ def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
 def _filesystem(url: str) -> tuple[Any, str]:
     import fsspec
 
+    if _WEB.match(url):
+        raise Invalid(
+            f"{url} cannot be read: files come from this machine or from an object store; download it first",
+            url=url,
+        )
     try:
         system, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise Invalid(f"{url} cannot be opened: {_first_line(error)}", url=url) from None
+    except OSError as error:
+        raise Unavailable(f"opening {url} failed: {_first_line(error)}", url=url) from error
     return system, str(path)
 
 
@@ -265,6 +272,14 @@ def _is_wanted(parts: Iterable[str], name_filter: str | None) -> bool:
     if any(_is_hidden(name) for name in names):
         return False
     return name_filter is None or fnmatch(names[-1], name_filter)
+
+
+def _is_hidden_from(pattern: str, parts: Iterable[str]) -> bool:
+    """Whether a match lies in something hidden that the pattern does not name, as `_temporary` under `**`."""
+    asked = [part for part in pattern.split("/") if _is_hidden(part)]
+    return any(
+        _is_hidden(part) and not any(fnmatchcase(part, one) for one in asked) for part in parts
+    )
 
 
 def _is_hidden(name: str) -> bool:

@@ -220,7 +220,8 @@ class FilesInput(SpecModel):
         min_length=1,
         description=(
             "Files, globs, directories (read recursively) or URLs (`file://`, `s3://`); relative "
-            "paths start at the working directory. One text or a list."
+            "paths start at the working directory. Globs and directories pass over what starts "
+            "with `.` or `_`, unless the path names it. One text or a list."
         ),
     )
     filter: str | None = Field(

@@ -61,6 +61,9 @@ def resolve(root: Path, *patterns: str, **options: Any) -> ResolvedInput:
         (["deep", "a.jsonl", "*.jsonl"], ["a.jsonl", "deep/c.json.zst", "deep/er/d.ndjson"]),
         (["[ab].jsonl*"], ["a.jsonl", "b.jsonl.gz"]),
         (["deep/.hidden.jsonl"], ["deep/.hidden.jsonl"]),
+        (["**/*.jsonl"], ["a.jsonl"]),
+        (["deep/_temporary/*.jsonl"], ["deep/_temporary/e.jsonl"]),
+        (["deep/.h*.jsonl", "**/_temp*/*"], ["deep/.hidden.jsonl", "deep/_temporary/e.jsonl"]),
     ],
 )
 def test_paths_globs_and_directories(tree: Path, patterns: list[str], expected: list[str]) -> None:
@@ -156,6 +159,7 @@ def test_remote_files_are_copied_and_deleted(tmp_path: Path) -> None:
 
     fsspec.filesystem("memory").pipe("/bucket/in/a.jsonl", b"{}\n")
     fsspec.filesystem("memory").pipe("/bucket/in/_SUCCESS", b"")
+    fsspec.filesystem("memory").pipe("/bucket/in/_temporary/0/c.jsonl", b"{}\n")
     fsspec.filesystem("memory").pipe("/bucket/in/deep/b.jsonl", b"{}\n{}\n")
     for pattern in ("memory://bucket/in", "memory://bucket/in/**/*.jsonl", "memory://bucket/i*"):
         found = resolve_input(FilesInput(paths=(pattern,)))
@@ -180,7 +184,17 @@ def test_remote_file_that_went_away(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("url", ["nosuch://bucket/a.jsonl", "s3:///"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nosuch://bucket/a.jsonl",
+        "s3:///",
+        "http://localhost:1/a.jsonl",
+        "HTTPS://example.org/a.jsonl",
+        "ftp://localhost:1/a.jsonl",
+        "hdfs://localhost:1/a.jsonl",
+    ],
+)
 def test_url_that_cannot_be_opened_is_one_clear_error(url: str) -> None:
     with pytest.raises((Invalid, NotFound, Unavailable)) as caught:
         resolve_input(FilesInput(paths=(url,)))
