@@ -11,7 +11,7 @@
     spans | chunks | segments | plan | explain [INTERVAL]
     run [red | TASK …]                    do tasks of the last plan
 
-Times are written as in ISO 8601, intervals `start/end`, sizes `10MB` (2^20) or `10KB`.
+Times are written as in ISO 8601, intervals `start/end`, sizes `10MB` (10^6) or `10KB`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from carnac.core.compaction.wording import bytes_text, count_text
 from carnac.core.intervals import Interval, format_ms, parse_instant, parse_interval
 from carnac.core.periods import parse_period
 
-UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "B": 1}
+UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "B": 1}
 
 
 class Desk:
@@ -43,7 +43,7 @@ class Desk:
     def __init__(self) -> None:
         self.now_ms = parse_instant("2026-01-31")
         target = CompactionTarget(
-            target_bytes=100 << 20, target_rows=10**9, segment_granularity="DAY"
+            target_bytes=100 * 10**6, target_rows=10**9, segment_granularity="DAY"
         )
         self.settings = CompactionSettings(target=target)
         self.segments: list[PlanSegment] = []

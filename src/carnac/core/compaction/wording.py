@@ -6,14 +6,14 @@ from functools import lru_cache
 
 from carnac.core.intervals import Interval, format_ms
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(size_bytes: int) -> str:
-    """Return a size for people: `1.5 MiB`."""
+    """Return a size for people, as tables show it: `1.5 MB` (powers of 1000)."""
     size, unit = float(size_bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size /= 1024
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size /= 1000
         unit += 1
     return f"{size_bytes} B" if not unit else f"{size:.1f} {_UNITS[unit]}"
 
