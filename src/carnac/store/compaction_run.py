@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core import invariants
 from carnac.core.commits import Change, CommitKind, Drop, LockHeld, Publication
+from carnac.core.compaction.cutting import with_cut
 from carnac.core.compaction.filtering import with_filter
 from carnac.core.compaction.groups import CompactionGroup, GroupKind
 from carnac.core.entries import VisibleSegment
@@ -174,7 +175,7 @@ class CompactionRun:
             adds=carry_over(
                 ((source.segment, source.visible) for source in job.inputs),
                 with_filter(
-                    result.segments,
+                    with_cut(result.segments, group.target),
                     [source.segment for source in job.inputs],
                     group.target.filter,
                 ),

@@ -110,6 +110,34 @@ def test_every_chunk_becomes_stable_and_no_row_is_lost(desk: Desk) -> None:
     assert desk.settle() == 0, "nothing has changed"
 
 
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        {"type": "range", "partitionDimensions": ["id"], "targetRowsPerSegment": 10},
+        {"type": "hashed", "partitionDimensions": ["id"], "targetRowsPerSegment": 10},
+    ],
+    ids=["range", "hashed"],
+)
+def test_what_cannot_be_cut_is_cut_once_and_let_be(
+    desk: Desk, partitions: dict[str, object]
+) -> None:
+    append(desk.store, *[(7, 0)] * 40)
+    append(desk.store, (7, 1), (7, 2))
+    before = read(desk.store)
+    desk.desk.put_spec({**SPEC, "tuningConfig": {"partitionsSpec": partitions}})
+    desk.settle()
+    assert desk.store.head().revision == 3, "it was tried once"
+    assert counts(desk.store) == [1], "42 rows of one id, where 10 to a segment are asked for"
+    assert read(desk.store) == before
+    assert desk.controller.is_settled()
+    desk.desk.put_spec(
+        {**SPEC, "tuningConfig": {"partitionsSpec": {**partitions, "targetRowsPerSegment": 9}}}
+    )
+    desk.settle()
+    assert desk.store.head().revision == 4, "other sizes are tried"
+    assert desk.controller.is_settled()
+
+
 def test_a_late_append_has_its_own_chunk_looked_at_and_no_other(desk: Desk) -> None:
     fill(desk.store, 5, 1)
     desk.desk.put_spec(SPEC)

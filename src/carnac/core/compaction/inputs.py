@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from carnac.core.compaction.cutting import cut_of
 from carnac.core.compaction.filtering import filter_of
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval
@@ -22,6 +23,7 @@ class SegmentLayout:
         dimensions: Columns that are no metrics, in file order; of raw rows all columns.
         metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
+        cut_for: What it was cut for by a rewrite and is too large for nevertheless.
     """
 
     query_granularity: str = "none"
@@ -32,6 +34,7 @@ class SegmentLayout:
     dimensions: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     filtered_by: str | None = None
+    cut_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,8 @@ def _layout_of(item: VisibleSegment) -> SegmentLayout:
         sort_columns=segment.sort_columns,
         dimensions=names if rollup is None else rollup.dimensions,
         metrics=() if rollup is None else tuple([one.name for one in rollup.metrics]),
-        filtered_by=filter_of(segment),
+        filtered_by=filter_of(segment) if segment.attributes else None,
+        cut_for=cut_of(segment) if segment.attributes else None,
     )
 
 

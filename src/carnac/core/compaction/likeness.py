@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from carnac.core.compaction.cutting import cut_text, most_bytes, most_rows
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES, OVERSIZE_PERCENT
+from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES
 from carnac.core.granularity import Granularity, is_finer_or_equal, parse_granularity
 from carnac.core.segments import TIME_COLUMN
 
@@ -23,8 +24,8 @@ class TargetView:
         """What a segment is worth, where a size in bytes is needed and the target names rows alone."""
         self._buckets = target.partitioning.buckets
         self._rows, self._bytes = target.target_rows, target.target_bytes
-        self._bytes_max = (target.target_bytes or 0) * OVERSIZE_PERCENT // 100
-        self._rows_max = target.target_rows * OVERSIZE_PERCENT // 100
+        self._bytes_max, self._rows_max = most_bytes(target), most_rows(target)
+        self._cut = cut_text(target)
         text = target.query_granularity
         self._query_granularity = None if text is None else parse_granularity(text)
         self._judged: dict[int, tuple[SegmentLayout, str | None]] = {}
@@ -49,13 +50,15 @@ class TargetView:
         return count or 1
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
-        """Return the segments that are too large."""
+        """Return the segments that are too large, but for those that cannot be cut as the target asks for."""
         if self._buckets is not None:
             return []
         rows_max, bytes_max = self._rows_max, self._bytes_max
         if not bytes_max:
-            return [one for one in segments if one.rows > rows_max]
-        return [one for one in segments if one.size_bytes > bytes_max or one.rows > rows_max]
+            large = [one for one in segments if one.rows > rows_max]
+        else:
+            large = [one for one in segments if one.size_bytes > bytes_max or one.rows > rows_max]
+        return [one for one in large if one.layout is None or one.layout.cut_for != self._cut]
 
     def unlike(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments whose layout is not what the target asks for."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from carnac.core.compaction.cutting import with_cut
 from carnac.core.compaction.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout, plan_segments
 from carnac.core.compaction.likeness import TargetView
@@ -75,33 +77,73 @@ def test_so_many_segments_as_buckets_are_ideal() -> None:
     assert view.oversize([giant]) == []
 
 
-def test_a_clipped_segment_counts_by_what_shows() -> None:
-    segment = Segment(
-        segment_id="a",
-        datasource="events",
-        chunk=DAY,
-        path="a.parquet",
-        size_bytes=1000,
-        rows=10,
-        input_rows=10,
-        min_time_ms=DAY.start_ms,
-        max_time_ms=DAY.end_ms - 1,
-        columns=(Column(name="page", type=ColumnType.STRING),),
-        partition=HashedPartition(dimensions=("page",), bucket=0, buckets=2, function="f"),
-    )
-    noon = Interval(DAY.start_ms, DAY.start_ms + DAY.duration_ms // 2)
+SEGMENT = Segment(
+    segment_id="a",
+    datasource="events",
+    chunk=DAY,
+    path="a.parquet",
+    size_bytes=1000,
+    rows=10,
+    input_rows=10,
+    min_time_ms=DAY.start_ms,
+    max_time_ms=DAY.end_ms - 1,
+    columns=(Column(name="page", type=ColumnType.STRING),),
+    partition=HashedPartition(dimensions=("page",), bucket=0, buckets=2, function="f"),
+)
+
+
+def planned(segment: Segment, clip: Interval | None = None) -> PlanSegment:
+    """What the planner is told of a segment that is visible since revision 7."""
     entry = Entry(
         entry_id=7 << 20,
-        segment_id="a",
+        segment_id=segment.segment_id,
         chunk=DAY,
         span=segment.span,
-        clip=IntervalSet((noon,)),
+        clip=None if clip is None else IntervalSet((clip,)),
         version=SegmentVersion(0),
         partition_id=0,
         overshadowed_ids=id_ranges(()),
         update_group=id_ranges((0,)),
     )
     (one,) = plan_segments([VisibleSegment(segment=segment, entry=entry)])
+    return one
+
+
+@pytest.mark.parametrize(
+    ("other", "is_too_large"),
+    [
+        ({}, False),
+        ({"target_rows": 5}, True),
+        ({"target_bytes": 900}, True),
+        ({"partitioning": Partitioning()}, True),
+        ({"partitioning": Partitioning(kind="range", dimensions=("user",))}, True),
+        ({"sort_by": ("page",)}, False),
+        ({"target_rows": 10}, False),
+    ],
+)
+def test_what_was_cut_in_vain_is_too_large_for_other_targets_only(
+    other: dict[str, Any], *, is_too_large: bool
+) -> None:
+    by_page = Partitioning(kind="range", dimensions=("page",))
+    target = CompactionTarget(target_rows=6, partitioning=by_page)
+    (written,) = with_cut([SEGMENT], target)
+    assert TargetView(target).oversize([planned(SEGMENT)]), "as long as it was not tried"
+    view = TargetView(replace(target, **other))
+    assert bool(view.oversize([planned(written)])) is is_too_large
+
+
+def test_what_is_small_enough_or_has_buckets_is_as_it_was() -> None:
+    hashed = Partitioning(kind="hashed", buckets=2)
+    for target in (
+        CompactionTarget(target_rows=10, target_bytes=1000),
+        CompactionTarget(target_rows=1, partitioning=hashed),
+    ):
+        assert with_cut([SEGMENT], target) == (SEGMENT,)
+
+
+def test_a_clipped_segment_counts_by_what_shows() -> None:
+    noon = Interval(DAY.start_ms, DAY.start_ms + DAY.duration_ms // 2)
+    one = planned(SEGMENT, clip=noon)
     assert (one.size_bytes, one.rows, one.revision, one.chunk) == (500, 5, 7, DAY)
     assert (one.start_ms, one.end_ms) == (noon.start_ms, noon.end_ms)
     assert one.layout is not None
