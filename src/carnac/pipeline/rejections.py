@@ -64,7 +64,7 @@ def keep_rejected(
         reader = con.sql(
             "SELECT * FROM rejected ORDER BY file, line, byte_offset"
         ).to_arrow_reader()
-        with pq.ParquetWriter(output.file, reader.schema, compression="zstd") as writer:
+        with pq.ParquetWriter(output.stream, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)
                 if is_logged:

@@ -118,7 +118,8 @@ class SegmentWriter:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far; rows of the row group that is not full are not among them."""
-        return self._output.file.size_bytes
+        size: int = self._output.stream.tell()
+        return size
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Write rows that follow those written before; columns by name, absent ones are null.
@@ -234,7 +235,7 @@ class SegmentWriter:
                 encodings[leaf] = _ENCODING[kind]
             fields.append(field)
         self._writer = pq.ParquetWriter(
-            self._output.file,
+            self._output.stream,
             pa.schema(fields),
             compression="zstd",
             compression_level=COMPRESSION_LEVEL,

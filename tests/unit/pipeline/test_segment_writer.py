@@ -133,10 +133,50 @@ def test_a_full_disk_is_said_in_one_sentence(
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    (tmp_path / "root/a").mkdir(parents=True)
     monkeypatch.setattr(output.os, "fsync", fail)
     with pytest.raises(Unavailable, match=r"a/b\.parquet cannot be written: No space left"):
         write(tmp_path, rows(5))
     assert list((tmp_path / "root/a").iterdir()) == []
+
+
+def test_file_and_folders_are_synced_before_the_file_counts_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def note(handle: int) -> None:
+        sync(handle)
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink().relative_to(tmp_path)))
+
+    monkeypatch.setattr(output.os, "fsync", note)
+    write(tmp_path, rows(5))
+    assert synced == [".", "root", "root/a/b.parquet", "root/a"]
+    synced.clear()
+    url = (tmp_path / "root").as_uri()
+    with SegmentWriter(url, "a/c.parquet", COLUMNS, temp_dir=str(tmp_path)) as writer:
+        writer.write(rows(5))
+        writer.finish()
+    assert synced == ["root/a/c.parquet", "root/a"]
+
+
+def test_nothing_is_left_of_a_file_whose_folder_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "root/a"
+    folder.mkdir(parents=True)
+    sync = os.fsync
+
+    def fail(handle: int) -> None:
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(handle)
+
+    monkeypatch.setattr(output.os, "fsync", fail)
+    with pytest.raises(Unavailable, match="Input/output error"):
+        write(tmp_path, rows(5))
+    assert list(folder.iterdir()) == []
 
 
 def test_a_remote_file_goes_there_in_one_upload(tmp_path: Path) -> None:
