@@ -174,32 +174,73 @@ def discover_in_table(job: IngestJob, schema: pa.Schema) -> SeenFields:
 
 
 def arrow_table(rows: Any) -> pa.Table:
-    """Return an Arrow table, a pandas or a Polars DataFrame as an Arrow table.
+    """Return an Arrow table, a pandas or a Polars DataFrame as an Arrow table that the engine reads.
 
     Raises:
-        Invalid: It is none of these, or a column of it mixes types.
+        Invalid: It is none of these, has no columns or two of one name, or a column mixes types.
     """
+    try:
+        table = _as_table(rows)
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's own are of these kinds
+        raise Invalid(
+            f"the rows cannot be read as a table: {first_line(error)}; give each column one name and one type"
+        ) from error
+    if not table.num_columns:
+        raise Invalid("the rows have no columns; give at least the one that holds the time")
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
+    return _readable(table)
+
+
+def _as_table(rows: Any) -> pa.Table:
     import pyarrow as pa
 
-    try:
-        if isinstance(rows, pa.Table):
-            return rows
-        if isinstance(rows, pa.RecordBatch):
-            return pa.Table.from_batches([rows])
-        if isinstance(rows, pa.RecordBatchReader):
-            return rows.read_all()
-        if hasattr(rows, "to_arrow"):
-            return pa.table(rows.to_arrow())
-        if hasattr(rows, "iloc"):
-            return pa.Table.from_pandas(rows, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise Invalid(
-            f"the rows cannot be read as a table: {first_line(error)}; give each column one type"
-        ) from error
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if hasattr(rows, "to_arrow"):
+        objects = [name for name, kind in rows.schema.items() if str(kind) == "Object"]
+        if objects:  # Polars hands over their addresses in memory
+            raise ValueError(f"column {objects[0]} holds Python objects")
+        return pa.table(rows.to_arrow())
+    if hasattr(rows, "iloc"):
+        return pa.Table.from_pandas(rows, preserve_index=False)
     raise Invalid(
         f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame"
         " or an Arrow table"
     )
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """Return the table with halves of floats as floats; the engine does not know them.
+
+    Raises:
+        Invalid: A column has another type that the engine does not know.
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    for index, field in enumerate(table.schema):
+        if kinds.is_float16(field.type):
+            wider = table.column(index).cast(pa.float32())
+            table = table.set_column(index, field.with_type(pa.float32()), wider)
+        elif _is_unknown(field.type):
+            raise Invalid(
+                f"column '{field.name}' of type {field.type} cannot be read; cast it to another type"
+            )
+    return table
+
+
+def _is_unknown(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    if kinds.is_float16(kind) or kinds.is_decimal256(kind):
+        return True
+    return any(_is_unknown(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _stage(table: pa.Table, path: str) -> None:

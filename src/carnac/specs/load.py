@@ -22,11 +22,16 @@ from carnac.specs.problems import Problem, explain, raise_problems
 from carnac.specs.transforms import check_transforms
 
 
-def load_spec(source: str | Mapping[str, Any] | IngestSpec) -> IngestSpec:
+def load_spec(
+    source: str | Mapping[str, Any] | IngestSpec, *, has_rows: bool = False
+) -> IngestSpec:
     """Return the spec that a text (JSON or YAML) or a mapping holds.
 
     Takes the native form (`carnac.specs.ingest`), and Druid's tasks `index_parallel` and `index`
     with or without their envelope.
+
+    Args:
+        has_rows: Rows are handed over next to it, so that it need not name an input.
 
     Raises:
         Invalid: The text is neither JSON nor YAML, or the spec is wrong; one sentence that names
@@ -39,6 +44,8 @@ def load_spec(source: str | Mapping[str, Any] | IngestSpec) -> IngestSpec:
         raise Invalid(f"a spec is an object with fields, not {_kind_of(value)}")
     if is_druid_spec(value):
         return _from_druid(value)
+    if has_rows and "input" not in value:
+        value = {**value, "input": {"frame": "dataframe"}}
     spec, problems = _validate(value)
     raise_problems(problems)
     assert spec is not None  # noqa: S101 - raise_problems returns only if there is none

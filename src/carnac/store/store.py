@@ -121,7 +121,7 @@ class Store(Closing):
 
         Args:
             spec: An `IngestSpec`, a mapping, or JSON or YAML text; Carnac's own form or Druid's `index_parallel`.
-            rows: A Spark or pandas DataFrame, or an Arrow table, in place of the spec's input.
+            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; the spec then needs no `input`.
             message: For people who read the log.
             on_progress: Called from a thread of its own while the job runs.
             guard: The locks of the task that this is done for.
@@ -134,7 +134,11 @@ class Store(Closing):
         from carnac.specs.load import load_spec
 
         return self._parts.writer.run_ingest(
-            load_spec(spec), rows=rows, message=message, on_progress=on_progress, guard=guard
+            load_spec(spec, has_rows=rows is not None),
+            rows=rows,
+            message=message,
+            on_progress=on_progress,
+            guard=guard,
         )
 
     def delete(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,16 @@ def pipeline_of(store: Store) -> Counting:
     found = store._pipeline()
     assert isinstance(found, Counting)
     return found
+
+
+def test_a_spec_needs_no_input_where_rows_are_handed_over(open_store: OpenStore) -> None:
+    store = open_store(pipeline=Counting)
+    block = {"dataSource": "events", "timestampSpec": {"column": "t", "format": "millis"}}
+    store.ingest(block, rows_of([(1, hour(1))]))
+    store.ingest(json.dumps(block), rows_of([(2, hour(2))]))
+    assert ids(store) == [1, 2]
+    with pytest.raises(Invalid, match="input: is required"):
+        store.ingest(block)
 
 
 class TestIdempotency:
