@@ -40,6 +40,8 @@ EXACT_LIMIT = 1 << 53
 _NAN = np.array([np.nan]).view(np.uint64)[0]
 BLOCK_ROWS = 32_768
 """Rows that are hashed at a time."""
+FEW_ROWS = 4_096
+"""So many rows or fewer are hashed all columns at once: a call costs more there than what it does."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -56,10 +58,10 @@ def hash_rows(rows: pa.RecordBatch | pa.Table, *, seeds: tuple[str, ...] | None 
         seeds: Names under which the columns count, if not their own.
     """
     names = seeds or tuple(rows.schema.names)
-    parts = [
-        _by_block(name, _one_array(column))
-        for name, column in zip(names, rows.columns, strict=True)
-    ]
+    columns = [(name, _one_array(one)) for name, one in zip(names, rows.columns, strict=True)]
+    if rows.num_rows <= FEW_ROWS:
+        return int(mix(_few(columns, rows.num_rows)).sum(dtype=np.uint64))
+    parts = [_by_block(name, column) for name, column in columns]
     total = 0
     for start in range(0, rows.num_rows, BLOCK_ROWS):
         end = min(start + BLOCK_ROWS, rows.num_rows)
@@ -68,6 +70,47 @@ def hash_rows(rows: pa.RecordBatch | pa.Table, *, seeds: tuple[str, ...] | None 
             block += part(start, end)
         total += int(mix(block).sum(dtype=np.uint64))
     return total & MASK
+
+
+def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
+    """Return the sum of what the columns add to the hash of each row; numbers are mixed together, and so are texts."""
+    total = np.zeros(rows, np.uint64)
+    numbers, texts = [], []
+    for name, column in columns:
+        kind = column.type
+        if pa.types.is_string(kind):
+            texts.append((name, column.dictionary_encode()))
+        elif pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
+            texts.append((name, column))
+        elif pa.types.is_primitive(kind):
+            numbers.append((name, column))
+        else:
+            total += column_hash(name, column)
+    if numbers:
+        codes = np.empty((len(numbers), rows), np.uint64)
+        for (name, column), own in zip(numbers, codes, strict=True):
+            np.bitwise_xor(_codes(column), _seed(name), out=own)
+        mixed = mix(codes)
+        for (_, column), own in zip(numbers, mixed, strict=True):
+            total += _without_nulls(own, column)
+    _add_texts(total, [(name, column) for name, column in texts if len(column.dictionary)])
+    return total
+
+
+def _add_texts(total: Codes, columns: list[tuple[str, pa.DictionaryArray]]) -> None:
+    """Add to each row what its texts add to its hash; the words of all columns are hashed together."""
+    if not columns:
+        return
+    words = pa.concat_arrays([column.dictionary for _, column in columns])
+    counts = [len(column.dictionary) for _, column in columns]
+    seeds = np.repeat([_seed(name) for name, _ in columns], counts)
+    codes = _without_nulls(mix(_codes(words) ^ seeds), words)
+    start = 0
+    for (_, column), count in zip(columns, counts, strict=True):
+        indices = column.indices
+        own = codes[start : start + count][_numbers(_filled(indices, 0))]
+        total += _without_nulls(own, indices)
+        start += count
 
 
 def _by_block(name: str, column: pa.Array) -> Callable[[int, int], Codes]:
@@ -135,6 +178,10 @@ def _filled(array: pa.Array, value: float) -> pa.Array:
     return array.fill_null(value) if array.null_count else array
 
 
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type.equals(kind) else array.cast(kind)
+
+
 def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
     if array.null_count == 0:
         return codes
@@ -159,16 +206,18 @@ def _codes(array: pa.Array) -> Codes:
     if pa.types.is_boolean(kind):
         return _numbers(_filled(array.cast(pa.uint8()), 0)).astype(np.uint64)
     if pa.types.is_timestamp(kind):
-        micros = array.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
+        micros = _cast(array, pa.timestamp("us", tz=kind.tz)).view(pa.int64())
         return _numbers(_filled(micros, 0)).view(np.uint64)
     if pa.types.is_integer(kind):
-        return _numbers(_filled(array.cast(pa.int64()), 0)).view(np.uint64)
+        return _numbers(_filled(_cast(array, pa.int64()), 0)).view(np.uint64)
     if pa.types.is_floating(kind):
-        return _float_codes(_numbers(_filled(array.cast(pa.float64()), 0.0)))
+        return _float_codes(_numbers(_filled(_cast(array, pa.float64()), 0.0)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_codes(array)
     if pa.types.is_null(kind):
         return np.zeros(len(array), np.uint64)
+    if kind in _TEXTS:
+        return _text_codes(array)
     try:
         return _text_codes(array.cast(pa.large_binary()))
     except pa.ArrowNotImplementedError:
@@ -212,14 +261,23 @@ def _weights(places: Codes) -> Codes:
 _TEXT_WEIGHTS = _weights(np.arange(LONG_TEXT_BYTES, dtype=np.uint64))
 
 
-def _text_codes(array: pa.LargeBinaryArray) -> Codes:
+_TEXTS = {pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
+_SHORT_OFFSETS = {pa.string(), pa.binary()}
+
+
+def _text_codes(array: pa.Array) -> Codes:
     """Return, for texts up to `LONG_TEXT_BYTES`, mix(length + sum of (byte + 1) · weight(place)); else BLAKE2b."""
     count = len(array)
-    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + count + 1]
-    lengths = np.diff(offsets)
-    data = array.buffers()[2]
+    if not count:
+        return np.empty(0, np.uint64)
+    _, places, data = array.buffers()
+    width = np.int32 if array.type in _SHORT_OFFSETS else np.int64
+    offsets = np.frombuffer(places, width)[array.offset : array.offset + count + 1].astype(np.int64)
+    lengths = offsets[1:] - offsets[:-1]
     raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     is_long = lengths > LONG_TEXT_BYTES
+    if count <= FEW_ROWS and not is_long.any():
+        return _few_text_codes(raw[offsets[0] : offsets[-1]], lengths)
     short = np.where(is_long, 0, lengths)
     codes = lengths.astype(np.uint64)
     everywhere = int(short.min(initial=LONG_TEXT_BYTES))
@@ -237,6 +295,12 @@ def _text_codes(array: pa.LargeBinaryArray) -> Codes:
         digest = hashlib.blake2b(text.data, digest_size=8).digest()
         codes[index] = int.from_bytes(digest, "little")
     return codes
+
+
+def _few_text_codes(raw: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Codes:
+    """Return the codes of texts that stand one after the other in `raw`: byte by byte, not place by place."""
+    letters = (raw.astype(np.uint64) + np.uint64(1)) * _TEXT_WEIGHTS[_places(lengths)]
+    return mix(_sums(letters, lengths) + lengths.astype(np.uint64))
 
 
 def _list_codes(array: pa.Array) -> Codes:
