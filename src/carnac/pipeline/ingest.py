@@ -216,8 +216,9 @@ class IngestJob:
         return rejected
 
     def _too_many_error(self, count: int, what: str) -> CarnacError:
+        rows = "1 row was" if count == 1 else f"{count:,} rows were"
         return Invalid(
-            f"{count:,} rows were rejected ({what}) and maxParseExceptions allows"
+            f"{rows} rejected ({what}) and maxParseExceptions allows"
             f" {self.spec.tuning.max_parse_exceptions:,}; nothing was published, the rejected rows are in"
             f" {self.quarantine_folder}",
             rejected=count,

@@ -41,11 +41,13 @@ from carnac.pipeline.read_back import SPARK_TYPE
 from carnac.pipeline.read_pass import SplitResult, widen
 from carnac.pipeline.readers import arrow_table, discover, discover_in_table, plan_reads
 from carnac.pipeline.second_half import SecondHalf, second_half
+from carnac.pipeline.session import first_line
 from carnac.pipeline.shape import ORDER_PREFIX, RowShape, row_shape
 from carnac.pipeline.tasks import RESULT_SCHEMA, collect
 from carnac.specs.transforms import Transforms, compile_transforms, declared_types
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from carnac.pipeline.reading import ReadTask
@@ -83,8 +85,32 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
         _check_syntax(session, job)
         if rows is None:
             return _read_files(job, session)
-        frame: Any = rows if is_spark_frame(rows) else session.createDataFrame(arrow_table(rows))
+        frame: Any = rows if is_spark_frame(rows) else _frame_of(session, arrow_table(rows))
         return _read_frame(job, session, frame)
+
+
+def _frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return session.createDataFrame(table.cast(_signed(table.schema)))
+    except PySparkException as error:
+        raise Invalid(
+            f"the rows cannot become a Spark DataFrame: {first_line(error)}; cast the column to another type"
+        ) from error
+
+
+def _signed(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with signed types that hold the unsigned ones, which Spark does not have."""
+    import pyarrow as pa
+
+    wider = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+    }
+    return pa.schema([field.with_type(wider.get(field.type, field.type)) for field in schema])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

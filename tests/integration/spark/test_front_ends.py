@@ -263,6 +263,43 @@ def test_rows_are_wanted_exactly_where_the_spec_says_so(
         pipeline.run_ingest(frame, DAY, rows=7)
 
 
+def test_a_table_of_types_that_spark_lacks_goes_through_transforms_too(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    values = {
+        "b": (pa.uint8(), 2**8 - 1),
+        "s": (pa.uint16(), 2**16 - 1),
+        "i": (pa.uint32(), 2**32 - 1),
+        "l": (pa.uint64(), 2**64 - 1),
+        "h": (pa.float16(), 1.5),
+    }
+    table = pa.table(
+        {
+            "t": ["2024-01-01T00:00:00Z"],
+            **{name: pa.array([value], kind) for name, (kind, value) in values.items()},
+        }
+    )
+    results = [
+        pipeline.run_ingest(
+            make_spec(
+                input={"type": "frame", "frame": "arrow"}, dimensions=list(values), transforms=how
+            ),
+            DAY,
+            rows=table,
+        )
+        for how in ([], NOTHING)
+    ]
+    expected = Counter([tuple(str(value) for _, value in values.values())])
+    for result in results:
+        assert rows_of(deep_storage, result.segments, *values) == expected
+    with pytest.raises(Invalid, match="cannot become a Spark DataFrame"):
+        pipeline.run_ingest(
+            make_spec(input={"type": "frame", "frame": "arrow"}, transforms=NOTHING),
+            DAY,
+            rows=pa.table({"t": ["2024-01-01"], "u": pa.array([[1]], pa.list_(pa.uint8()))}),
+        )
+
+
 def test_expressions_over_a_data_frame_see_its_time(
     pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, spark: SparkSession
 ) -> None:
