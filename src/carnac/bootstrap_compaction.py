@@ -53,11 +53,16 @@ class LocalCompaction:
     """A controller that compacts in this process; `close` waits for what runs."""
 
     def __init__(
-        self, controller: Controller, runner: LocalRunner, metadata: MetadataStore
+        self, start: Callable[[], Controller], runner: LocalRunner, metadata: MetadataStore
     ) -> None:
-        self.controller = controller
+        self._start = start
+        self.controller = start()
         self.runner = runner
         self._metadata = metadata
+
+    def start_anew(self) -> None:
+        """Let another controller take over, after a round that failed: it begins from what is written down."""
+        self.controller = self._start()
 
     def close(self) -> None:
         """Wait for the runs that are under way, and release connections."""
@@ -81,8 +86,8 @@ def open_local_compaction(
     metadata = open_records(settings=settings, clock=clock)
     capacity = capacity_of(settings)
     runner = LocalRunner(partial(compact_groups, store), clock, tasks_max=capacity.tasks)
-    controller = Controller(metadata, runner, clock, capacity=capacity, datasources=datasources)
-    return LocalCompaction(controller, runner, metadata)
+    start = partial(Controller, metadata, runner, clock, capacity=capacity, datasources=datasources)
+    return LocalCompaction(start, runner, metadata)
 
 
 class CompactionDuty:

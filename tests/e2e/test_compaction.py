@@ -44,6 +44,25 @@ def test_a_plan_shows_tasks_and_every_reason(run: Run, store: Path, spec: Path) 
     assert "it is not wholly inside the interval that was asked for" in inside.out
 
 
+def test_where_there_is_nothing_one_sentence_says_so(run: Run, store: Path) -> None:
+    words = "nothing to compact: flights has no time chunk in 2030-01-01\n"
+    for how in ((), ("--dry-run",), ("--explain",)):
+        done = run("compact", "flights", *how, "--interval", "2030-01-01/P1D", "--store", store)
+        assert (done.out, done.err) == (words, ""), how
+    auto = run("compact", "--auto", "--until-stable", "--store", store)
+    assert auto.out == "nothing is left to compact; 0 groups committed\n"
+    assert "no datasource has a compaction spec" in auto.err
+
+
+def test_a_spec_of_what_is_not_there_yet_is_set_with_a_warning(run: Run, store: Path) -> None:
+    path = store.parent / "trains.json"
+    path.write_text('{"dataSource": "trains"}', encoding="utf-8")
+    assert "no datasource 'trains' yet" in run("compaction", "set", path, "--store", store).err
+    run("compact", "--auto", "--until-stable", "--store", store)
+    status = run("compaction", "status", "trains", "--store", store)
+    assert status.out.startswith("nothing is known of its time chunks")
+
+
 def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> None:
     assert (
         "no datasource is compacted by itself" in run("compaction", "status", "--store", store).out
@@ -72,7 +91,8 @@ def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> N
         (Invalid, ("compact", "flights", "--until-stable"), "goes with --auto"),
         (NotFound, ("compaction", "remove", "flights"), "has no compaction spec"),
         (NotFound, ("compaction", "status", "flights"), "has no compaction spec"),
-        (NotFound, ("compaction", "show", "flights"), "has no compaction spec"),
+        (NotFound, ("compaction", "show", "flights"), "has no compaction spec; there are none"),
+        (NotFound, ("compact", "--auto", "flights"), "set one with carnac compaction set"),
     ],
 )
 def test_mistakes_are_one_sentence(

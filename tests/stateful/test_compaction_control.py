@@ -295,7 +295,7 @@ def test_a_poisoned_chunk_rests_longer_each_time_and_delays_no_other() -> None:
     desk.look()
     assert not desk.runs
     state = next(s for s in desk.states() if s.failures)
-    assert state.reason == "failed 1 times in a row, last: disk full"
+    assert state.reason == "failed once: disk full"
     desk.now_ms = state.retry_at_ms
     desk.look()
     desk.finish(0, fails=True)

@@ -112,6 +112,11 @@ class Controller:
         surveys = [conductor.survey(name) for name in conductor.datasources]
         return not any(survey.deferred() or survey.resting() for survey in surveys)
 
+    def count_resting(self) -> int:
+        """Return how many chunks rest because they failed."""
+        conductor = self.conductor
+        return sum(len(conductor.survey(name).resting()) for name in conductor.datasources)
+
     def has_more(self) -> bool:
         """Whether the next round has something to do even if nothing changes."""
         return self.conductor.has_more()
@@ -250,10 +255,15 @@ class Controller:
         for place, task in enumerate(tasks):
             try:
                 run_id = self._runner.start(task, self._terms[task.datasource])
-            except CarnacError:
+            except Unavailable:
                 for rest in tasks[place:]:
                     self.conductor.give_back(rest)
                 raise
+            except CarnacError as error:  # one task does not stop the others
+                now_ms = self._clock.now_ms()
+                states = self.conductor.refuse(task, error.message, now_ms=now_ms)
+                self._keep(task.datasource, states)
+                continue
             self.conductor.note_start(task, run_id, now_ms=self._clock.now_ms())
 
     def _take_ended(self) -> tuple[RunEnd, ...]:

@@ -66,14 +66,26 @@ class CompactionDesk(Closing):
         Raises:
             NotFound: It is not.
         """
+        self.check_spec(datasource)
+        self._metadata.put_compaction_spec(datasource, None)
+
+    def check_spec(self, datasource: str) -> None:
+        """Check that a datasource is compacted by itself.
+
+        Raises:
+            NotFound: It is not.
+        """
         names = self._metadata.compaction_specs()
         if datasource not in names:
-            known = ", ".join(names) or "none"
+            there = f"there are {', '.join(names)}" if names else "there are none"
             raise NotFound(
-                f"datasource '{datasource}' has no compaction spec; there are {known}",
+                f"datasource '{datasource}' has no compaction spec; {there}: set one with carnac compaction set",
                 datasource=datasource,
             )
-        self._metadata.put_compaction_spec(datasource, None)
+
+    def has_rows(self, datasource: str) -> bool:
+        """Whether there is such a datasource now."""
+        return self._metadata.count_visible(datasource) > 0
 
     def spec_of(self, datasource: str) -> CompactionSpec:
         """Return how a datasource is compacted; the default if nothing is set."""
@@ -126,15 +138,14 @@ class CompactionDesk(Closing):
         )
 
     def status(self, datasource: str | None = None) -> CompactionStatus:
-        """Return how compaction goes, of one datasource or of all."""
-        names = self._metadata.compaction_specs()
-        if datasource is not None and datasource not in names:
-            known = ", ".join(names) or "none"
-            raise NotFound(
-                f"datasource '{datasource}' has no compaction spec; there are {known}",
-                datasource=datasource,
-            )
-        wanted = list(names) if datasource is None else [datasource]
+        """Return how compaction goes, of one datasource or of all.
+
+        Raises:
+            NotFound: The datasource has no spec.
+        """
+        if datasource is not None:
+            self.check_spec(datasource)
+        wanted = list(self._metadata.compaction_specs()) if datasource is None else [datasource]
         return CompactionStatus(
             states={name: self._metadata.compaction_states(name) for name in wanted},
             controller=read_status(self._metadata),

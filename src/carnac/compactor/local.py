@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,6 +15,8 @@ from carnac.core.compaction.tasks import CompactionTask
 from carnac.errors import CarnacError
 from carnac.ports import Clock, JobProgress
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
+
+_log = logging.getLogger(__name__)
 
 Compact: TypeAlias = Callable[
     [Sequence[CompactionGroup], Callable[[JobProgress], None]], Sequence[GroupEnd]
@@ -93,3 +96,7 @@ def _end_of(run_id: str, future: Future[Sequence[GroupEnd]]) -> RunEnd:
         return RunEnd(run_id=run_id, groups=tuple(future.result()))
     except CarnacError as error:
         return RunEnd(run_id=run_id, error=error.message)
+    except Exception as error:
+        _log.exception("a compaction failed in a way that it should not have")
+        words = f"it failed in a way that it should not have: {type(error).__name__}: {error}"
+        return RunEnd(run_id=run_id, error=f"{words}; report this as a bug")

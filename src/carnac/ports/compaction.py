@@ -78,6 +78,7 @@ class CompactionRunner(Protocol):
 
         Raises:
             Unavailable: It cannot be started now.
+            Invalid: It never can, as it is.
         """
         ...
 

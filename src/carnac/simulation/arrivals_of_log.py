@@ -31,7 +31,9 @@ def arrivals_of(commits: Iterable[Commit], datasource: str) -> list[Arrival]:
         for segment in change.segments
     ]
     if not found:
-        raise Invalid(f"the log has no arrivals of {datasource}; give arrivals: --every, --size")
+        raise Invalid(
+            f"the log has no arrivals of {datasource}; leave the name out and say what arrives: --every, --size-bytes"
+        )
     return sorted(found, key=lambda one: one.at_ms)
 
 

@@ -32,6 +32,7 @@ from carnac.core.compaction.settings import (
 )
 from carnac.core.granularity import ALL
 from carnac.core.periods import Period, parse_period
+from carnac.core.tasks.context import parse_task_context
 from carnac.errors import Invalid
 from carnac.specs.base import SpecModel, Texts, problem
 from carnac.specs.druid_fields import IGNORED_IN_TUNING
@@ -298,6 +299,15 @@ class CompactionSpec(CompactionShape):
         description="A time chunk is not folded while compaction has written so many times what arrived in it. "
         "Carnac only.",
     )
+
+    @field_validator("task_context")
+    @classmethod
+    def _check_context(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse_task_context("compact", value, is_append=False)
+        except Invalid as error:
+            raise problem(error.message) from None
+        return value
 
     @model_validator(mode="before")
     @classmethod

@@ -19,9 +19,10 @@ from carnac.config import Settings
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.states import ChunkStatus
+from carnac.core.compaction.tasks import CompactionTask
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports import JobProgress
-from carnac.ports.compaction import GroupEnd
+from carnac.ports.compaction import GroupEnd, RunTerms
 from carnac.store import Store
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, read
@@ -174,7 +175,7 @@ def test_a_group_that_fails_rests_and_the_others_go_on(desk: Desk) -> None:
     desk.settle()
     assert counts(desk.store) == [1, 4, 1]
     state = desk.desk.status("events").states["events"][1]
-    assert state.reason == "failed 1 times in a row, last: disk full"
+    assert state.reason == "failed once: disk full"
     assert not desk.controller.is_settled()
     desk.start(partial(compact_groups, desk.store))
     assert desk.settle() == 0, "it rests"
@@ -233,6 +234,49 @@ def test_the_plan_of_the_desk_says_why(desk: Desk) -> None:
         )
 
 
+class Choosy(LocalRunner):
+    """Takes no tasks of the datasource `clicks`."""
+
+    def start(self, task: CompactionTask, terms: RunTerms) -> str:
+        if task.datasource == "clicks":
+            raise Invalid("clicks are refused")
+        return super().start(task, terms)
+
+
+def test_a_task_that_nobody_takes_delays_no_other(desk: Desk) -> None:
+    for name in ("clicks", "events"):
+        for number in range(3):
+            append(desk.store, (number, 0), datasource=name)
+        desk.desk.put_spec({**SPEC, "dataSource": name})
+    desk.runner = Choosy(partial(compact_groups, desk.store), desk.clock, tasks_max=2)
+    desk.opened.append(desk.runner)
+    desk.controller = Controller(desk.metadata, desk.runner, desk.clock, capacity=Capacity(tasks=2))
+    desk.settle()
+    assert counts(desk.store) == [1]
+    (refused,) = desk.desk.status("clicks").states["clicks"]
+    assert refused.failures == 1
+    assert refused.reason == "failed once: clicks are refused"
+    assert desk.controller.count_resting() == 1
+    desk.clock.advance_ms(refused.retry_at_ms - desk.clock.now_ms())
+    desk.settle()
+    (refused,) = desk.desk.status("clicks").states["clicks"]
+    assert refused.failures == 2
+
+
+def test_a_run_that_breaks_rests_and_says_how(desk: Desk) -> None:
+    fill(desk.store, 1, 3)
+    desk.desk.put_spec(SPEC)
+
+    def broken(_: object, __: object) -> Sequence[GroupEnd]:
+        raise ZeroDivisionError("division by zero")
+
+    desk.start(broken)
+    desk.settle()
+    (state,) = desk.desk.status("events").states["events"]
+    assert "should not have: ZeroDivisionError: division by zero; report this" in state.reason
+    assert desk.controller.count_resting() == 1
+
+
 def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
     assert desk.desk.status().controller is None
     fill(desk.store, 1, 4)
@@ -269,6 +313,10 @@ def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
 def test_local_compaction_closes_what_it_opened(desk: Desk) -> None:
     runner = LocalRunner(lambda _, __: [], desk.clock, tasks_max=1)
     metadata = open_records(settings=desk.settings, clock=desk.clock)
-    controller = Controller(metadata, runner, desk.clock, capacity=Capacity())
-    LocalCompaction(controller, runner, metadata).close()
+    start = partial(Controller, metadata, runner, desk.clock, capacity=Capacity())
+    local = LocalCompaction(start, runner, metadata)
+    first = local.controller
+    local.start_anew()
+    assert local.controller is not first
+    local.close()
     assert runner.live() == []

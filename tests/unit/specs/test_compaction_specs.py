@@ -88,6 +88,10 @@ def test_a_spec_survives_being_written_down() -> None:
         ({"transformSpec": {"transforms": []}}, "transforms"),
         ({"skipOffsetFromLatest": "soon"}, "not an ISO 8601 period"),
         ({"slack": -1}, "slack"),
+        (
+            {"taskContext": {"retries": "many"}},
+            "taskContext: 'retries' of a task's context is 'many'",
+        ),
         ({"unheard": 1}, "unheard"),
         ({"ageRules": [{"olderThan": "P7D"}]}, "segmentGranularity"),
         (

@@ -19,7 +19,7 @@ from carnac.cli.tables import (
     format_seconds,
     short_interval,
 )
-from carnac.errors import Invalid
+from carnac.errors import Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from carnac.bootstrap_compaction import LocalCompaction
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from carnac.core.compaction.tasks import CompactionTask
     from carnac.core.intervals import Interval
     from carnac.specs.compaction import CompactionSpec
-    from carnac.store.compaction_reports import CompactionReport
+    from carnac.store.compaction_reports import CompactionReport, GroupReport
 
 EXPLANATIONS_SHOWN_MAX = 1_000
 """More lines than this are not read; `--interval` chooses."""
@@ -99,7 +99,8 @@ def compact(
     """Fold small segments to large ones. Ingestion never waits for it, and no row is lost or doubled.
 
     Without options: plan, compact, report. Time chunks of which nothing should be folded are left as they are;
-    --explain says why. Each group of segments is proved and published alone, so what is done stays done.
+    --explain says why. Each group of segments is proved and published alone, so what is done stays done; if one
+    fails, so does the command. A task's cost is the bytes that it reads, and some for each segment and group.
     """
     del as_json  # the session's output knows
     session = session_of(ctx)
@@ -119,9 +120,9 @@ def compact(
     if explain:
         _print_reasons(session, plan, asked)
     elif dry_run:
-        _print_plan(session, plan)
+        _print_plan(session, plan, asked)
     else:
-        _run(session, plan)
+        _run(session, plan, asked)
 
 
 def _read_spec(path: Path | None, datasource: str) -> CompactionSpec | None:
@@ -145,13 +146,13 @@ def _plan(
         return desk.plan(datasource, interval=interval, spec=spec)
 
 
-def _print_plan(session: Session, plan: CompactionPlan) -> None:
+def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
     output = session.output
     if output.is_json:
         output.json({"dry_run": True, **plan_json(plan)})
         return
     if not plan.tasks:
-        output.line(_nothing(plan))
+        output.line(_nothing(plan, interval))
         return
     names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
     output.table(
@@ -185,6 +186,9 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
             {**plan_json(plan), "chunks": [_reason_json(one, names) for one in reasons]}
         )
         return
+    if not reasons:
+        session.output.line(_nothing(plan, interval))
+        return
     shown = reasons[:EXPLANATIONS_SHOWN_MAX]
     session.output.table(
         REASON_COLUMNS,
@@ -205,22 +209,29 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
         session.output.note(
             f"{format_count(len(reasons) - len(shown))} more; choose with --interval"
         )
-    session.output.note(_sum(plan))
+    session.output.note(_sum(plan) if plan.tasks else _nothing(plan, interval))
 
 
-def _nothing(plan: CompactionPlan) -> str:
-    return f"nothing to compact: {counted(len(plan.chunks), 'time chunk')} of {plan.datasource}, each left as it is"
+def _nothing(plan: CompactionPlan, interval: Interval | None) -> str:
+    if not plan.chunks and interval is not None:
+        return (
+            f"nothing to compact: {plan.datasource} has no time chunk in {short_interval(interval)}"
+        )
+    chunks = counted(len(plan.chunks), "time chunk")
+    return f"nothing to compact: {chunks} of {plan.datasource}, each left as it is"
 
 
 def _sum(plan: CompactionPlan) -> str:
-    kept = sum(1 for one in plan.chunks if plan.task_of(one.interval) is None)
+    kept = counted(
+        sum(1 for one in plan.chunks if plan.task_of(one.interval) is None), "time chunk"
+    )
     segments = sum(len(task.segment_ids) for task in plan.tasks)
     size_bytes = sum(task.size_bytes for task in plan.tasks)
     out = sum(task.segments_out for task in plan.tasks)
     return (
         f"{counted(len(plan.tasks), 'task')} at revision {plan.revision}: {counted(segments, 'segment')} of "
         f"{format_bytes(size_bytes)} would become about {format_count(out)}; "
-        f"{counted(kept, 'time chunk')} left as they are"
+        f"{kept} left as {'it is' if kept.startswith('1 ') else 'they are'}"
     )
 
 
@@ -268,12 +279,12 @@ def _reason_json(one: Explanation, names: dict[str, str]) -> dict[str, object]:
     }
 
 
-def _run(session: Session, plan: CompactionPlan) -> None:
+def _run(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
     if not plan.tasks:
         if session.output.is_json:
             session.output.json({**plan_json(plan), "groups": []})
         else:
-            session.output.line(_nothing(plan))
+            session.output.line(_nothing(plan, interval))
         return
     with session.open_store() as store, job_progress(session, unit="groups") as on_progress:
         reports = [
@@ -285,6 +296,15 @@ def _run(session: Session, plan: CompactionPlan) -> None:
             for turn in turns_of(plan.tasks)
         ]
     _print_reports(session, plan, reports)
+    exit_by([one for report in reports for one in report.groups])
+
+
+def exit_by(groups: Sequence[GroupReport]) -> None:
+    """Exit with the code of what went wrong; what another writer has taken away counts least."""
+    errors = [one.error for one in groups if one.error is not None]
+    errors.sort(key=lambda error: isinstance(error, Conflict))
+    if errors:
+        raise typer.Exit(errors[0].exit_code)
 
 
 def turns_of(tasks: Sequence[CompactionTask]) -> list[list[CompactionTask]]:
@@ -336,11 +356,15 @@ def _print_reports(
         )
         return
     done = [one for one in groups if str(one.outcome) == "committed"]
-    session.output.line(
-        f"compacted {plan.datasource}: {counted(sum(one.segments_in for one in done), 'segment')} became "
-        f"{format_count(sum(one.segments_out for one in done))}, {format_bytes(written)} written in "
-        f"{counted(len(done), 'commit')}, {format_seconds(sum(report.seconds for report in reports))}"
-    )
+    seconds = format_seconds(sum(report.seconds for report in reports))
+    if done:
+        session.output.line(
+            f"compacted {plan.datasource}: {counted(sum(one.segments_in for one in done), 'segment')} became "
+            f"{format_count(sum(one.segments_out for one in done))}, {format_bytes(written)} written in "
+            f"{counted(len(done), 'commit')}, {seconds}"
+        )
+    else:
+        session.output.line(f"nothing of {plan.datasource} was compacted, {seconds}")
     for one in groups:
         if one.error is not None:
             session.output.warning(f"{short_interval(one.group.interval)}: {one.error.message}")
@@ -349,8 +373,13 @@ def _print_reports(
 
 
 def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -> None:
-    from carnac.bootstrap_compaction import open_local_compaction
+    from carnac.bootstrap_compaction import open_compaction, open_local_compaction
 
+    with open_compaction(settings=session.settings) as desk:
+        if datasource is not None:
+            desk.check_spec(datasource)
+        elif not desk.specs():
+            session.output.warning("no datasource has a compaction spec: carnac compaction set")
     with session.open_store() as store:
         local = open_local_compaction(
             store,
@@ -365,9 +394,20 @@ def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -
 
 
 def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> None:
-    controller, groups, wasted = local.controller, 0, 0
+    groups, wasted, trouble = 0, 0, ""
     while True:
-        report = controller.run_round()
+        try:
+            report = local.controller.run_round()
+        except Unavailable as error:
+            if until_stable:
+                raise
+            if error.message != trouble:
+                session.output.warning(error.message)
+            trouble = error.message
+            local.start_anew()
+            session.clock.sleep_ms(session.settings.compaction_period_ms)
+            continue
+        controller, trouble = local.controller, ""
         for end in report.ended:
             groups += sum(one.outcome == "committed" for one in end.groups)
             wasted += sum(one.bytes_wasted for one in end.groups)
@@ -386,10 +426,22 @@ def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> 
             session.clock.sleep_ms(0 if until_stable else session.settings.compaction_period_ms)
         else:
             local.runner.wait(session.settings.compaction_period_ms / 1000)
+    print_rest(session, groups, wasted, controller.count_resting())
+
+
+def print_rest(session: Session, groups: int, wasted: int, resting: int) -> None:
+    """Say what was done when nothing is left to do but what failed; exit with 1 if something did."""
     text = f"{counted(groups, 'group')} committed"
     if wasted:
         text += f", {format_bytes(wasted)} written for nothing"
     if session.output.is_json:
-        session.output.json({"groups": groups, "bytes_wasted": wasted})
+        session.output.json({"groups": groups, "bytes_wasted": wasted, "chunks_failing": resting})
+    elif resting:
+        chunks = counted(resting, "time chunk")
+        session.output.line(
+            f"{chunks} failed and will be tried again later (carnac compaction status says why); {text}"
+        )
     else:
         session.output.line(f"nothing is left to compact; {text}")
+    if resting:
+        raise typer.Exit(1)

@@ -68,10 +68,13 @@ def put(
     text = read_text(file)
     with open_desk(session) as desk:
         spec = desk.put_spec(text)
+        is_there = desk.has_rows(spec.datasource)
     if as_json:
         session.output.json(spec.to_json_dict())
     else:
         session.output.line(f"{spec.datasource} is compacted by itself from now on")
+    if not is_there:
+        session.output.warning(f"there is no datasource '{spec.datasource}' yet")
 
 
 @command("compaction show", panel=TASKS, examples=["carnac compaction show"])
@@ -85,17 +88,11 @@ def show(
 ) -> None:
     """Print the compaction specs that are set, as JSON."""
     del as_json
-    from carnac.errors import NotFound
-
     session = session_of(ctx)
     with open_desk(session) as desk:
+        if datasource is not None:
+            desk.check_spec(datasource)
         specs = desk.specs()
-    if datasource is not None and datasource not in specs:
-        known = ", ".join(specs) or "none"
-        raise NotFound(
-            f"datasource '{datasource}' has no compaction spec; there are {known}",
-            datasource=datasource,
-        )
     found = [spec.to_json_dict() for name, spec in specs.items() if datasource in {None, name}]
     session.output.json(found if datasource is None else found[0])
 
@@ -192,6 +189,9 @@ def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]])
 
 
 def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
+    if not states:
+        session.output.line("nothing is known of its time chunks: no controller has looked at them")
+        return
     columns = [
         Column("chunk", is_whole=True),
         Column("state", is_whole=True),

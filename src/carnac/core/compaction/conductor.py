@@ -249,6 +249,14 @@ class Conductor:
         if watch is not None:
             watch.again.update(task.chunks)
 
+    def refuse(self, task: CompactionTask, reason: str, *, now_ms: int) -> list[ChunkState]:
+        """Note that nobody takes a task of `start`: its chunks rest as if it had failed. Returns their new states."""
+        watch = self._watches.get(task.datasource)
+        if watch is None:
+            return []
+        found = [watch.survey.fail(chunk, reason, now_ms=now_ms) for chunk in task.chunks]
+        return [state for state in found if state is not None]
+
     def note_bytes(
         self, datasource: str, at_ms: int, *, arrived: int = 0, rewritten: int = 0
     ) -> None:

@@ -227,7 +227,7 @@ class Survey:
             return None
         failures = state.failures + 1
         rest_ms = min(RETRY_FIRST_MS << min(failures - 1, 20), RETRY_MAX_MS)
-        words = f"failed {failures} times in a row, last: {reason}"
+        words = f"failed {f'{failures} times in a row, last' if failures > 1 else 'once'}: {reason}"
         return self._set(
             replace(
                 state,

@@ -1,0 +1,56 @@
+"""How `carnac compact` ends when something went wrong: with which words, and which exit code."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from carnac.cli.commands.compact import exit_by, print_rest
+from carnac.cli.session import Session
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
+from carnac.core.intervals import parse_interval
+from carnac.errors import CarnacError, Conflict, Corrupt, Invalid
+from carnac.store.compaction_reports import GroupOutcome, GroupReport
+
+
+def report(error: CarnacError | None) -> GroupReport:
+    group = CompactionGroup(
+        group_id="g",
+        datasource="events",
+        kind=GroupKind.MAJOR,
+        interval=parse_interval("2013-01-01/P1D"),
+        target=CompactionTarget(),
+    )
+    outcome = GroupOutcome.COMMITTED if error is None else GroupOutcome.FAILED
+    return GroupReport(group=group, outcome=outcome, error=error)
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [
+        ([Conflict("taken away")], Conflict.exit_code),
+        ([Conflict("taken away"), None, Invalid("wrong")], Invalid.exit_code),
+        ([Corrupt("damaged"), Conflict("taken away")], Corrupt.exit_code),
+    ],
+)
+def test_a_group_that_failed_fails_the_command(errors: list[CarnacError | None], code: int) -> None:
+    with pytest.raises(typer.Exit) as caught:
+        exit_by([report(error) for error in errors])
+    assert caught.value.exit_code == code
+
+
+def test_without_a_failure_it_goes_on() -> None:
+    exit_by([report(None)])
+
+
+def test_what_rests_after_a_failure_is_not_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session(wants_json=False, owns_process=False)
+    print_rest(session, 3, 0, 0)
+    with pytest.raises(typer.Exit):
+        print_rest(session, 3, 1_500, 1)
+    clean, failed = capsys.readouterr().out.splitlines()
+    assert clean == "nothing is left to compact; 3 groups committed"
+    assert failed == (
+        "1 time chunk failed and will be tried again later (carnac compaction status says why); "
+        "3 groups committed, 1.5 kB written for nothing"
+    )
