@@ -7,6 +7,7 @@ for counterexamples.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,22 @@ def pytest_configure() -> None:
         del os.environ[name]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
         os.environ[name] = SHORT_LIVED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while modules and tests are loaded, nor ever among them: they stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter tidy up what was loaded."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

@@ -157,7 +157,7 @@ def test_any_boundary_of_equally_long_buckets_is_an_origin(
     assert again == granularity
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=min(150, 3 * settings().max_examples))
 @given(
     zone=st.sampled_from(TRICKY_ZONES),
     unit=st.sampled_from(("P1D", "P1D", "P1W", "P1M", "P3M", "P1Y")),
@@ -218,7 +218,7 @@ def test_finer_standards_are_shorter_in_order_and_without_weeks(granularity: Gra
     assert {each.zone for each in finer} <= {granularity.zone}
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=min(400, 8 * settings().max_examples))
 @given(fine=granularities, coarse=granularities, at_ms=recent_instants)
 def test_finer_means_that_buckets_are_unions_of_finer_ones(
     fine: Granularity, coarse: Granularity, at_ms: int

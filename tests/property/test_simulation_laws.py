@@ -60,7 +60,7 @@ def layouts(scenario: Scenario, seed: int, strategy: Any) -> tuple[Layout, Layou
     return outcome.before, outcome.futures[0].after
 
 
-@settings(max_examples=6)
+@settings(max_examples=min(6, max(2, settings().max_examples // 8)))
 @given(scenarios(), st.integers(0, 9), STRATEGIES)
 def test_one_seed_gives_one_run(scenario: Scenario, seed: int, strategy: Any) -> None:
     first, second = (Simulation(scenario, seed=seed).run((strategy,)) for _ in range(2))
@@ -76,7 +76,7 @@ def test_one_seed_gives_one_run(scenario: Scenario, seed: int, strategy: Any) ->
     )  # fmt: skip
 
 
-@settings(max_examples=12)
+@settings(max_examples=min(12, max(3, settings().max_examples // 4)))
 @given(scenarios(), STRATEGIES)
 def test_nothing_is_lost_doubled_or_put_where_it_must_not_be(
     scenario: Scenario, strategy: Any
@@ -109,7 +109,7 @@ def test_nothing_is_lost_doubled_or_put_where_it_must_not_be(
             assert tier.servers >= 1
 
 
-@settings(max_examples=12)
+@settings(max_examples=min(12, max(3, settings().max_examples // 4)))
 @given(scenarios(), STRATEGIES)
 def test_no_query_beats_the_ideal_and_no_move_exceeds_the_throttle(
     scenario: Scenario, strategy: Any
@@ -125,7 +125,7 @@ def test_no_query_beats_the_ideal_and_no_move_exceeds_the_throttle(
         assert measure.moves <= measure.hour * scenario.moves_per_hour
 
 
-@settings(max_examples=12)
+@settings(max_examples=min(12, max(3, settings().max_examples // 4)))
 @given(scenarios())
 def test_copies_of_a_segment_are_on_different_servers(scenario: Scenario) -> None:
     simulation = Simulation(scenario)

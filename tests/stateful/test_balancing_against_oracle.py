@@ -224,4 +224,4 @@ def check_evacuation_of(before: ClusterState, plan: CoordinatorPlan) -> None:
 
 
 TestLivingCluster = LivingCluster.TestCase
-TestLivingCluster.settings = settings(max_examples=max(10, settings().max_examples // 3))
+TestLivingCluster.settings = settings(max_examples=max(3, settings().max_examples // 3))

@@ -237,4 +237,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=max(5, settings().max_examples // 4))
+TestLedger.settings = settings(max_examples=max(2, settings().max_examples // 4))

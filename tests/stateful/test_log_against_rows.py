@@ -435,7 +435,7 @@ class SqliteLogMachine(LogMachine):
 
 
 TestLogInMemory = LogMachine.TestCase
-SqliteLogMachine.TestCase.settings = settings(max_examples=max(10, settings().max_examples // 2))
+SqliteLogMachine.TestCase.settings = settings(max_examples=max(5, settings().max_examples // 2))
 TestLogInSqlite = SqliteLogMachine.TestCase
 
 

@@ -258,7 +258,7 @@ class StoresMachine(RuleBasedStateMachine):
         )
 
 
-StoresMachine.TestCase.settings = settings(max_examples=max(10, settings().max_examples // 4))
+StoresMachine.TestCase.settings = settings(max_examples=max(3, settings().max_examples // 4))
 TestStoresAgree = pytest.mark.timeout(900)(StoresMachine.TestCase)
 
 

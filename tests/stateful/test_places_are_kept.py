@@ -125,4 +125,6 @@ class Places(RuleBasedStateMachine):
 
 
 TestPlaces = Places.TestCase
-TestPlaces.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestPlaces.settings = settings(
+    max_examples=min(60, 2 * settings().max_examples), stateful_step_count=20, deadline=None
+)

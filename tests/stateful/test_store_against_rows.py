@@ -453,5 +453,5 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreAgainstRows = StoreMachine.TestCase
 TestStoreAgainstRows.settings = settings(
-    max_examples=max(5, settings().max_examples // 10), stateful_step_count=20
+    max_examples=max(2, settings().max_examples // 10), stateful_step_count=20
 )

@@ -33,7 +33,7 @@ times = st.lists(st.integers(-40 * DAY_MS, 40 * DAY_MS), min_size=1, max_size=40
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=50)
+@settings(max_examples=min(50, settings().max_examples))
 @given(
     times=times,
     newest=st.none() | st.integers(-40 * DAY_MS, 41 * DAY_MS),

@@ -65,7 +65,7 @@ def write(store: Store, number: int, kind: str, what: object) -> int | None:
     return store.delete("events", where=f"id % 3 = {what}").revision
 
 
-@settings(max_examples=max(6, settings().max_examples // 8))
+@settings(max_examples=max(2, settings().max_examples // 8))
 @given(first=times, before=st.lists(writes, max_size=2), target=writes, later=appends)
 def test_a_revert_after_later_appends_is_the_history_without_the_commit(
     first: list[int],

@@ -38,7 +38,7 @@ def rows_of(rng: random.Random, count: int, words: int) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=min(15, settings().max_examples))  # one takes some 100 ms
+@settings(max_examples=min(15, max(3, settings().max_examples // 3)))  # one takes some 100 ms
 @given(
     sizes=st.lists(st.integers(1, 400), min_size=2, max_size=8),
     picked=st.sets(st.integers(0, 7), min_size=1),
