@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.synchronize import Event
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.commits import Change, CommitKind, LookupChange, Publication
@@ -96,3 +97,18 @@ def open_once(url: str) -> None:
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
     assert store.head().revision == 0
     store.close()
+
+
+def lead_and_die(url: str, statement: int, entered: Event, may_go_on: Event) -> None:
+    """Hold the writers' lock until told to go on; publish for all who asked, and die before the n-th statement."""
+    kill = kill_before(statement)
+
+    def hook(text: str) -> None:
+        if not entered.is_set():
+            entered.set()
+            may_go_on.wait(60)
+        kill(text)
+
+    store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=hook)
+    store.publish(append_of(segment("host", day(1))))
+    os._exit(KILLED_NOWHERE)

@@ -18,8 +18,11 @@ UNAVAILABLE = 23
 def publish_and_stop(url: str, *, patience_ms: int) -> None:
     """Publish one segment; stop before the commit, until somebody wakes us."""
 
+    commits: list[str] = []
+
     def stop(text: str) -> None:
-        if text == "COMMIT":
+        if text == "COMMIT" and not commits:  # the next one may be for others
+            commits.append(text)
             os.kill(os.getpid(), signal.SIGSTOP)
 
     store = open_metadata(

@@ -12,6 +12,8 @@ from carnac.metadata.session import Session
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from carnac.metadata.mailboxes import Mailboxes
+
 OnStatement = Callable[[str], None]
 
 PATIENCE_MS = 60_000
@@ -21,12 +23,29 @@ PATIENCE_MS = 60_000
 class Database(Protocol):
     """A database that holds a store."""
 
+    @property
+    def mailboxes(self) -> Mailboxes | None:
+        """Where processes ask each other to write for them; None where each writes for itself."""
+        ...
+
     def close(self) -> None:
         """Release connections. Idempotent."""
         ...
 
     def read(self) -> AbstractContextManager[Session]:
         """Open a transaction that sees one state of the database."""
+        ...
+
+    def try_enter(self) -> bool:
+        """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
+        ...
+
+    def leave(self) -> None:
+        """Let the lock go. Nothing happens if it is not held."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
         ...
 
     def write(self) -> AbstractContextManager[Writing]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from carnac.metadata.session import Session
+
+if TYPE_CHECKING:
+    from carnac.metadata.append_requests import Append, Since
 
 T = TypeVar("T")
 
 GROUP_LIMIT = 32
-"""Jobs in one transaction; bounds how long other processes wait for it."""
+"""Jobs in one transaction; bounds how long those wait that are not in it."""
 
 
 class Job:
@@ -24,13 +27,17 @@ class Job:
 
     Attributes:
         work: May raise a CarnacError before its first write; that fails this job and no other.
+        append: What `work` publishes, if another process may do so; else None.
+        since: Another process may have done so since then; None: it cannot have.
         error: What the caller gets raised; None if `result` holds what `work` returned.
     """
 
-    __slots__ = ("error", "leads", "result", "wake", "work")
+    __slots__ = ("append", "error", "leads", "result", "since", "wake", "work")
 
-    def __init__(self, work: Callable[[Session], Any]) -> None:
+    def __init__(self, work: Callable[[Session], Any], append: Append | None = None) -> None:
         self.work = work
+        self.append = append
+        self.since: Since | None = None
         self.result: Any = None
         self.error: BaseException | None = None
         self.leads = False
@@ -50,9 +57,13 @@ class CommitQueue:
         self._waiting: deque[Job] = deque()
         self._is_busy = False
 
-    def submit(self, work: Callable[[Session], T]) -> T:
-        """Run `work` in a transaction, return what it returns or raise what it raises, after the commit."""
-        job = Job(work)
+    def submit(self, work: Callable[[Session], T], append: Append | None = None) -> T:
+        """Run `work` in a transaction, return what it returns or raise what it raises, after the commit.
+
+        Args:
+            append: What `work` publishes, if it does no more than that and another process may do it.
+        """
+        job = Job(work, append)
         with self._mutex:
             job.leads = not self._is_busy
             self._is_busy = True

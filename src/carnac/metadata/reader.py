@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from carnac.core.entries import ENTRY_BITS, VisibleSegment
 from carnac.core.intervals import ETERNITY, Interval, IntervalSet, interval_set
-from carnac.core.records import load_ids, load_schema, load_segment
+from carnac.core.records import load_ids, load_schema, load_stored_segment
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import ColumnType, Segment
 from carnac.metadata.chunk_rows import ChunkRow
@@ -40,7 +40,7 @@ NUMBERS = _Wanted(q.LIVE_NUMBERS, q.ADDED_NUMBERS, q.FRAME_NUMBERS)
 @lru_cache(maxsize=CACHED_SEGMENTS)
 def decode_segment(record: str) -> Segment:
     """Return the segment of a record. Records never change, so they are decoded once while they are in use."""
-    return load_segment(record)
+    return load_stored_segment(record)
 
 
 def load_head(session: Session) -> Head:

@@ -1,7 +1,8 @@
 """SQLite: write-ahead log, every commit synced to disk, writers in a fair queue.
 
 SQLite's own waiting is a poll with growing pauses: under load one writer waits for seconds while others pass it
-(measured in `benchmarks/bench_publish.py`). So writers first stand in a queue (`writer_queue`).
+(measured in `benchmarks/bench_publish.py`). So writers first stand in a queue (`writer_queue`), or have their appends
+published by the one that is at work (`combining`).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.errors import CarnacError, Corrupt, Invalid, Unavailable
 from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
+from carnac.metadata.mailboxes import FORMAT, Mailboxes
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.writer_queue import WriterQueue
@@ -81,6 +83,7 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
+        self.mailboxes = Mailboxes(Path(f"{path}.requests{FORMAT}"))
         self._readers = ReaderPool(lambda: self._connect(_READER_PRAGMAS))
         self._writer: sqlite3.Connection | None = None
         self._mutex = threading.RLock()
@@ -95,6 +98,7 @@ class SqliteDatabase:
             if self._writer is not None:
                 self._writer.close()
             self._readers.close()
+            self.mailboxes.close()
             self._queue.close()
 
     @contextmanager
@@ -109,18 +113,35 @@ class SqliteDatabase:
     @contextmanager
     def write(self) -> Iterator[SqliteWriting]:
         """Wait in the queue, then open a write transaction; rolls back unless committed."""
+        with nullcontext() if self._queue.is_inside else self.turn():
+            connection = self._writer_connection()
+            session = Session(connection, SQLITE, self._on_statement)
+            session.control("BEGIN IMMEDIATE")
+            try:
+                yield SqliteWriting(session)
+            finally:
+                if connection.in_transaction:
+                    connection.rollback()
+
+    def try_enter(self) -> bool:
+        """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
+        self._check_open()
+        return self._queue.try_enter()
+
+    def leave(self) -> None:
+        """Let the lock go. Nothing happens if it is not held."""
+        if self._queue.is_inside:
+            self._queue.leave()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
         with self._mutex:
             self._check_open()
-            self._queue.enter()
+            if not self._queue.is_inside:
+                self._queue.enter()
             try:
-                connection = self._writer_connection()
-                session = Session(connection, SQLITE, self._on_statement)
-                session.control("BEGIN IMMEDIATE")
-                try:
-                    yield SqliteWriting(session)
-                finally:
-                    if connection.in_transaction:
-                        connection.rollback()
+                yield
             finally:
                 self._queue.leave()
 

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.records import load_segment, load_texts
-from carnac.errors import CarnacError, NotFound, Revoked
+from carnac.errors import NotFound, Revoked
 from carnac.metadata import history, reader
 from carnac.metadata.allocation_records import SqlAllocationRecords
+from carnac.metadata.combining import GroupCommit
 from carnac.metadata.compaction_records import SqlCompactionRecords
 from carnac.metadata.database import translated
 from carnac.metadata.group_commit import CommitQueue
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from carnac.core.locks.model import Lock
     from carnac.core.segments import ColumnType, Segment
     from carnac.metadata.database import Database
-    from carnac.metadata.group_commit import Job
     from carnac.metadata.session import Session
     from carnac.ports import (
         Clock,
@@ -69,7 +69,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         self._clock = clock
         self._ids = ids
         self._batch_retention_ms = batch_retention_ms
-        self._queue = CommitQueue(self._run_group)
+        self._queue = CommitQueue(GroupCommit(database, clock.now_ms).run)
 
     def close(self) -> None:
         """Release connections. Idempotent."""
@@ -84,24 +84,6 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def _write(self, work: Callable[[Session], T]) -> T:
         return self._queue.submit(work)
-
-    def _run_group(self, jobs: Sequence[Job]) -> None:
-        """Run the jobs in one transaction; if that breaks before its commit, each in one of its own."""
-        is_committing = False
-        try:
-            with translated(self._database), self._database.write() as writing:
-                for job in jobs:
-                    _run_job(job, writing.session)
-                if writing.session.writes:
-                    is_committing = True
-                    writing.commit()
-        except BaseException as error:
-            if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
-                for job in jobs:
-                    job.error = error
-            else:
-                for job in jobs:
-                    self._run_group([job])
 
     # ------------------------------------------------------------------------------------------------ the log
 
@@ -122,11 +104,13 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def publish(self, publication: Publication) -> Published:
         """Publish in one transaction, or change nothing."""
+        from carnac.metadata.append_requests import Append, is_plain
         from carnac.metadata.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)
-        return self._write(
-            lambda session: write_publication(session, publication, encoded, self._clock.now_ms())
+        return self._queue.submit(
+            lambda session: write_publication(session, publication, encoded, self._clock.now_ms()),
+            Append(publication, encoded) if is_plain(publication) else None,
         )
 
     def find_batch(self, writer: str, batch: str) -> int | None:
@@ -420,17 +404,6 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
         with self._read() as session:
             return tuple(checks.find_problems(session))
-
-
-def _run_job(job: Job, session: Session) -> None:
-    writes = session.writes
-    job.error = None
-    try:
-        job.result = job.work(session)
-    except CarnacError as error:
-        if session.writes != writes:
-            raise
-        job.error = error
 
 
 def _past(session: Session, revision: int | None) -> int | None:

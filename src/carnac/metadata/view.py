@@ -17,11 +17,13 @@ from carnac.metadata.texts import statements as s
 
 
 class SqlPublishView:
-    """The newest revision, and what this transaction needs to know again when it writes."""
+    """The newest revision, and what this transaction needs to know again when it writes, or plans its next commit."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._rows: dict[tuple[int, Interval], ChunkRow | None] = {}
+        self._rows: dict[tuple[int, Interval], ChunkRow | None] = session.memo.setdefault(
+            "chunks", {}
+        )
 
     def find_datasource(self, name: str) -> int | None:
         """Return the datasource's id; None if the store has never seen it."""
@@ -46,11 +48,18 @@ class SqlPublishView:
             self._rows[key] = None if row is None else chunk_row_of(row)
         return self._rows[key]
 
+    def keep_row(self, datasource_id: int, row: ChunkRow) -> None:
+        """Know an interval's row as this transaction has just written it."""
+        self._rows[datasource_id, row.interval] = row
+
     def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
         """Return the live chunks that overlap `interval`, in order of time."""
         datasource_id = self.find_datasource(datasource)
         if datasource_id is None:
             return ()
+        known = self._rows.get((datasource_id, interval))
+        if known is not None and known.live is not None:  # live chunks are disjoint (CH-1)
+            return (known.chunk(),)
         found = self._session.rows(
             s.CHUNKS_LIVE_OVER,
             datasource_id=datasource_id,

@@ -63,10 +63,9 @@ def write_publication(
     Raises:
         Conflict, Invalid, Revoked, NotFound: See `MetadataStore.publish`; nothing has been written then.
     """
-    if publication.writer is not None and publication.batch is not None:
-        done = session.row(s.FIND_BATCH, writer=publication.writer, batch=publication.batch)
-        if done is not None:
-            return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
+    done = _find_batch(session, publication)
+    if done is not None:
+        return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
     head: Head = session.memo.get("head") or load_head(session)
     require_base(publication.base_revision, head.revision)
     _check_lease(session, publication.lease_id, now_ms)
@@ -102,26 +101,38 @@ def _use_up(session: Session, change: Change) -> None:
         session.run(pending_sql.REMOVE, pending_ids=session.array(ids))
 
 
+def _find_batch(session: Session, publication: Publication) -> Row | None:
+    """Return revision and time at which the publication was published before."""
+    if publication.writer is None or publication.batch is None:
+        return None
+    known: Row | None = session.memo.get(("batch", publication.writer, publication.batch))
+    return known or session.peek(s.FIND_BATCH, writer=publication.writer, batch=publication.batch)
+
+
 def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
     if lease_id is None:
         return
-    row = session.row(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
+    row = None
+    if ("released", lease_id) not in session.memo:
+        row = session.peek(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
     if row is None or row[1] != "writer":
         raise no_writer_lease(lease_id)
 
 
 def _write_commit(session: Session, commit: Commit, lease_id: str | None) -> None:
-    session.run(s.INSERT_COMMIT, **r.commit_row(commit))
+    session.defer(s.INSERT_COMMIT, [r.commit_row(commit)])
     if commit.writer is not None:
-        session.run(
-            s.INSERT_BATCH,
-            writer=commit.writer,
-            batch=commit.batch,
-            revision=commit.revision,
-            at_ms=commit.at_ms,
-        )
+        batch = {
+            "writer": commit.writer,
+            "batch": commit.batch,
+            "revision": commit.revision,
+            "at_ms": commit.at_ms,
+        }
+        session.defer(s.INSERT_BATCH, [batch])
+        session.memo["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)
     if lease_id is not None:
-        session.run(s.RELEASE_LEASE, lease_id=lease_id)
+        session.defer(s.RELEASE_LEASE, [{"lease_id": lease_id}])
+        session.memo["released", lease_id] = True
     if commit.lookups:
         _write_lookups(session, commit.lookups, commit.revision)
 
@@ -197,11 +208,11 @@ class _DatasourceWriter:
                 s.INSERT_DATASOURCE, datasource_id=self._datasource_id, name=change.datasource
             )
             session.memo["datasource", change.datasource] = self._datasource_id
-        session.run(
+        session.defer(
             s.INSERT_COMMIT_DATASOURCE,
-            **r.commit_datasource_row(change, self._datasource_id, self._revision),
+            [r.commit_datasource_row(change, self._datasource_id, self._revision)],
         )
-        session.run_many(
+        session.defer(
             s.INSERT_COVER,
             [
                 {
@@ -217,7 +228,7 @@ class _DatasourceWriter:
         self._write_segments(schemas)
         self._write_entries()
         self._add_restored(schemas)
-        session.run_many(s.ADD_TO_SCHEMA, schemas.rows())
+        session.defer(s.ADD_TO_SCHEMA, schemas.rows())
         self._write_chunks()
 
     def _key(self, ordinal: int) -> int:
@@ -248,7 +259,7 @@ class _DatasourceWriter:
             found.append(r.segment_row(segment, encoded, self._datasource_id, key))
             counts = (1, segment.rows, segment.size_bytes)
             schemas.add(encoded.digest, encoded.schema, key, counts)
-        self._session.run_many(s.INSERT_SEGMENT, found)
+        self._session.defer(s.INSERT_SEGMENT, found)
 
     def _add_restored(self, schemas: _SchemaSums) -> None:
         """Count the known segments that this commit brought into sight or took out of it."""
@@ -268,7 +279,7 @@ class _DatasourceWriter:
                 entry_ids=session.array(entry.entry_id for entry in change.drops),
                 revision=self._revision,
             )
-        session.run_many(
+        session.defer(
             s.INSERT_ENTRY,
             [
                 r.entry_row(entry, self._datasource_id, self._keys[entry.segment_id])
@@ -292,12 +303,11 @@ class _DatasourceWriter:
                 self._write_key_frame(interval)
                 row = replace(row, changes=0)
             written.append(row)
+            self._view.keep_row(self._datasource_id, row)
         written.sort(
             key=lambda row: row.entries > 0
         )  # chunks that end make room for those that begin
-        self._session.run_many(
-            s.PUT_CHUNK, [r.chunk_row(row, self._datasource_id) for row in written]
-        )
+        self._session.defer(s.PUT_CHUNK, [r.chunk_row(row, self._datasource_id) for row in written])
 
     def _settle_reserved(self, row: ChunkRow) -> ChunkRow:
         """Return the row with the ids that others have reserved in its chunk used up."""

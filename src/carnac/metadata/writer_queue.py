@@ -26,6 +26,9 @@ class WriterQueue:
     Args:
         path: Of the lock file; it is made if it is not there.
         patience_ms: How long `enter` waits.
+
+    Attributes:
+        is_inside: Whether it is our turn.
     """
 
     def __init__(self, path: Path, *, patience_ms: int) -> None:
@@ -34,6 +37,14 @@ class WriterQueue:
         self._name = f"{socket.gethostname()}/{os.getpid()}".ljust(NAME_BYTES).encode()
         self._mutex = threading.Lock()
         self._waiter: _Waiter | None = None
+        self.is_inside = False
+
+    def try_enter(self) -> bool:
+        """Take our turn if nobody has it."""
+        if not self._is_free_at_once():
+            return False
+        self._begin()
+        return True
 
     def enter(self) -> None:
         """Wait for our turn.
@@ -49,11 +60,11 @@ class WriterQueue:
                 f"{self._patience_ms / 1000:g} s; retry, or end that process if it hangs",
                 writer=writer,
             )
-        with contextlib.suppress(OSError):  # on a full disk nobody is named
-            os.pwrite(self._file, self._name, 0)
+        self._begin()
 
     def leave(self) -> None:
         """Let the next one in."""
+        self.is_inside = False
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
@@ -63,6 +74,11 @@ class WriterQueue:
                 os.close(self._file)
             else:
                 self._waiter.closes = True
+
+    def _begin(self) -> None:
+        self.is_inside = True
+        with contextlib.suppress(OSError):  # on a full disk nobody is named
+            os.pwrite(self._file, self._name, 0)
 
     def _is_free_at_once(self) -> bool:
         if self._waiter is not None:

@@ -41,7 +41,7 @@ def waiting(queue: CommitQueue, count: int) -> None:
 
 
 def start(queue: CommitQueue, work: Callable[[Session], object]) -> threading.Thread:
-    thread = threading.Thread(target=lambda: queue.submit(work), daemon=True)
+    thread = threading.Thread(target=queue.submit, args=[work], daemon=True)
     thread.start()
     return thread
 

@@ -1,0 +1,211 @@
+"""Appends as text, for the process that holds the writers' lock to publish, and its answers.
+
+Only plain appends travel: what they need to know of a new segment is little, and its record is text already, so that
+it costs the holder of the lock a third of what it saves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from carnac.core.commits import Change, Commit, CommitKind, DatasourceCommit, Publication
+from carnac.core.entries import ENTRY_BITS
+from carnac.core.intervals import Interval
+from carnac.core.segments import Segment
+from carnac.metadata import history
+from carnac.metadata.rows import EncodedSegment, entry_of, entry_row
+from carnac.metadata.session import Session
+from carnac.metadata.texts import statements as s
+from carnac.ports import Published
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_loads = json.JSONDecoder().decode
+
+
+class Since(NamedTuple):
+    """A point in time: the newest revision that this process had met, and the clock."""
+
+    revision: int
+    at_ms: int
+
+
+class Append(NamedTuple):
+    """A publication that another process may publish for us.
+
+    Attributes:
+        encoded: The texts of its segments, by id.
+    """
+
+    publication: Publication
+    encoded: Mapping[str, EncodedSegment]
+
+    def request(self) -> list[Any]:
+        """Return it as a value of JSON."""
+        one = self.publication
+        return [
+            one.writer,
+            one.batch,
+            one.base_revision,
+            dict(one.offsets),
+            one.message,
+            one.lease_id,
+            [
+                [
+                    change.datasource,
+                    change.segment_granularity,
+                    [_segment(segment, self.encoded) for segment in change.adds],
+                ]
+                for change in one.changes
+            ],
+        ]
+
+    def outcome(self, answer: list[Any]) -> Published:
+        """Return what our publication became, from the answer to `request`."""
+        revision, at_ms, is_replay, changes = answer
+        if is_replay:
+            return Published(revision=revision, at_ms=at_ms, is_replay=True, commit=None)
+        one = self.publication
+        segments = {change.datasource: change.adds for change in one.changes}
+        commit = Commit(
+            revision=revision,
+            kind=one.kind,
+            at_ms=at_ms,
+            changes=tuple(
+                DatasourceCommit(
+                    datasource=name,
+                    segments=segments[name],
+                    adds=tuple(entry_of(row) for row in rows),
+                )
+                for name, rows in changes
+            ),
+            writer=one.writer,
+            batch=one.batch,
+            base_revision=one.base_revision,
+            offsets=one.offsets,
+            message=one.message,
+        )
+        return Published(revision=revision, at_ms=at_ms, is_replay=False, commit=commit)
+
+    def find(self, session: Session, since: Since) -> Published | None:
+        """Return what our publication became since we asked for it; None if it was not published: ids are used once."""
+        first = self.publication.changes[0].adds[0].segment_id
+        row = session.row(s.SEGMENT_KEYS, segment_ids=session.array([first]))
+        if row is None:
+            return None
+        commit = history.load_commit(session, row[1] >> ENTRY_BITS)
+        if commit.revision <= since.revision or commit.at_ms < since.at_ms:
+            return None
+        if (commit.writer, commit.batch) != (self.publication.writer, self.publication.batch):
+            return None
+        return Published(
+            revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit
+        )
+
+
+def is_plain(publication: Publication) -> bool:
+    """Whether it does nothing but add segments, each where its chunk is, under no condition but a lease."""
+    return (
+        publication.kind is CommitKind.APPEND
+        and not publication.requirements
+        and not publication.lookups
+        and publication.proof is None
+        and bool(publication.changes)
+        and all(
+            change.adds
+            and not (change.places or change.restores or change.takes_over or change.covers)
+            for change in publication.changes
+        )
+    )
+
+
+def parse_append(request: list[Any]) -> Append:
+    """Return the append of a request.
+
+    Its segments say what publishing asks of them and nothing else; their records are in `encoded`, whole.
+    """
+    writer, batch, base_revision, offsets, message, lease_id, changes = request
+    encoded: dict[str, EncodedSegment] = {}
+    return Append(
+        Publication(
+            kind=CommitKind.APPEND,
+            changes=tuple(
+                Change(
+                    datasource=name,
+                    adds=tuple(_parse_segment(name, one, encoded) for one in segments),
+                    segment_granularity=granularity,
+                )
+                for name, granularity, segments in changes
+            ),
+            writer=writer,
+            batch=batch,
+            base_revision=base_revision,
+            offsets=offsets,
+            message=message,
+            lease_id=lease_id,
+        ),
+        encoded,
+    )
+
+
+def answer(published: Published) -> list[Any]:
+    """Return the answer to a request as a value of JSON."""
+    commit = published.commit
+    return [
+        published.revision,
+        published.at_ms,
+        published.is_replay,
+        [
+            [
+                change.datasource,
+                [list(entry_row(entry, 0, 0).values()) for entry in change.adds],
+            ]
+            for change in (() if commit is None else commit.changes)
+        ],
+    ]
+
+
+def dump_values(values: list[Any]) -> bytes:
+    """Return values of JSON as bytes."""
+    return _dumps(values).encode()
+
+
+def load_values(text: bytes) -> list[Any]:
+    """Return values of JSON that `dump_values` wrote."""
+    found: list[Any] = _loads(text.decode())
+    return found
+
+
+def _segment(segment: Segment, encoded: Mapping[str, EncodedSegment]) -> list[Any]:
+    return [
+        segment.segment_id,
+        segment.chunk.start_ms,
+        segment.chunk.end_ms,
+        segment.path,
+        segment.size_bytes,
+        segment.rows,
+        segment.input_rows,
+        segment.min_time_ms,
+        segment.max_time_ms,
+        *encoded[segment.segment_id],
+    ]
+
+
+def _parse_segment(
+    datasource: str, values: list[Any], encoded: dict[str, EncodedSegment]
+) -> Segment:
+    segment_id, start_ms, end_ms, path, size_bytes, rows, input_rows, first_ms, last_ms = values[:9]
+    encoded[segment_id] = EncodedSegment(*values[9:])
+    return Segment(
+        segment_id=segment_id,
+        datasource=datasource,
+        chunk=Interval(start_ms, end_ms),
+        path=path,
+        size_bytes=size_bytes,
+        rows=rows,
+        input_rows=input_rows,
+        min_time_ms=first_ms,
+        max_time_ms=last_ms,
+        columns=(),
+    )

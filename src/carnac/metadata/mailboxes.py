@@ -1,0 +1,297 @@
+"""Requests to whoever holds the writers' lock: between processes of one user on one machine, through files.
+
+In the folder there is a pipe, the inbox, which only the holder of the lock reads, and of each process a file that it
+maps into memory, its box, and a pipe, its bell. Who wants something done writes it into its box and says so in the
+inbox; the holder does it, writes the answer into the box and rings the bell. Nothing here is ever waited for without
+an end, and nothing is relied upon: a process that hears nothing does its work by itself.
+
+A box belongs to the process that holds a lock on its file, and is removed by others when that is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import select
+import stat
+import struct
+import tempfile
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+FORMAT = 1
+"""Processes that write requests in different forms must not meet: it is part of the folder's name."""
+BOX_BYTES = 1 << 18
+OPEN_BOXES_MAX = 256
+"""Of other processes, kept open from one request to the next."""
+
+_HEADER = struct.Struct("<Q")  # number of the request that waits; 0: none does
+_REQUEST_AT = _HEADER.size
+_ANSWER_AT = BOX_BYTES // 2
+_NOTICE = struct.Struct("<8sQQ")  # whose box, number and bytes of the request
+_RING = struct.Struct("<QQQQ")  # number, what, bytes and CRC-32 of the answer
+
+
+class Ring(IntEnum):
+    """What a bell says of a request."""
+
+    ANSWERED = 1
+    LOOK = 2
+    """It waits, and the lock is free."""
+    BY_YOURSELF = 3
+    """It was done, and the answer is too long, or it failed: take the lock, and see."""
+
+
+class Request(NamedTuple):
+    """A request as the holder of the lock finds it."""
+
+    owner: bytes
+    number: int
+    text: bytes
+
+
+class Mailboxes:
+    """One process's place in the folder. For one thread at a time.
+
+    Args:
+        folder: It is made, for this user alone, with the first request.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._inbox: int | None = None
+        self._own: _OwnBox | None = None
+        self._others: OrderedDict[bytes, _OtherBox] = OrderedDict()
+        self._number = 0
+
+    def close(self) -> None:
+        """Remove what is ours. Idempotent."""
+        if self._own is not None:
+            self._own.close()
+            self._own = None
+        while self._others:
+            self._others.popitem()[1].close()
+        if self._inbox is not None:
+            os.close(self._inbox)
+            self._inbox = None
+
+    # --------------------------------------------------------------------------------------- who asks
+
+    def post(self, text: bytes) -> bool:
+        """Ask for something; False if there is no way to, or the text is too long."""
+        if len(text) > _ANSWER_AT - _REQUEST_AT:
+            return False
+        try:
+            if self._own is None:
+                self._settle()
+            inbox, own = self._inbox, self._own
+            if inbox is None or own is None:
+                return False
+            self._number += 1
+            own.put(self._number, text)
+            os.write(inbox, _NOTICE.pack(own.name, self._number, len(text)))
+        except (
+            OSError
+        ):  # no pipes here, another user's folder, a full disk, an inbox that nobody empties
+            self.withdraw()
+            return False
+        return True
+
+    def wait(self, timeout_ms: int) -> tuple[Ring, bytes] | None:
+        """Wait for the bell; None if it does not ring in time. An answer comes with `ANSWERED`."""
+        if self._own is None:
+            return None
+        while (ring := self._own.hear(timeout_ms)) is not None:
+            number, what, length, checksum = ring
+            if number != self._number:
+                continue  # of a request that was withdrawn
+            answer = self._own.answer(length)
+            if zlib.crc32(answer) != checksum:  # overwritten by one who answers such a request
+                return Ring.BY_YOURSELF, b""
+            return Ring(what), answer
+        return None
+
+    def withdraw(self) -> None:
+        """Ask for nothing any more. Who has read the request already may do it all the same."""
+        if self._own is not None:
+            self._own.put(0, b"")
+
+    # ------------------------------------------------------------------------------- who holds the lock
+
+    def has_requests(self) -> bool:
+        """Whether somebody asks for something."""
+        if self._inbox is None and not self._open_inbox():
+            return False
+        poll = select.poll()
+        poll.register(self._inbox or 0, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def collect(self, limit: int) -> list[Request]:
+        """Take at most so many requests out of the inbox, the oldest first; for the holder of the lock only."""
+        if limit < 1 or not self.has_requests() or self._inbox is None:
+            return []
+        try:
+            notices = os.read(self._inbox, _NOTICE.size * limit)
+        except OSError:
+            return []
+        found = (self._read(*notice) for notice in _NOTICE.iter_unpack(notices))
+        return [request for request in found if request is not None]
+
+    def ring(self, request: Request, what: Ring, answer: bytes = b"") -> None:
+        """Tell who asked; nothing happens if that is gone."""
+        box = self._box(request.owner)
+        if box is None:
+            return
+        try:
+            if len(answer) > BOX_BYTES - _ANSWER_AT:
+                what, answer = Ring.BY_YOURSELF, b""
+            box.answer(request.number, what, answer)
+        except OSError:
+            self._others.pop(request.owner).close()
+
+    def wake_one(self) -> None:
+        """Tell one of those who ask that the lock is free; its request waits on, behind the others."""
+        for request in self.collect(1):
+            with contextlib.suppress(OSError):
+                os.write(
+                    self._inbox or 0,
+                    _NOTICE.pack(request.owner, request.number, len(request.text)),
+                )
+            self.ring(request, Ring.LOOK)
+
+    def _read(self, owner: bytes, number: int, length: int) -> Request | None:
+        box = self._box(owner)
+        text = None if box is None else box.request(number, length)
+        return None if text is None else Request(owner, number, text)
+
+    def _box(self, owner: bytes) -> _OtherBox | None:
+        box = self._others.get(owner)
+        if box is None:
+            try:
+                box = _OtherBox(self._folder, owner)
+            except OSError:  # its process is gone
+                return None
+            self._others[owner] = box
+            if len(self._others) > OPEN_BOXES_MAX:
+                self._others.popitem(last=False)[1].close()
+        return box
+
+    # ------------------------------------------------------------------------------------------ the folder
+
+    def _settle(self) -> None:
+        """Make the folder and our box, and remove the boxes of those who are gone."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        if self._inbox is None and not self._open_inbox():
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(self._folder / "inbox", 0o600)
+            if not self._open_inbox():
+                return
+        self._own = _OwnBox(self._folder)
+        for path in self._folder.glob("*.box"):
+            _remove_if_left(path)
+
+    def _open_inbox(self) -> bool:
+        """Open the inbox if there is one, and the folder is ours alone: who can write there has requests done."""
+        try:
+            found = self._folder.stat()
+            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+                return False
+            self._inbox = os.open(self._folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return False
+        return True
+
+
+class _OwnBox:
+    """Our box and our bell."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, made = tempfile.mkstemp(dir=folder, prefix="", suffix=".new")
+        name = Path(made).stem
+        self.name = name.encode()
+        self._path, self._bell_path = folder / f"{name}.box", folder / f"{name}.bell"
+        os.mkfifo(self._bell_path, 0o600)
+        self._bell = os.open(self._bell_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # before others see it under its name
+        os.pwrite(self._file, bytes(BOX_BYTES), 0)  # a full disk is noticed here, not by SIGBUS
+        Path(made).rename(self._path)
+        self._memory = mmap.mmap(self._file, BOX_BYTES)
+        self._poll = select.poll()
+        self._poll.register(self._bell, select.POLLIN)
+
+    def put(self, number: int, text: bytes) -> None:
+        _HEADER.pack_into(self._memory, 0, 0)
+        self._memory[_REQUEST_AT : _REQUEST_AT + len(text)] = text
+        _HEADER.pack_into(self._memory, 0, number)
+
+    def hear(self, timeout_ms: int) -> tuple[int, int, int, int] | None:
+        if not self._poll.poll(timeout_ms):
+            return None
+        number, what, length, checksum = _RING.unpack(os.read(self._bell, _RING.size))
+        return number, what, length, checksum
+
+    def answer(self, length: int) -> bytes:
+        return self._memory[_ANSWER_AT : _ANSWER_AT + length]
+
+    def close(self) -> None:
+        for path in (self._path, self._bell_path):
+            path.unlink(missing_ok=True)
+        self._memory.close()
+        os.close(self._bell)
+        os.close(self._file)
+
+
+class _OtherBox:
+    """The box and the bell of another process.
+
+    Raises:
+        OSError: It is gone.
+    """
+
+    def __init__(self, folder: Path, owner: bytes) -> None:
+        name = owner.decode()
+        self._bell = os.open(folder / f"{name}.bell", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            with _opened(folder / f"{name}.box") as file:
+                self._memory = mmap.mmap(file, BOX_BYTES)
+        except (OSError, ValueError) as error:
+            os.close(self._bell)
+            raise OSError(f"box {name} is gone") from error
+
+    def request(self, number: int, length: int) -> bytes | None:
+        """Return the text of a request; None if it was withdrawn."""
+        text = self._memory[_REQUEST_AT : _REQUEST_AT + length]
+        return text if _HEADER.unpack_from(self._memory)[0] == number else None
+
+    def answer(self, number: int, what: Ring, text: bytes) -> None:
+        if _HEADER.unpack_from(self._memory)[0] != number:
+            return  # it was withdrawn; the place may be another request's by now
+        self._memory[_ANSWER_AT : _ANSWER_AT + len(text)] = text
+        os.write(self._bell, _RING.pack(number, what, len(text), zlib.crc32(text)))
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self._bell)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _remove_if_left(path: Path) -> None:
+    """Remove a box whose process is gone."""
+    with contextlib.suppress(OSError), _opened(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+        path.with_suffix(".bell").unlink(missing_ok=True)

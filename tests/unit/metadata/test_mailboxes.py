@@ -1,0 +1,156 @@
+"""Mailboxes: two processes' places in one folder, here in one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from carnac.metadata.mailboxes import BOX_BYTES, Mailboxes, Request, Ring
+
+SOON_MS, AT_ONCE_MS = 30_000, 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "requests"
+
+
+@pytest.fixture
+def guest(folder: Path) -> Iterator[Mailboxes]:
+    yield from _open(folder)
+
+
+@pytest.fixture
+def holder(folder: Path) -> Iterator[Mailboxes]:
+    yield from _open(folder)
+
+
+def _open(folder: Path) -> Iterator[Mailboxes]:
+    boxes = Mailboxes(folder)
+    yield boxes
+    boxes.close()
+
+
+def only(boxes: Mailboxes) -> Request:
+    (request,) = boxes.collect(10)
+    return request
+
+
+def test_a_request_arrives_and_its_answer_comes_back(guest: Mailboxes, holder: Mailboxes) -> None:
+    assert not holder.has_requests(), "there is no folder yet"
+    assert guest.post(b"please")
+    assert holder.has_requests()
+    request = only(holder)
+    assert request.text == b"please"
+    assert not holder.has_requests()
+    holder.ring(request, Ring.ANSWERED, b"done")
+    assert guest.wait(SOON_MS) == (Ring.ANSWERED, b"done")
+    assert guest.wait(AT_ONCE_MS) is None
+
+
+def test_requests_are_collected_in_order_and_no_more_than_asked_for(
+    folder: Path, holder: Mailboxes
+) -> None:
+    guests = [Mailboxes(folder) for _ in range(5)]
+    for number, one in enumerate(guests):
+        assert one.post(f"{number}".encode())
+    assert [request.text for request in holder.collect(3)] == [b"0", b"1", b"2"]
+    assert holder.collect(0) == []
+    assert [request.text for request in holder.collect(3)] == [b"3", b"4"]
+    for one in guests:
+        one.close()
+
+
+def test_what_was_withdrawn_is_not_collected_and_never_answered(
+    guest: Mailboxes, holder: Mailboxes
+) -> None:
+    guest.post(b"first")
+    guest.withdraw()
+    assert holder.collect(10) == []
+    guest.post(b"second")
+    second = only(holder)
+    guest.withdraw()
+    guest.post(b"third")
+    holder.ring(second, Ring.ANSWERED, b"too late")
+    assert guest.wait(AT_ONCE_MS) is None
+    third = only(holder)
+    assert third.text == b"third"
+    holder.ring(third, Ring.ANSWERED, b"in time")
+    assert guest.wait(SOON_MS) == (Ring.ANSWERED, b"in time")
+
+
+def test_an_answer_that_was_overwritten_is_no_answer(guest: Mailboxes, holder: Mailboxes) -> None:
+    guest.post(b"please")
+    holder.ring(only(holder), Ring.ANSWERED, b"done")
+    assert guest._own is not None
+    guest._own._memory[BOX_BYTES // 2] ^= 1
+    assert guest.wait(SOON_MS) == (Ring.BY_YOURSELF, b"")
+
+
+def test_what_is_too_long_is_not_asked_and_not_answered(
+    guest: Mailboxes, holder: Mailboxes
+) -> None:
+    assert not guest.post(b"x" * BOX_BYTES)
+    assert not holder.has_requests()
+    guest.post(b"please")
+    holder.ring(only(holder), Ring.ANSWERED, b"x" * BOX_BYTES)
+    assert guest.wait(SOON_MS) == (Ring.BY_YOURSELF, b"")
+
+
+def test_who_is_woken_asks_on(guest: Mailboxes, holder: Mailboxes) -> None:
+    guest.post(b"please")
+    holder.wake_one()
+    assert guest.wait(SOON_MS) == (Ring.LOOK, b"")
+    assert only(holder).text == b"please"
+
+
+def test_a_folder_that_others_can_write_is_not_used(
+    folder: Path, guest: Mailboxes, holder: Mailboxes
+) -> None:
+    guest.post(b"please")
+    folder.chmod(0o770)
+    assert not holder.has_requests(), "one who can write there would have anything published"
+    assert not Mailboxes(folder).post(b"please")
+
+
+def test_where_no_folder_can_be_made_nothing_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    assert not Mailboxes(tmp_path / "file" / "requests").post(b"please")
+
+
+def test_an_inbox_that_nobody_empties_fills_up_and_is_no_way_then(guest: Mailboxes) -> None:
+    sent = 0
+    while guest.post(b"please"):
+        sent += 1
+    assert sent > 1000
+
+
+def test_boxes_of_those_who_are_gone_are_removed_and_others_stay(
+    folder: Path, guest: Mailboxes, holder: Mailboxes
+) -> None:
+    guest.post(b"please")
+    pid = os.fork()
+    if pid == 0:  # asks, and dies without a word
+        Mailboxes(folder).post(b"gone")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert len(list(folder.glob("*.box"))) == 2
+    holder.post(b"I am new here")
+    assert len(list(folder.glob("*.box"))) == 2
+    assert [request.text for request in holder.collect(10)] == [b"please", b"I am new here"]
+    guest.close()
+    assert len(list(folder.glob("*.box"))) == 1
+
+
+def test_an_answer_to_one_who_is_gone_is_nothing(
+    folder: Path, guest: Mailboxes, holder: Mailboxes
+) -> None:
+    guest.post(b"please")
+    request = only(holder)
+    guest.close()
+    holder.ring(request, Ring.ANSWERED, b"done")
+    holder.ring(request, Ring.ANSWERED, b"done")
+    assert not list(folder.glob("*.b*"))
