@@ -14,6 +14,7 @@ from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.tables import METADATA
 from carnac.testing.clock import DEFAULT_START_MS, FakeClock, SequentialIds
+from carnac.testing.databases import lay_database
 from carnac.testing.postgresql import PostgreSQLServer
 
 STORES = ["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.sql)]
@@ -39,7 +40,7 @@ def metadata_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "memory":
         return "memory://"
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/metadata.db"
+        return lay_database(tmp_path / "metadata.db", created_at_ms=DEFAULT_START_MS)
     url: str = request.getfixturevalue("shared_postgresql_url")
     with psycopg.connect(url.replace("+psycopg", "")) as link:
         link.execute(cast("LiteralString", f"TRUNCATE {', '.join(METADATA.tables)}"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -28,6 +29,7 @@ from carnac.errors import Conflict
 from carnac.metadata import open_metadata
 from carnac.ports import MetadataStore
 from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.testing.databases import lay_database
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -401,7 +403,8 @@ class SqliteLogMachine(LogMachine):
         if not hasattr(self, "folder"):
             self.folder = tempfile.TemporaryDirectory()
             self.statements_left: int | None = None
-        url = f"sqlite:///{self.folder.name}/metadata.sqlite"
+        path = Path(self.folder.name) / "metadata.sqlite"
+        url = lay_database(path, created_at_ms=self.clock.now_ms())
         return open_metadata(url, clock=self.clock, ids=self.ids, on_statement=self._count_down)
 
     def _count_down(self, statement: str) -> None:

@@ -7,7 +7,9 @@ Key frames are written after a handful of changes here, so that reading the past
 from __future__ import annotations
 
 import random
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -30,6 +32,7 @@ from carnac.errors import CarnacError, NotFound
 from carnac.metadata import chunk_rows, open_metadata
 from carnac.ports import Head, LeaseKind, MetadataStore, Published
 from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.testing.databases import lay_database
 
 HOUR_MS = 3_600_000
 DATASOURCES = ("clicks", "views")
@@ -52,7 +55,10 @@ class StoresMachine(RuleBasedStateMachine):
         self.patch.setattr(chunk_rows, "KEY_FRAME_MIN_CHANGES", FEW_CHANGES)
         self.clock = FakeClock()
         self.memory = open_metadata("memory://", clock=self.clock, ids=SequentialIds())
-        self.sqlite = open_metadata("sqlite://", clock=self.clock, ids=SequentialIds())
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name) / "metadata.db"
+        url = lay_database(path, created_at_ms=self.clock.now_ms())
+        self.sqlite = open_metadata(url, clock=self.clock, ids=SequentialIds())
         self.made = 0
         self.states: dict[int, State] = {0: State()}
         self.pending: list[Publication] = []
@@ -60,6 +66,7 @@ class StoresMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "sqlite"):
             self.sqlite.close()
+            self.folder.cleanup()
             self.patch.undo()
 
     @rule(datasource=datasources, where=st.lists(spans, min_size=1, max_size=4))

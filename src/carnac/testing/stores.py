@@ -12,6 +12,7 @@ from carnac.metadata import open_metadata
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
 from carnac.query import DuckDbQueryEngine
 from carnac.store import Store
+from carnac.testing.databases import lay_database
 from carnac.testing.faulty import Faults, FaultyDeepStorage, faulty_metadata
 from carnac.testing.pipeline import LocalPipeline
 
@@ -36,9 +37,8 @@ def open_local_store(
         pipeline: Default: `LocalPipeline`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    metadata: MetadataStore = open_metadata(
-        f"sqlite:///{folder / METADATA_FILE}", clock=clock, ids=ids, on_statement=on_statement
-    )
+    url = lay_database(folder / METADATA_FILE, created_at_ms=clock.now_ms())
+    metadata: MetadataStore = open_metadata(url, clock=clock, ids=ids, on_statement=on_statement)
     if DEEP_STORAGE_KEY not in metadata.settings():
         metadata.put_settings({DEEP_STORAGE_KEY: DEEP_STORAGE_FOLDER})
     deep_storage: DeepStorage = open_deep_storage(str(folder / DEEP_STORAGE_FOLDER))
