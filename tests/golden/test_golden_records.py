@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parent / "records"
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_golden_segments_are_read(name: str) -> None:
     text = (GOLDEN / f"{name}.v1.json").read_text(encoding="utf-8")
-    assert records.load_segment(text) == SEGMENTS[name]
+    assert records.load_segment(text) == records.load_stored_segment(text) == SEGMENTS[name]
     assert json.loads(records.dump_segment(SEGMENTS[name])) == json.loads(text)
 
 

@@ -1,7 +1,7 @@
 """Records: how values are written as JSON, and read back strictly.
 
 Names are camelCase. A stored record says its `recordFormat`; an older one is brought up to date step by step
-(`_UPGRADES`), a newer one is refused. What is None or empty is left out. Anything else that is not as written here
+(`core/record_form.py`), a newer one is refused. What is None or empty is left out. Anything else that is not as here
 (a missing or unknown field, a wrong type, a set that is not in normal form) is damage: Corrupt.
 
 Intervals are `[start_ms, end_ms]`, interval sets lists of them, sets of partition ids their text (`0-3,7`). Floats
@@ -10,15 +10,21 @@ that JSON cannot write are `{"float": "inf" | "-inf" | "nan"}`.
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from carnac.core.commits import ConservationProof
 from carnac.core.intervals import Interval, IntervalSet, interval_set
 from carnac.core.lateness import LATENESSES, LateRows
+from carnac.core.record_form import RECORD_FORMAT
+from carnac.core.record_form import dump_scalar as _dump_scalar
+from carnac.core.record_form import dumps as _dumps
+from carnac.core.record_form import guard as _guard
+from carnac.core.record_form import load_record as _load
+from carnac.core.record_form import loads as _loads
+from carnac.core.record_form import require_empty as _require_empty
+from carnac.core.record_form import scalar as _scalar
 from carnac.core.segments import (
     Column,
     ColumnType,
@@ -39,23 +45,14 @@ from carnac.core.strict_json import text as _str
 from carnac.core.strict_json import texts as _strings
 from carnac.core.strict_json import whole_number as _int
 from carnac.core.versions import IdRanges, parse_id_ranges
-from carnac.errors import Corrupt, Invalid
 
-RECORD_FORMAT = 1
-"""Written with every stored record; raised when a record changes so that an older reader would misread it."""
-
-T = TypeVar("T")
 CommitDetails: TypeAlias = tuple[Mapping[str, str], Mapping[str, bool], ConservationProof | None]
-
-_UPGRADES: Mapping[int, Callable[[Json], Json]] = {}
-"""Format n → function that makes a record of format n + 1 of it. Empty while there is one format."""
 
 _TYPES = {str(member): member for member in ColumnType}
 _KINDS = {str(member): member for member in MetricKind}
-_NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-_dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_loads = json.JSONDecoder().decode
+_COLUMNS, _AFTER_COLUMNS = '"columns":[', '],"queryGranularity":'
+"""Where the columns of a segment begin and end in its record."""
 _NO_DETAILS = _dumps({"recordFormat": RECORD_FORMAT})
 
 
@@ -100,6 +97,31 @@ def load_segment(text: str) -> Segment:
         Corrupt: The record is damaged, or was written by a newer Carnac.
     """
     return _load("segment", text, _segment)
+
+
+def load_stored_segment(text: str) -> Segment:
+    """Return the segment of a record that is in the store; its columns are decoded when they are first asked for.
+
+    They are most of the text, and lists of segments, plans and ledgers never look at them.
+
+    Raises:
+        Corrupt: As of `load_segment`; for damage in the columns, when they are asked for.
+    """
+    start, end = text.find(_COLUMNS), text.find(_AFTER_COLUMNS)  # quotes in values are escaped
+    if not 0 <= start < end:
+        return load_segment(text)
+    start += len(_COLUMNS) - 1
+    segment = _load("segment", f"{text[:start]}[]{text[end + 1 :]}", _segment)
+    segment.leave_columns(_load_columns, text[start : end + 1])
+    return segment
+
+
+def _load_columns(text: str) -> tuple[Column, ...]:
+    return _guard(
+        "segment's columns",
+        text,
+        lambda: tuple([_column(item) for item in _list(_loads(text))]),
+    )
 
 
 def _segment(record: Json) -> Segment:
@@ -446,50 +468,6 @@ def load_id_ranges(text: str) -> IdRanges:
         return ranges
 
     return _guard("set of partition ids", text, build)
-
-
-def _load(kind: str, text: str, build: Callable[[Json], T]) -> T:
-    return _guard(kind, text, lambda: build(_current(kind, _object(_loads(text)))))
-
-
-def _guard(kind: str, text: str, build: Callable[[], T]) -> T:
-    try:
-        return build()
-    except (KeyError, TypeError, ValueError, AttributeError, Invalid, RecursionError) as error:
-        raise Corrupt(
-            f"the record of a {kind} is damaged ({type(error).__name__}: {error}); it begins {text[:80]!r}",
-            record=kind,
-        ) from error
-
-
-def _current(kind: str, record: Json) -> Json:
-    written = _int(record.pop("recordFormat"))
-    if written > RECORD_FORMAT:
-        raise Corrupt(
-            f"the record of a {kind} has format {written}, newer than {RECORD_FORMAT} which this Carnac reads; "
-            f"use the version that wrote it",
-            record=kind,
-        )
-    for older in range(written, RECORD_FORMAT):
-        record = _UPGRADES[older](record)
-    return record
-
-
-def _require_empty(record: Json) -> None:
-    if record:
-        raise ValueError(f"unknown fields {sorted(record)}")
-
-
-def _dump_scalar(value: Scalar) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    return value
-
-
-def _scalar(value: object) -> Scalar:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return _NON_FINITE[_str(_object(value)["float"])]
 
 
 def _interval(value: object) -> Interval:

@@ -5,10 +5,10 @@ A segment has a random id and no state in its name. Where it is visible is said 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.intervals import Interval
 from carnac.core.lateness import LateRows
@@ -143,8 +143,31 @@ class RangePartition:
 Partition: TypeAlias = HashedPartition | RangePartition
 
 
+class _ColumnsLater:
+    """What lets a segment have its columns when they are first asked for: most of a record, and rarely wanted."""
+
+    __slots__ = ("_columns_later",)
+
+    _columns_later: tuple[Callable[[str], tuple[Column, ...]], str]
+
+    def leave_columns(self, decode: Callable[[str], tuple[Column, ...]], text: str) -> None:
+        """Forget the columns of a new segment; who asks for them is given those that `decode` makes of the text."""
+        object.__delattr__(self, "columns")
+        object.__setattr__(self, "_columns_later", (decode, text))
+
+    if not TYPE_CHECKING:  # a misspelt attribute is still found by mypy
+
+        def __getattr__(self, name: str) -> object:
+            if name != "columns":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            decode, text = self._columns_later
+            columns = decode(text)
+            object.__setattr__(self, "columns", columns)
+            return columns
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(_ColumnsLater):
     """The record of one segment file.
 
     Attributes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -104,6 +106,34 @@ def test_segments(name: str) -> None:
     assert records.load_segment(records.dump_segment(SEGMENTS[name])) == SEGMENTS[name]
 
 
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_stored_segments_have_their_columns_when_asked(name: str) -> None:
+    wanted = SEGMENTS[name]
+    found = records.load_stored_segment(records.dump_segment(wanted))
+    assert (found.segment_id, found.rows, found.late) == (
+        wanted.segment_id,
+        wanted.rows,
+        wanted.late,
+    )
+    assert found.columns == wanted.columns
+    assert found.columns is found.columns
+    for use in (copy.copy, lambda one: pickle.loads(pickle.dumps(one)), replace):
+        assert use(records.load_stored_segment(records.dump_segment(wanted))) == wanted
+    assert records.dump_segment(found) == records.dump_segment(wanted)
+    with pytest.raises(AttributeError, match="'Segment' object has no attribute 'colour'"):
+        found.colour  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("place", ["name", "min_value"])
+@pytest.mark.parametrize(
+    "value", ['],"queryGranularity":', '"columns":[', '\\"],"queryGranularity":"', "]", "ü\u2028\\"]
+)
+def test_what_looks_like_the_end_of_the_columns_is_none(place: str, value: str) -> None:
+    column = replace(RAW.columns[0], **{place: value})
+    wanted = replace(RAW, columns=(column, *RAW.columns), path=value, attributes={value: value})
+    assert records.load_stored_segment(records.dump_segment(wanted)) == wanted
+
+
 def test_nothing_to_say_of_a_commit() -> None:
     assert records.load_commit_details(records.dump_commit_details({}, {}, None)) == ({}, {}, None)
 
@@ -160,6 +190,11 @@ def test_a_newer_format_says_what_to_do() -> None:
 def test_damage_is_corrupt(damage: dict[str, object]) -> None:
     with pytest.raises(Corrupt, match="segment"):
         records.load_segment(json.dumps(json.loads(records.dump_segment(RAW)) | damage))
+    compact = json.dumps(
+        json.loads(records.dump_segment(RAW)) | damage, separators=(",", ":"), ensure_ascii=False
+    )
+    with pytest.raises(Corrupt, match="segment"):
+        _ = records.load_stored_segment(compact).columns
 
 
 @pytest.mark.parametrize(
@@ -175,12 +210,16 @@ def test_a_missing_field_is_corrupt(name: str) -> None:
     del record[name]
     with pytest.raises(Corrupt):
         records.load_segment(json.dumps(record))
+    with pytest.raises(Corrupt):
+        records.load_stored_segment(json.dumps(record, separators=(",", ":")))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "1", '{"recordFormat":1}', "[" * 100_000])
 def test_what_is_no_record_is_corrupt(text: str) -> None:
     with pytest.raises(Corrupt):
         records.load_segment(text)
+    with pytest.raises(Corrupt):
+        records.load_stored_segment(text)
 
 
 @pytest.mark.parametrize("text", ["[[0,5],[5,9]]", "[[7,9],[0,5]]", "[[0]]", "{}", "[[0,5],[3,9]]"])
