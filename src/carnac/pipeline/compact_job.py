@@ -114,6 +114,7 @@ class RewriteRun:
         self._find_doom = find_doom or (lambda _job: None)
         self._on_waste = on_waste or (lambda _job, _size_bytes: None)
         self._wasted: Counter[str] = Counter()
+        self._dooms: dict[str, CarnacError] = {}
         self._on_progress = on_progress
         self._folders = {job.key: self._new_folder(job) for job in jobs}
         self._started_ms = workshop.clock.now_ms()
@@ -173,7 +174,7 @@ class RewriteRun:
             )
         except CarnacError as error:
             for job, _ in alive:
-                self._end(job, self._find_doom(job) or error)
+                self._end(job, self._doom_of(job) or error)
             return
         by_key = {job.key: job for job in jobs}
         for end in ends:
@@ -186,12 +187,12 @@ class RewriteRun:
         written: list[Rewritten] = []
         try:
             for task in tasks:
-                doom = self._find_doom(job)
+                doom = self._doom_of(job)
                 if doom is not None:
                     raise doom
                 written.append(self._scatter_one(job, task))
         except CarnacError as error:
-            self._end(job, self._find_doom(job) or error)
+            self._end(job, self._doom_of(job) or error)
             return
         self._end(job, result_of(written))
 
@@ -209,16 +210,23 @@ class RewriteRun:
         """Return a phase that stops when nobody needs what the jobs write any more."""
 
         def stop_when(_: object) -> CarnacError | None:
-            dooms = [self._find_doom(job) for job in jobs]
+            dooms = [self._doom_of(job) for job in jobs]
             return dooms[0] if all(doom is not None for doom in dooms) else None
 
         return Phase(name=PHASE, total=1, stop_when=stop_when)
 
     def _is_doomed(self, job: RewriteJob) -> bool:
-        doom = self._find_doom(job)
+        doom = self._doom_of(job)
         if doom is not None:
             self._end(job, doom)
         return doom is not None
+
+    def _doom_of(self, job: RewriteJob) -> CarnacError | None:
+        """Return why the job is in vain, if it is; once it is, it stays so."""
+        doom = self._dooms.get(job.key) or self._find_doom(job)
+        if doom is not None:
+            self._dooms[job.key] = doom
+        return doom
 
     def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
         kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []

@@ -183,9 +183,9 @@ class Compactor:
         chosen = tuple(item for item in found if item.segment.segment_id in wanted)
         missing = sorted(wanted - {item.segment.segment_id for item in chosen})
         if missing:
+            rest = f"and {len(missing) - 1} more are" if len(missing) > 1 else "is"
             raise Conflict(
-                f"segment {', '.join(missing)} of {group.datasource} is no longer visible in {group.interval}; "
-                f"plan again",
+                f"segment {missing[0]} of {group.datasource} {rest} no longer visible in {group.interval}; plan again",
                 datasource=group.datasource,
                 segment_id=missing[0],
             )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -177,6 +178,23 @@ def test_a_doomed_group_is_cancelled_while_the_others_go_on(
     assert isinstance(ends["doomed"], Conflict)
     for job in others:
         result(ends, job.key)
+
+
+def test_groups_given_up_together_have_each_its_own_reason(
+    rewrite: Rewrite, deep_storage: Path
+) -> None:
+    """They share a task; who is asked for dooms answers once, as one does that looks at most once a second."""
+    jobs = [make_job(deep_storage, f"day-{day}", day=day, segments=8, rows=50) for day in range(30)]
+    asked: Counter[str] = Counter()
+
+    def find_doom(job: RewriteJob) -> CarnacError | None:
+        asked[job.key] += 1
+        return Conflict(f"an input of {job.key} is gone") if asked[job.key] == 2 else None
+
+    ends = rewrite(*jobs, find_doom=find_doom)
+    assert {key: str(end) for key, end in ends.items()} == {
+        job.key: f"an input of {job.key} is gone" for job in jobs
+    }
 
 
 def test_what_a_group_had_written_when_it_was_given_up_is_told(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 EXPLANATIONS_SHOWN_MAX = 1_000
 """More lines than this are not read; `--interval` chooses."""
+ERRORS_SHOWN_MAX = 20
 TASK_COLUMNS = [
     Column("task"),
     Column("interval", is_whole=True),
@@ -365,9 +366,11 @@ def _print_reports(
         )
     else:
         session.output.line(f"nothing of {plan.datasource} was compacted, {seconds}")
-    for one in groups:
-        if one.error is not None:
-            session.output.warning(f"{short_interval(one.group.interval)}: {one.error.message}")
+    errors = [(one.group.interval, one.error.message) for one in groups if one.error is not None]
+    for interval, message in errors[:ERRORS_SHOWN_MAX]:
+        session.output.warning(f"{short_interval(interval)}: {message}")
+    if len(errors) > ERRORS_SHOWN_MAX:
+        session.output.warning(f"{format_count(len(errors) - ERRORS_SHOWN_MAX)} more; see --json")
     if wasted:
         session.output.warning(f"{format_bytes(wasted)} were written for nothing")
 
