@@ -56,7 +56,8 @@ class Settings(BaseModel):
     query_memory_limit_bytes: int | None = Field(
         default=None,
         ge=1 << 26,
-        description="Memory limit of the embedded query engine. Default: 80 % of the machine.",
+        description="Memory limit of the embedded query engine; a result may take half of it. "
+        "Default: 80 % of the machine.",
     )
     lease_ttl_ms: int = Field(
         default=60_000,

@@ -26,7 +26,7 @@ from carnac.ports import Catalog, DeepStorage, QueryResult
 from carnac.query.cache import FileCache
 from carnac.query.messages import translate
 from carnac.query.planning import Plan, Planner
-from carnac.query.results import arrow_table, plan_table, tidy
+from carnac.query.results import arrow_table, plan_table, read_rows, tidy
 from carnac.query.scans import escape_glob, literal, scan_sql
 from carnac.query.sketching import names_sketches, register_sketches
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import duckdb
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
+DEFAULT_MEMORY_SHARE = 0.8
+"""Of the machine, DuckDB's own default."""
 _ANY_FILE = "x"
 
 
@@ -46,7 +48,8 @@ class DuckDbQueryEngine:
             user's own cache folder (`XDG_CACHE_HOME`, else `~/.cache`).
         cache_bytes: How much that folder may hold, besides the files of running queries.
         threads: None: one for each core.
-        memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's.
+        memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's. A
+            result may take half of it.
         timeout_ms: A query that takes longer is stopped; None: no limit.
     """
 
@@ -89,7 +92,7 @@ class DuckDbQueryEngine:
             plan = Planner(cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
             with self._files(plan) as paths:
-                table = _run(cursor, plan, paths, parameters)
+                table = _run(cursor, plan, paths, parameters, self._result_bytes_max)
         return QueryResult(
             table=table,
             revision=catalog.revision,
@@ -179,6 +182,14 @@ class DuckDbQueryEngine:
         return self._cache.held(remote) if remote else nullcontext(local)
 
     @property
+    def _result_bytes_max(self) -> int:
+        limit = self._memory_limit_bytes
+        if limit is None:
+            machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            limit = int(machine * DEFAULT_MEMORY_SHARE)
+        return limit // 2
+
+    @property
     def _memory_limit(self) -> str:
         if self._memory_limit_bytes is None:
             return "80 % of the machine's memory"
@@ -222,6 +233,7 @@ def _run(
     plan: Plan,
     paths: Mapping[str, Path],
     parameters: Sequence[object],
+    bytes_max: int,
 ) -> object:
     for name, columns in plan.tables.items():
         cursor.register(name, arrow_table(columns))
@@ -231,4 +243,4 @@ def _run(
         )
     if plan.is_explain:
         return plan_table(cursor.execute(plan.sql, list(parameters)).fetchall())
-    return tidy(cursor.sql(plan.sql, params=list(parameters)).to_arrow_table())
+    return tidy(read_rows(cursor.sql(plan.sql, params=list(parameters)), bytes_max=bytes_max))

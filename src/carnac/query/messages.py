@@ -74,6 +74,22 @@ def translate(
             return Invalid(first_sentence(text))
 
 
+def error_of(text: str) -> duckdb.Error:
+    """Return DuckDB's error of which only the message has come through Arrow's stream of rows."""
+    import duckdb
+
+    kinds: dict[str, type[duckdb.Error]] = {
+        "FATAL Error": duckdb.FatalException,
+        "INTERNAL Error": duckdb.InternalException,
+        "INTERRUPT Error": duckdb.InterruptException,
+        "IO Error": duckdb.IOException,
+        "Invalid Input Error": duckdb.InvalidInputException,
+        "Out of Memory Error": duckdb.OutOfMemoryException,
+        "Permission Error": duckdb.PermissionException,
+    }
+    return kinds.get(text.partition(":")[0], duckdb.Error)(text)
+
+
 def first_sentence(text: str) -> str:
     """Return the first line of a message: lower-case start, no final stop, no kind of error in front."""
     line = (

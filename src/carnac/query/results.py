@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from carnac.errors import Unavailable
+from carnac.query.messages import error_of
+
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
+BATCH_ROWS = 122_880
+"""Rows that are taken from DuckDB at once: those of one of its row groups."""
 _HUGE_DIGITS = 38
 """Decimal digits of DuckDB's 128-bit integers in Arrow."""
 
@@ -28,6 +34,35 @@ def plan_table(rows: Sequence[Sequence[Any]]) -> pa.Table:
     import pyarrow as pa
 
     return pa.table({"plan": pa.array([str(row[-1]) for row in rows], type=pa.string())})
+
+
+def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:
+    """Return the rows of a query, as long as they take no more memory than that.
+
+    DuckDB's own limit of memory is about what it works with; of rows that it has handed over it knows nothing.
+
+    Raises:
+        Unavailable: They take more.
+        duckdb.Error: The query fails.
+    """
+    import pyarrow as pa
+
+    batches, size = [], 0
+    reader = relation.to_arrow_reader(BATCH_ROWS)
+    try:
+        for batch in reader:
+            batches.append(batch)
+            size += batch.nbytes
+            if size > bytes_max:
+                raise Unavailable(
+                    f"the result of the query takes more than {bytes_max:,} bytes of memory, half of what the query "
+                    "engine may use; select fewer rows or columns, or raise query_memory_limit_bytes"
+                )
+    except (OSError, pa.ArrowException) as error:  # what DuckDB says in the middle of a stream
+        raise error_of(str(error)) from error
+    finally:
+        reader.close()
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def tidy(table: pa.Table) -> pa.Table:

@@ -351,6 +351,33 @@ def test_the_memory_limit_is_kept(storage: DeepStorage, catalog: MemoryCatalog) 
     engine.close()
 
 
+def test_a_result_that_memory_does_not_hold_is_refused(
+    storage: DeepStorage, catalog: MemoryCatalog
+) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
+    with pytest.raises(
+        Unavailable, match=r"result of the query takes more than 33,554,432 bytes.* fewer rows"
+    ):
+        engine.run_query("SELECT * FROM range(1000000000000)", catalog)
+    assert rows(engine, catalog, "SELECT count(*) FROM airlines") == [(3,)]
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("CAST(v AS INTEGER)", "could not convert string 'x' to INT32"),
+        ("if(v = 'x', error('boom'), v)", "boom"),
+    ],
+)
+def test_what_fails_in_the_middle_of_a_result_is_told_as_ever(
+    engine: DuckDbQueryEngine, catalog: MemoryCatalog, expression: str, message: str
+) -> None:
+    values = "SELECT if(range = 500000, 'x', range::VARCHAR) AS v FROM range(600000)"
+    with pytest.raises(Invalid, match=message):
+        engine.run_query(f"SELECT {expression} AS v FROM ({values})", catalog)
+
+
 def test_threads_query_at_the_same_time(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
     found: list[object] = []
 
