@@ -1,4 +1,4 @@
-"""Which tests share a process when the run has several: those of the one Spark session, and those of balancing."""
+"""Which tests share a process when the run has several: those of the one Spark session, of balancing, and of the house."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def is_compiled(nodeid: str) -> bool:
     return any(word in path for word in COMPILED)
 
 
+HOUSE = "tests/house/"
+"""Tests that read all files of the project, and keep what they have read."""
+
+
 class OneSpark(LoadScopeScheduling):
     """Hands the tests of the shared Spark session to one process, first, and the others out file by file.
 
@@ -33,4 +37,6 @@ class OneSpark(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if is_in_spark_folder(nodeid):
             return SPARK
+        if nodeid.startswith(HOUSE):
+            return HOUSE
         return BALANCING if is_compiled(nodeid) else nodeid.split("::", 1)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import shutil
 import subprocess
@@ -53,6 +54,12 @@ def python_files() -> tuple[Path, ...]:
 def text_of(path: Path) -> str:
     """Return the text of a file of the project."""
     return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a Python file of the project."""
+    return ast.parse(text_of(path))
 
 
 def text_files() -> tuple[Path, ...]:

@@ -8,7 +8,7 @@ import inspect
 import re
 
 import carnac
-from tests.house.checkout import ROOT, name_of, python_files, text_of
+from tests.house.checkout import ROOT, name_of, python_files, text_of, tree_of
 
 
 def test_all_is_what_the_package_offers() -> None:
@@ -36,6 +36,6 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [
         name_of(path)
         for path in python_files()
-        if path.is_relative_to(ROOT / "src") and not ast.get_docstring(ast.parse(text_of(path)))
+        if path.is_relative_to(ROOT / "src") and not ast.get_docstring(tree_of(path))
     ]
     assert silent == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import functools
 import json
 import math
 from typing import Any
@@ -20,6 +21,7 @@ from carnac.pipeline.shape import DimensionShape, RowShape
 from carnac.specs.inputs import CsvFormat, JsonFormat
 from tests.unit.pipeline.loading import (
     STAMP,
+    Loaded,
     connection,
     inline,
     load_bytes,
@@ -93,12 +95,44 @@ JSON_CELLS: list[tuple[str, dict[str, Any]]] = [
     [(cell, kind, value) for cell, wanted in JSON_CELLS for kind, value in wanted.items()],
 )
 def test_cell_of_json(cell: str, kind: str, value: Any) -> None:
-    found = load_bytes(f'{{"t":1000,"x":{cell}}}', {"x": kind})
+    cells = json_cells()[kind]
+    found, at = json_column(kind), cells.index(cell)
     if value is Bad:
         article = "an" if kind.startswith("array") else "a"
-        assert found.rejected == [(1, 0, f'{{"t":1000,"x":{cell}}}', f"not {article} {kind}: x")]
+        line, raw, reason = at + 1, json_line(at, cell), f"not {article} {kind}: x"
+        assert [(n, *rest) for n, _, *rest in found.rejected if n == line] == [(line, raw, reason)]
     else:
-        assert repr(found.column("x")) == repr([value])
+        (row,) = (row for row in found.rows if row["__time"] == at)
+        assert repr(row["x"]) == repr(value)
+
+
+def json_cells() -> dict[str, list[str]]:
+    """Return the cells that are read as each type, each once."""
+    cells: dict[str, dict[str, None]] = {}
+    for cell, wanted in JSON_CELLS:
+        for kind in wanted:
+            cells.setdefault(kind, {})[cell] = None
+    return {kind: list(found) for kind, found in cells.items()}
+
+
+def json_line(at: int, cell: str) -> str:
+    return f'{{"t":{at},"x":{cell}}}'
+
+
+@functools.cache
+def json_column(kind: str) -> Loaded:
+    """Read the cells of a type from one file, a line each."""
+    lines = [json_line(at, cell) for at, cell in enumerate(json_cells()[kind])]
+    return load_bytes("\n".join(lines), {"x": kind})
+
+
+def test_lines_are_rejected_where_they_begin() -> None:
+    lines = [json_line(0, "1"), json_line(1, '"é"'), json_line(2, "[]"), json_line(3, "2")]
+    found = load_bytes("\n".join(lines), {"x": "long"})
+    begin = [len("".join(f"{line}\n" for line in lines[:at]).encode()) for at in (1, 2)]
+    assert found.rejected == [
+        (at + 1, start, lines[at], "not a long: x") for at, start in zip((1, 2), begin, strict=True)
+    ]
 
 
 CSV_CELLS: list[tuple[str, dict[str, Any]]] = [
@@ -124,13 +158,22 @@ CSV_CELLS: list[tuple[str, dict[str, Any]]] = [
     [(cell, kind, value) for cell, wanted in CSV_CELLS for kind, value in wanted.items()],
 )
 def test_cell_of_csv(cell: str, kind: str, value: Any) -> None:
-    found = load_bytes(
-        f"t,x\n1000,{cell}\n", {"x": kind}, file_format=CsvFormat(list_delimiter="|")
-    )
+    cells = [one for one, wanted in CSV_CELLS if kind in wanted]
+    found, at = csv_column(kind), cells.index(cell)
     if value is Bad:
-        assert [reason.split(" ", 2)[2] for reason in found.reasons] == [f"{kind}: x"]
+        reasons = [reason for line, *_, reason in found.rejected if line == at + 2]
+        assert [reason.split(" ", 2)[2] for reason in reasons] == [f"{kind}: x"]
     else:
-        assert repr(found.column("x")) == repr([value])
+        (row,) = (row for row in found.rows if row["__time"] == at)
+        assert repr(row["x"]) == repr(value)
+
+
+@functools.cache
+def csv_column(kind: str) -> Loaded:
+    """Read the cells of a type from one file, a line each."""
+    cells = [cell for cell, wanted in CSV_CELLS if kind in wanted]
+    text = "t,x\n" + "".join(f"{at},{cell}\n" for at, cell in enumerate(cells))
+    return load_bytes(text, {"x": kind}, file_format=CsvFormat(list_delimiter="|"))
 
 
 NOON = dt.datetime(2013, 1, 31, 12, 0, 0, 5000, tzinfo=dt.UTC)

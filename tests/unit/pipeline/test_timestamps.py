@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
+from collections.abc import Iterable
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -29,6 +31,23 @@ def time_of(cell: Any, **spec: Any) -> int | str:
     stamp = TimestampSpec(column="t", **spec)
     found = load_bytes(json.dumps({"t": cell}), {}, timestamp=stamp)
     return int(found.rows[0]["__time"]) if found.rows else found.reasons[0]
+
+
+@functools.cache
+def times_of(cells: tuple[str, ...], **spec: Any) -> dict[str, int | str]:
+    """Return what `time_of` does for each of many cells, given as JSON and read from one file."""
+    stamp = TimestampSpec(column="t", **spec)
+    lines = [f'{{"t":{cell},"n":{at}}}' for at, cell in enumerate(cells)]
+    found = load_bytes("\n".join(lines), {"n": "long"}, timestamp=stamp)
+    times: dict[str, int | str] = {cells[row["n"]]: int(row["__time"]) for row in found.rows}
+    times |= {cells[line - 1]: reason for line, _, _, reason in found.rejected if line is not None}
+    assert len(times) == len(cells)
+    return times
+
+
+def as_json(cells: Iterable[Any]) -> tuple[str, ...]:
+    """Return the cells as JSON, each once."""
+    return tuple(dict.fromkeys(map(json.dumps, cells)))
 
 
 def typed_time_of(cell: Any, kind: pa.DataType, **spec: Any) -> int | str:
@@ -83,45 +102,47 @@ ISO = [
 @pytest.mark.parametrize("kind", ["auto", "iso"])
 @pytest.mark.parametrize(("cell", "time"), ISO)
 def test_iso(cell: Any, time: int | str, kind: str) -> None:
-    assert time_of(cell, format=kind) == time
+    times = times_of(as_json(one for one, _ in ISO), format=kind)
+    assert times[json.dumps(cell)] == time
 
 
-@pytest.mark.parametrize(
-    ("cell", "kind", "time"),
-    [
-        (WIKI, "auto", WIKI),
-        (str(WIKI), "auto", WIKI),
-        ("2015", "auto", 2015),
-        ("2015", "iso", 1420070400000),
-        ("20150912", "auto", 20150912),
-        (WIKI, "iso", REASON_UNPARSEABLE),
-        (WIKI + 0.9, "auto", WIKI),
-        (-1, "millis", -1),
-        ("-1", "millis", -1),
-        ("1.442018818771e12", "millis", WIKI),
-        (1e30, "millis", REASON_UNPARSEABLE),
-        ("99999999999999999", "millis", REASON_RANGE),
-        (1442018818, "posix", WIKI - 771),
-        ("1442018818", "posix", WIKI - 771),
-        (1442018818.9, "posix", WIKI - 771),
-        ("9999999999999", "posix", REASON_RANGE),
-        ("9223372036854775807", "posix", REASON_RANGE),
-        (1442018818771999, "micro", WIKI),
-        (-1, "micro", -1),
-        (1442018818771999999, "nano", WIKI),
-        (-1, "nano", -1),
-        (-1_000_001, "nano", -2),
-        (1442018818.7719, "ruby", WIKI),
-        ("1442018818.7719", "ruby", WIKI),
-        (-0.0005, "ruby", -1),
-        (1e300, "ruby", REASON_RANGE),
-        ("NaN", "ruby", REASON_UNPARSEABLE),
-        ("x", "posix", REASON_UNPARSEABLE),
-        (None, "posix", REASON_MISSING),
-    ],
-)
+NUMBERS = [
+    (WIKI, "auto", WIKI),
+    (str(WIKI), "auto", WIKI),
+    ("2015", "auto", 2015),
+    ("2015", "iso", 1420070400000),
+    ("20150912", "auto", 20150912),
+    (WIKI, "iso", REASON_UNPARSEABLE),
+    (WIKI + 0.9, "auto", WIKI),
+    (-1, "millis", -1),
+    ("-1", "millis", -1),
+    ("1.442018818771e12", "millis", WIKI),
+    (1e30, "millis", REASON_UNPARSEABLE),
+    ("99999999999999999", "millis", REASON_RANGE),
+    (1442018818, "posix", WIKI - 771),
+    ("1442018818", "posix", WIKI - 771),
+    (1442018818.9, "posix", WIKI - 771),
+    ("9999999999999", "posix", REASON_RANGE),
+    ("9223372036854775807", "posix", REASON_RANGE),
+    (1442018818771999, "micro", WIKI),
+    (-1, "micro", -1),
+    (1442018818771999999, "nano", WIKI),
+    (-1, "nano", -1),
+    (-1_000_001, "nano", -2),
+    (1442018818.7719, "ruby", WIKI),
+    ("1442018818.7719", "ruby", WIKI),
+    (-0.0005, "ruby", -1),
+    (1e300, "ruby", REASON_RANGE),
+    ("NaN", "ruby", REASON_UNPARSEABLE),
+    ("x", "posix", REASON_UNPARSEABLE),
+    (None, "posix", REASON_MISSING),
+]
+
+
+@pytest.mark.parametrize(("cell", "kind", "time"), NUMBERS)
 def test_numbers(cell: Any, kind: str, time: int | str) -> None:
-    assert time_of(cell, format=kind) == time
+    times = times_of(as_json(one for one, other, _ in NUMBERS if other == kind), format=kind)
+    assert times[json.dumps(cell)] == time
 
 
 @pytest.mark.parametrize(
@@ -163,34 +184,35 @@ def millis(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> i
     return int(moment.timestamp()) * 1000
 
 
-@pytest.mark.parametrize(
-    ("cell", "zone", "time"),
-    [
-        ("2021-06-01", "Europe/Paris", millis(2021, 5, 31, 22)),
-        ("2021-06", "Europe/Paris", millis(2021, 5, 31, 22)),
-        ("2021-06-01T00:00:00Z", "Europe/Paris", millis(2021, 6, 1)),
-        ("2021-06-01T00:00:00+05", "Europe/Paris", millis(2021, 5, 31, 19)),
-        ("2021-06-01 00:00:00 America/New_York", "Europe/Paris", millis(2021, 6, 1, 4)),
-        ("2021-06-01", "+05:30", millis(2021, 5, 31, 18, 30)),
-        ("2021-06-01", "-08:00", millis(2021, 6, 1, 8)),
-        ("1622505600000", "Europe/Paris", 1622505600000),
-        # 02:30 came twice in Paris, at 00:30Z and at 01:30Z
-        ("2021-10-31T01:59:00", "Europe/Paris", millis(2021, 10, 30, 23, 59)),
-        ("2021-10-31T02:30:00", "Europe/Paris", millis(2021, 10, 31, 0, 30)),
-        ("2021-10-31T03:00:00", "Europe/Paris", millis(2021, 10, 31, 2)),
-        # 02:30 never came
-        ("2021-03-28T01:59:00", "Europe/Paris", millis(2021, 3, 28, 0, 59)),
-        ("2021-03-28T02:30:00", "Europe/Paris", REASON_GAP),
-        ("2021-03-28T03:00:00", "Europe/Paris", millis(2021, 3, 28, 1)),
-        # clocks change by half an hour
-        ("2021-04-04T01:45:00", "Australia/Lord_Howe", millis(2021, 4, 3, 14, 45)),
-        ("2021-10-03T02:15:00", "Australia/Lord_Howe", REASON_GAP),
-        ("0001-01-01", "Europe/Paris", REASON_RANGE),
-        ("x", "Europe/Paris", REASON_UNPARSEABLE),
-    ],
-)
+ZONED = [
+    ("2021-06-01", "Europe/Paris", millis(2021, 5, 31, 22)),
+    ("2021-06", "Europe/Paris", millis(2021, 5, 31, 22)),
+    ("2021-06-01T00:00:00Z", "Europe/Paris", millis(2021, 6, 1)),
+    ("2021-06-01T00:00:00+05", "Europe/Paris", millis(2021, 5, 31, 19)),
+    ("2021-06-01 00:00:00 America/New_York", "Europe/Paris", millis(2021, 6, 1, 4)),
+    ("2021-06-01", "+05:30", millis(2021, 5, 31, 18, 30)),
+    ("2021-06-01", "-08:00", millis(2021, 6, 1, 8)),
+    ("1622505600000", "Europe/Paris", 1622505600000),
+    # 02:30 came twice in Paris, at 00:30Z and at 01:30Z
+    ("2021-10-31T01:59:00", "Europe/Paris", millis(2021, 10, 30, 23, 59)),
+    ("2021-10-31T02:30:00", "Europe/Paris", millis(2021, 10, 31, 0, 30)),
+    ("2021-10-31T03:00:00", "Europe/Paris", millis(2021, 10, 31, 2)),
+    # 02:30 never came
+    ("2021-03-28T01:59:00", "Europe/Paris", millis(2021, 3, 28, 0, 59)),
+    ("2021-03-28T02:30:00", "Europe/Paris", REASON_GAP),
+    ("2021-03-28T03:00:00", "Europe/Paris", millis(2021, 3, 28, 1)),
+    # clocks change by half an hour
+    ("2021-04-04T01:45:00", "Australia/Lord_Howe", millis(2021, 4, 3, 14, 45)),
+    ("2021-10-03T02:15:00", "Australia/Lord_Howe", REASON_GAP),
+    ("0001-01-01", "Europe/Paris", REASON_RANGE),
+    ("x", "Europe/Paris", REASON_UNPARSEABLE),
+]
+
+
+@pytest.mark.parametrize(("cell", "zone", "time"), ZONED)
 def test_zone_of_times_that_name_none(cell: str, zone: str, time: int | str) -> None:
-    assert time_of(cell, time_zone=zone) == time
+    times = times_of(as_json(one for one, other, _ in ZONED if other == zone), time_zone=zone)
+    assert times[json.dumps(cell)] == time
 
 
 @given(
