@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from carnac.cli.tables import Column
+from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 NULL = "null"
 BATCH_ROWS = 10_000
 _BYTES_SHOWN = 12
+_QUOTED = re.compile(r'[",\r\n]')
 
 
 def table_columns(table: pa.Table) -> list[Column]:
@@ -50,9 +53,13 @@ def unique_names(names: list[str]) -> list[str]:
 
 
 def iterate_rows(table: pa.Table) -> Iterator[tuple[object, ...]]:
-    """Yield the rows as Python values, a batch at a time."""
+    """Yield the rows as Python values, a batch at a time.
+
+    Raises:
+        Invalid: A value is one that Python has not.
+    """
     for batch in table.to_batches(max_chunksize=BATCH_ROWS):
-        columns = [_to_python(column) for column in batch.columns]
+        columns = [_to_python(*one) for one in zip(batch.schema.names, batch.columns, strict=True)]
         if columns:
             yield from zip(*columns, strict=True)
 
@@ -69,15 +76,23 @@ def to_text(value: object) -> str:
     return _scalar_text(value)
 
 
-def to_csv_text(value: object) -> str:
-    """Return a value as CSV holds it: null is the empty field, bytes are base64."""
+def csv_line(row: Iterable[object]) -> str:
+    """Return a row of CSV: null is the empty field, empty text a quoted empty field, bytes are base64.
+
+    A null that is alone is quoted too: readers pass over blank lines.
+    """
+    return ",".join(map(_csv_field, row)) or '""'
+
+
+def _csv_field(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, str):
-        return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    return _scalar_text(value)
+    text = value if isinstance(value, str) else _scalar_text(value)
+    if text and not _QUOTED.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def to_json_value(value: object) -> object:
@@ -90,7 +105,7 @@ def to_json_value(value: object) -> object:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, dict):
         return {str(key): to_json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list) or type(value) is tuple:
         return [to_json_value(item) for item in value]
     return _scalar_text(value)
 
@@ -106,7 +121,9 @@ def _scalar_text(value: object) -> str:
         return str(value)
     if isinstance(value, timedelta):
         return f"{value.total_seconds():.3f} s"
-    if isinstance(value, dict | list | tuple):
+    if hasattr(value, "nanoseconds"):  # Arrow's intervals; this module loads without Arrow
+        return _period_text(value.months, value.days, value.nanoseconds)  # type: ignore[attr-defined]
+    if isinstance(value, dict | list) or type(value) is tuple:
         return json.dumps(to_json_value(value), ensure_ascii=False)
     return str(value)
 
@@ -127,11 +144,27 @@ def _datetime_text(value: datetime) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec=digits) + zone
 
 
-def _to_python(column: pa.Array) -> list[object]:
+def _period_text(months: int, days: int, nanoseconds: int) -> str:
+    """Return an ISO 8601 duration, `P1M2DT10800S`; each part has its own sign."""
+    text = "P" + (f"{months}M" if months else "") + (f"{days}D" if days else "")
+    if nanoseconds:
+        seconds, rest = divmod(abs(nanoseconds), 1_000_000_000)
+        fraction = f".{rest:09d}".rstrip("0") if rest else ""
+        text += f"T{'-' if nanoseconds < 0 else ''}{seconds}{fraction}S"
+    return text if len(text) > 1 else "PT0S"
+
+
+def _to_python(name: str, column: pa.Array) -> list[object]:
     import pyarrow as pa
     import pyarrow.types as kinds
 
     if kinds.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    values: list[object] = column.to_pylist()
+    try:
+        values: list[object] = column.to_pylist()
+    except (OverflowError, ValueError):
+        raise Invalid(
+            f"column '{name}' holds a time outside of the years 1 to 9999; select it as text, CAST(… AS VARCHAR)",
+            column=name,
+        ) from None
     return values

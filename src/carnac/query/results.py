@@ -30,10 +30,11 @@ def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
 
 
 def plan_table(rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Return what EXPLAIN says, one line for each part of the plan."""
+    """Return what EXPLAIN says, line by line."""
     import pyarrow as pa
 
-    return pa.table({"plan": pa.array([str(row[-1]) for row in rows], type=pa.string())})
+    lines = [line for row in rows for line in str(row[-1]).splitlines()]
+    return pa.table({"plan": pa.array(lines, type=pa.string())})
 
 
 def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:

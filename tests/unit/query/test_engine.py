@@ -255,6 +255,11 @@ def test_schemas_are_united_by_name(engine: DuckDbQueryEngine, storage: DeepStor
             "there is no column 'carier'; did you mean 'carrier'?",
         ),
         (
+            "SELECT qqq FROM flights",
+            NotFound,
+            "there is no column 'qqq'; there are carrier, delay, distance",
+        ),
+        (
             "SELECT * FROM flihgts",
             NotFound,
             "no datasource 'flihgts' at revision 7; did you mean 'flights'?",
@@ -376,6 +381,12 @@ def test_what_fails_in_the_middle_of_a_result_is_told_as_ever(
     values = "SELECT if(range = 500000, 'x', range::VARCHAR) AS v FROM range(600000)"
     with pytest.raises(Invalid, match=message):
         engine.run_query(f"SELECT {expression} AS v FROM ({values})", catalog)
+
+
+def test_a_plan_is_shown_line_by_line(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+    lines = [line for (line,) in rows(engine, catalog, "EXPLAIN SELECT * FROM airlines")]
+    assert len(lines) > 3
+    assert all("\n" not in str(line) for line in lines)
 
 
 def test_threads_query_at_the_same_time(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:

@@ -14,9 +14,9 @@ from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
 from carnac.cli.tables import counted, format_count
 from carnac.cli.values import (
+    csv_line,
     iterate_rows,
     table_columns,
-    to_csv_text,
     to_json_value,
     to_text,
     unique_names,
@@ -158,13 +158,10 @@ def _print_table(output: Output, result: Result, max_rows: int) -> None:
 
 
 def _print_csv(result: Result) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     table = result.arrow()
-    writer.writerow(table.column_names)
+    sys.stdout.write(csv_line(table.column_names) + "\n")
     for row in iterate_rows(table):
-        writer.writerow([to_csv_text(value) for value in row])
+        sys.stdout.write(csv_line(row) + "\n")
 
 
 def _print_json_lines(result: Result) -> None:
