@@ -1,4 +1,4 @@
-"""Which tests share a process when the run has several: those of the one Spark session, of balancing, and of the house."""
+"""Which tests share a process when the run has several: of the one Spark session, of balancing, of the house."""
 
 from __future__ import annotations
 

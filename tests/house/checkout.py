@@ -10,6 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_BY_TOOLS = {"__pycache__", "artifacts", "build", "demo-output", "dist", "htmlcov"}
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Where statements have statements."""
 TEXT_SUFFIXES = {
     "", ".cfg", ".css", ".html", ".in", ".ini", ".json", ".js", ".mako", ".md", ".py", ".sh",
     ".sql", ".svg", ".toml", ".txt", ".typed", ".yaml", ".yml",
@@ -60,6 +62,19 @@ def text_of(path: Path) -> str:
 def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of a Python file of the project."""
     return ast.parse(text_of(path))
+
+
+@functools.cache
+def statements_of(path: Path) -> tuple[ast.stmt, ...]:
+    """Return the statements of a Python file of the project, those inside of others too."""
+    found: list[ast.stmt] = []
+    left: list[ast.AST] = [tree_of(path)]
+    while left:
+        node = left.pop()
+        inside = [one for name in BLOCKS for one in getattr(node, name, ())]
+        left += inside
+        found += [one for one in inside if isinstance(one, ast.stmt)]
+    return tuple(found)
 
 
 def text_files() -> tuple[Path, ...]:

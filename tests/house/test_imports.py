@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.checkout import ROOT, name_of, python_files, text_of, tree_of
+from tests.house.checkout import ROOT, name_of, python_files, statements_of, text_of
 
 JVM = {"pyspark", "py4j"}
 HTTP = {"fastapi", "httpx", "uvicorn"}
@@ -108,7 +108,7 @@ def test_every_import_of_the_package_is_declared() -> None:
     for path in python_files():
         if not path.is_relative_to(ROOT / "src"):
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in statements_of(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 names = [node.module]

@@ -11,9 +11,9 @@ from tests.house.checkout import (
     name_of,
     project_files,
     python_files,
+    statements_of,
     text_files,
     text_of,
-    tree_of,
 )
 
 MAX_FILE_LINES = 500
@@ -63,7 +63,7 @@ def test_no_function_is_too_long() -> None:
     too_long = [
         f"{name_of(path)}:{node.lineno} {node.name}: {node.end_lineno - node.lineno + 1} lines"
         for path in python_files()
-        for node in ast.walk(tree_of(path))
+        for node in statements_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None
         and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES

@@ -384,6 +384,7 @@ CONSTANTS = {
 }
 
 
+@pytest.mark.slow  # the law above asks for some of them
 @pytest.mark.parametrize("column", CONSTANTS)
 def test_every_comparison_finds_the_same_rows(world: World, column: str) -> None:
     for constant, op, negation in itertools.product(CONSTANTS[column], OPS, ["", "NOT "]):
@@ -419,6 +420,7 @@ SIDES += [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "join", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "ASOF JOIN"]
 )
