@@ -6,6 +6,8 @@ import ast
 import functools
 import shutil
 import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,23 +60,46 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    """Return the syntax tree of a Python file of the project."""
-    return ast.parse(text_of(path))
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What the house asks of a Python file; its syntax tree is not kept, which would keep the garbage collector busy.
+
+    Attributes:
+        functions: Name, first line and number of lines of each.
+        imports: The module of each import of others' code.
+    """
+
+    functions: tuple[tuple[str, int, int], ...]
+    imports: tuple[str, ...]
+    has_docstring: bool
 
 
 @functools.cache
-def statements_of(path: Path) -> tuple[ast.stmt, ...]:
-    """Return the statements of a Python file of the project, those inside of others too."""
-    found: list[ast.stmt] = []
-    left: list[ast.AST] = [tree_of(path)]
+def outline_of(path: Path) -> Outline:
+    """Return the outline of a Python file of the project."""
+    tree = ast.parse(text_of(path))
+    functions: list[tuple[str, int, int]] = []
+    imports: list[str] = []
+    for node in statements_of(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                last = node.lineno if node.end_lineno is None else node.end_lineno
+                functions.append((node.name, node.lineno, last - node.lineno + 1))
+            case ast.Import():
+                imports += [alias.name for alias in node.names]
+            case ast.ImportFrom(module=str(module), level=0):
+                imports.append(module)
+    return Outline(tuple(functions), tuple(imports), bool(ast.get_docstring(tree)))
+
+
+def statements_of(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the statements of a module, those inside of others too."""
+    left: list[ast.AST] = [tree]
     while left:
         node = left.pop()
-        inside = [one for name in BLOCKS for one in getattr(node, name, ())]
-        left += inside
-        found += [one for one in inside if isinstance(one, ast.stmt)]
-    return tuple(found)
+        yield node
+        for name in BLOCKS:
+            left += getattr(node, name, ())
 
 
 def text_files() -> tuple[Path, ...]:

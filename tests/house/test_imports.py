@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.checkout import ROOT, name_of, python_files, statements_of, text_of
+from tests.house.checkout import ROOT, name_of, outline_of, python_files, text_of
 
 JVM = {"pyspark", "py4j"}
 HTTP = {"fastapi", "httpx", "uvicorn"}
@@ -108,11 +107,7 @@ def test_every_import_of_the_package_is_declared() -> None:
     for path in python_files():
         if not path.is_relative_to(ROOT / "src"):
             continue
-        for node in statements_of(path):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                names = [node.module]
-            tops = {name.partition(".")[0] for name in names}
-            tops = {MODULES_BY_IMPORT.get(top, top) for top in tops}
-            undeclared |= {f"{name_of(path)}: {top}" for top in tops - allowed}
+        tops = {name.partition(".")[0] for name in outline_of(path).imports}
+        tops = {MODULES_BY_IMPORT.get(top, top) for top in tops}
+        undeclared |= {f"{name_of(path)}: {top}" for top in tops - allowed}
     assert undeclared == set()

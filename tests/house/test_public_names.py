@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
 
 import carnac
-from tests.house.checkout import ROOT, name_of, python_files, text_of, tree_of
+from tests.house.checkout import ROOT, name_of, outline_of, python_files, text_of
 
 
 def test_all_is_what_the_package_offers() -> None:
@@ -36,6 +35,6 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [
         name_of(path)
         for path in python_files()
-        if path.is_relative_to(ROOT / "src") and not ast.get_docstring(tree_of(path))
+        if path.is_relative_to(ROOT / "src") and not outline_of(path).has_docstring
     ]
     assert silent == []

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 from tests.house.checkout import (
     ROOT,
     name_of,
+    outline_of,
     project_files,
     python_files,
-    statements_of,
     text_files,
     text_of,
 )
@@ -61,12 +60,10 @@ def test_no_file_is_too_long() -> None:
 
 def test_no_function_is_too_long() -> None:
     too_long = [
-        f"{name_of(path)}:{node.lineno} {node.name}: {node.end_lineno - node.lineno + 1} lines"
+        f"{name_of(path)}:{line} {name}: {lines} lines"
         for path in python_files()
-        for node in statements_of(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES
+        for name, line, lines in outline_of(path).functions
+        if lines > MAX_FUNCTION_LINES
     ]
     assert too_long == []
 
