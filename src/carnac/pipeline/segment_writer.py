@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,14 +20,18 @@ from carnac.core.segments import TIME_COLUMN, Column, ColumnType
 from carnac.errors import Corrupt
 from carnac.pipeline.output import OutputFile, unavailable
 from carnac.pipeline.row_hash import add_hashes, hash_rows
-from carnac.pipeline.statistics import ColumnStatistics
+from carnac.pipeline.statistics import ColumnStatistics, bounds_of
 
 ROW_GROUP_ROWS = 100_000
 COMPRESSION_LEVEL = 1
 """Of zstd. Level 3 makes files no smaller and takes an eighth longer (measured on the benchmark's events)."""
+FEW_ROWS = 4_096
+"""A file whose first row group has no more rows is compressed with Snappy: preparing zstd anew for each page is more
+than a third of what such a file takes to write and to read, and compaction soon writes its rows again."""
 DICTIONARY_FRACTION = 0.5
 """A column gets a dictionary if the first row group holds fewer distinct values per row than this."""
 SAMPLE_ROWS = 20_000
+MIN_BATCH_ROWS = 1024
 PAGE_BYTES = 1 << 20
 """About how many bytes of a column a page holds."""
 
@@ -69,6 +74,7 @@ class WrittenFile:
     row_hash: int
 
 
+@cache
 def segment_schema(columns: Columns) -> pa.Schema:
     """Return the Arrow schema of rows of segments: `__time`, not null, then `columns`."""
     time = pa.field(TIME_COLUMN, TIME_TYPE, nullable=False)
@@ -180,16 +186,19 @@ class SegmentWriter:
         """Return the rows with exactly the columns of the schema."""
         if table.schema.equals(self.schema):
             return table
-        present = set(table.schema.names)
+        present = dict(zip(table.schema.names, table.columns, strict=True))
         arrays = []
         for field in self.schema:
-            if field.name not in present:
+            column = present.get(field.name)
+            if column is None:
                 arrays.append(pa.nulls(table.num_rows, field.type))
                 continue
-            column = table.column(field.name)
-            is_ready = pa.types.is_dictionary(column.type) and self._types[field.name] in _WORDS
+            kind = column.type
+            is_ready = kind.equals(field.type) or (
+                pa.types.is_dictionary(kind) and self._types[field.name] in _WORDS
+            )
             arrays.append(column if is_ready else column.cast(field.type))
-        return pa.table(arrays, names=self.schema.names)
+        return pa.Table.from_arrays(arrays, names=self.schema.names)
 
     def _flush(self) -> None:
         if not self._pending_rows:
@@ -211,16 +220,16 @@ class SegmentWriter:
             raise unavailable(error, self._path) from error
 
     def _observe(self, encoded: dict[str, pa.Array]) -> None:
-        times = encoded[TIME_COLUMN].cast(pa.int64())
-        bounds = pc.min_max(times)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        if low is None or times.null_count:
+        times = encoded[TIME_COLUMN].view(pa.int64())
+        if times.null_count:
             raise Corrupt(f"rows for segment file {self._path} have no time")
+        low, high = bounds_of(times)
         self._min_us = low if self._min_us is None else min(self._min_us, low)
         self._max_us = high if self._max_us is None else max(self._max_us, high)
         for name, statistics in self._statistics.items():
             statistics.add(encoded[name])
-        self._row_hash = add_hashes(self._row_hash, hash_rows(pa.table(encoded)))
+        rows = pa.RecordBatch.from_arrays(list(encoded.values()), names=list(encoded))
+        self._row_hash = add_hashes(self._row_hash, hash_rows(rows))
 
     def _open(self, first: dict[str, pa.Array]) -> Any:
         """Open the file; what the first row group holds decides how columns are encoded in all of them."""
@@ -234,11 +243,12 @@ class SegmentWriter:
             elif kind in _ENCODING:
                 encodings[leaf] = _ENCODING[kind]
             fields.append(field)
+        is_small = len(first[TIME_COLUMN]) <= FEW_ROWS
         self._writer = pq.ParquetWriter(
             self._output.stream,
             pa.schema(fields),
-            compression="zstd",
-            compression_level=COMPRESSION_LEVEL,
+            compression="snappy" if is_small else "zstd",
+            compression_level=None if is_small else COMPRESSION_LEVEL,
             use_dictionary=words,
             column_encoding=encodings,
             store_schema=False,
@@ -335,11 +345,13 @@ def _batch_rows(first: dict[str, pa.Array], words: list[str]) -> int:
 
     Of columns with a dictionary, statistics are taken batch by batch from the words that each uses.
     """
+    if len(first[TIME_COLUMN]) <= MIN_BATCH_ROWS:
+        return MIN_BATCH_ROWS
     width = max(
         (array.nbytes / len(array) for name, array in first.items() if name not in words),
         default=1.0,
     )
-    return max(1024, min(ROW_GROUP_ROWS, int(PAGE_BYTES / max(width, 1.0))))
+    return max(MIN_BATCH_ROWS, min(ROW_GROUP_ROWS, int(PAGE_BYTES / max(width, 1.0))))
 
 
 def _wants_dictionary(array: pa.Array) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from carnac.core.segments import Column, ColumnType, Scalar
 
+FEW_WORDS = 256
+"""Fewer texts than this are compared by Python: to ask Arrow takes longer."""
 MAX_BOUND_CHARS = 128
 """Bounds of texts are cut to this many characters."""
 
@@ -43,11 +46,10 @@ class ColumnStatistics:
         values = array.dictionary if pa.types.is_dictionary(array.type) else array
         if not self._is_bounded or len(values) == values.null_count:
             return
-        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+        if pa.types.is_floating(values.type) and _has_nan(values):
             self._is_bounded = False
             return
-        bounds = pc.min_max(values)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        low, high = bounds_of(values)
         self._low = low if self._low is None else min(self._low, low)
         self._high = high if self._high is None else max(self._high, high)
 
@@ -66,6 +68,26 @@ class ColumnStatistics:
             min_value=low,
             max_value=high,
         )
+
+
+def bounds_of(values: pa.Array) -> tuple[Value, Value]:
+    """Return the least and the greatest of values; not all are null, and none is NaN."""
+    kind = values.type
+    if values.null_count == 0 and (pa.types.is_int64(kind) or pa.types.is_floating(kind)):
+        numbers = values.to_numpy()  # of few values, a tenth of what Arrow takes
+        return numbers.min().item(), numbers.max().item()
+    if pa.types.is_string(kind) and len(values) <= FEW_WORDS:
+        words = values.drop_null().to_pylist()  # Python's order is that of the bytes
+        return min(words), max(words)
+    bounds = pc.min_max(values)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _has_nan(values: pa.FloatingPointArray) -> bool:
+    if values.null_count == 0:
+        return bool(np.isnan(values.to_numpy()).any())
+    has_nan: bool = pc.any(pc.is_nan(values)).as_py()
+    return has_nan
 
 
 def upper_bound(text: str) -> Scalar:
