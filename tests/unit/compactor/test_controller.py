@@ -310,6 +310,31 @@ def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
     assert (told["outlook"], told["waiting"], told["running"]) == ("clear", 0, [])
 
 
+def test_what_was_there_before_the_controller_is_a_backlog_that_clears(desk: Desk) -> None:
+    fill(desk.store, 6, 4)
+    desk.desk.put_spec({**SPEC, "maxTaskBytes": 1, "smallTaskBytes": 0})
+
+    def slow(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
+        desk.clock.advance_ms(1_000)
+        return compact_groups(desk.store, groups)
+
+    desk.start(slow)
+    desk.controller.run_round()
+    desk.runner.wait(30)
+    desk.controller.run_round()
+    told = desk.desk.status().controller
+    assert told is not None
+    assert (told["outlook"], told["arrivals_per_s"]) == ("clears", 0)
+    assert told["clears_at_ms"] > told["at_ms"]
+    desk.settle()
+    for number in range(3):
+        append(desk.store, (number, 0))
+    desk.settle()
+    told = desk.desk.status().controller
+    assert told is not None
+    assert told["arrivals_per_s"] > 0, "that came while somebody looked"
+
+
 def test_local_compaction_closes_what_it_opened(desk: Desk) -> None:
     runner = LocalRunner(lambda _, __: [], desk.clock, tasks_max=1)
     metadata = open_records(settings=desk.settings, clock=desk.clock)

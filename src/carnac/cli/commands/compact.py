@@ -392,6 +392,11 @@ def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -
         )
         try:
             _rounds(session, local, until_stable=until_stable)
+        except KeyboardInterrupt:
+            running = len(local.runner.live())
+            if running:
+                session.output.note(f"interrupted; {counted(running, 'task')} end first")
+            raise
         finally:
             local.close()
 

@@ -59,6 +59,7 @@ class _Watch:
     due: Sequence[Interval] = ()
     gone: list[ChunkState] = field(default_factory=list)
     is_stale: bool = False
+    is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,12 +292,20 @@ class Conductor:
                 removed.extend(change.removed)
                 added.extend(change.added)
                 watch.is_stale = False
-                self._note_arrivals(name, change.added, now_ms)
+                self._note_arrivals(name, change.added, now_ms, is_backlog=watch.is_new)
+            watch.is_new = False
+        self.flow.note_look(now_ms)
         if removed or added:
             self.queue = change_queue(self.queue, removed=removed, added=added)
 
-    def _note_arrivals(self, name: str, tasks: Sequence[CompactionTask], now_ms: int) -> None:
-        """Count the work of chunks that were not planned before, or are planned at a higher cost."""
+    def _note_arrivals(
+        self, name: str, tasks: Sequence[CompactionTask], now_ms: int, *, is_backlog: bool
+    ) -> None:
+        """Count the work of chunks that were not planned before, or are planned at a higher cost.
+
+        Args:
+            is_backlog: It was there before anybody looked: it is remembered, and did not arrive now.
+        """
         known = self._known[name]
         arrived = 0
         for task in tasks:
@@ -304,7 +313,7 @@ class Conductor:
             for chunk in task.chunks:
                 arrived += max(cost - known.get(chunk, 0), 0)
                 known[chunk] = cost
-        if arrived:
+        if arrived and not is_backlog:
             self.flow.note_arrival(now_ms, arrived)
 
     def _retake(self) -> None:

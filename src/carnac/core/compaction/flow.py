@@ -56,10 +56,14 @@ class Flow:
         self._runs: deque[tuple[int, int, int]] = deque()
         self._since_ms: int | None = None
 
-    def note_arrival(self, at_ms: int, cost: int) -> None:
-        """Note that so much work was found that was not there before."""
+    def note_look(self, at_ms: int) -> None:
+        """Note that it was looked for arrivals; what had come before the first look is a backlog, and no arrival."""
         if self._since_ms is None:
             self._since_ms = at_ms
+
+    def note_arrival(self, at_ms: int, cost: int) -> None:
+        """Note that so much work was found that was not there before."""
+        self.note_look(at_ms)
         self._arrivals.append((at_ms, cost))
 
     def note_run(self, at_ms: int, cost: int, duration_ms: int) -> None:

@@ -23,6 +23,14 @@ def test_nothing_has_arrived_yet() -> None:
     assert Flow().arrival_rate(7) == 0.0
 
 
+def test_what_arrives_first_is_seen_over_the_time_since_the_first_look() -> None:
+    flow = Flow()
+    flow.note_look(1000)
+    flow.note_look(1500)
+    flow.note_arrival(2000, 500)
+    assert flow.arrival_rate(2000) == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(
     ("backlog", "arrivals", "dispatches", "outlook", "clears_at_ms"),
     [
