@@ -53,7 +53,7 @@ class TestNamesOfRevisions:
             store.resolve("v1")
         with pytest.raises(NotFound):
             store.put_tag("v3", 9)
-        for name in ("", "12", " x"):
+        for name in ("", "12", " x", "2013-05-01", "2013-05-01T12:00"):
             with pytest.raises(Invalid):
                 store.put_tag(name, 1)
 

@@ -110,6 +110,21 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(store: Path) -> None:
     assert carnac.wait(timeout=60) == 141
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_an_output_that_is_full_is_one_sentence(store: Path) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "carnac", "log", "--store", str(store)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.stderr == "error: there is no space left to write to; make some and try again\n"
+    assert done.returncode == 4
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_ctrl_c_during_an_ingestion_publishes_nothing(store: Path, tmp_path: Path) -> None:

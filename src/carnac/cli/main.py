@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -9,12 +10,13 @@ from collections.abc import Sequence
 
 from carnac.cli.app import ReaderGone
 from carnac.cli.session import Session
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FLAGS = ("--debug", "--no-color")
 _VALUED = ("--store", "--overlord")
 
@@ -37,8 +39,8 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
         code = _run(_hoist(given), session)
         sys.stdout.flush()
     except (BrokenPipeError, ReaderGone):
-        # Whoever read our output has seen enough. What is still buffered must not be flushed at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has seen enough.
+        _drop_output()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
@@ -46,11 +48,27 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
         session.show_error(error)
         return error.exit_code
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
+            _drop_output()
+            full = Unavailable(
+                f"there is no space left to write to{_at(error)}; make some and try again"
+            )
+            session.show_error(full)
+            return full.exit_code
         session.show_internal_error(error)
         return EXIT_INTERNAL
     if code == EXIT_INTERRUPTED:
         session.output.note("interrupted")
     return code
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: it must not be flushed at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _at(error: OSError) -> str:
+    return f" ({error.filename})" if error.filename else ""
 
 
 def _silence_libraries() -> None:

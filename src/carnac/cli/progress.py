@@ -106,7 +106,7 @@ def job_progress(
 @contextmanager
 def count_progress(session: Session, what: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a listener of (done, total) for work that is counted in files."""
-    with job_progress(session) as on_progress:
+    with job_progress(session, unit="files") as on_progress:
 
         def tell(done: int, total: int) -> None:
             on_progress(JobProgress(phase=what, done=done, total=total))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from carnac.core.intervals import parse_instant
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -18,11 +19,12 @@ def require_tag_name(name: str) -> None:
     """Refuse names that `at=` would read as something else.
 
     Raises:
-        Invalid: It is empty, only digits, or has a space at an end.
+        Invalid: It is empty, only digits, a time, or has a space at an end.
     """
-    if not name or name != name.strip() or name.isdecimal():
+    if not name or name != name.strip() or name.isdecimal() or _is_time(name):
         raise Invalid(
-            f"'{name}' cannot be the name of a tag: it must not be empty, only digits, or begin or end with a space",
+            f"'{name}' cannot be the name of a tag: it must not be empty, only digits, a time, or begin or end with "
+            "a space",
             tag=name,
         )
 
@@ -43,3 +45,11 @@ def renewed(lease: Lease, expires_at_ms: int, revision: int | None) -> Lease:
         revision=lease.revision if revision is None else revision,
         expires_at_ms=max(lease.expires_at_ms, expires_at_ms),
     )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_instant(text)
+    except Invalid:
+        return False
+    return True

@@ -144,6 +144,10 @@ class DuckDbQueryEngine:
                     "select a shorter time or fewer rows"
                 ) from error
             raise translate(error, memory_limit=self._memory_limit, columns=columns) from error
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # DuckDB's word for Ctrl-C
+                raise KeyboardInterrupt from error
+            raise
         finally:
             with self._lock:
                 self._running.discard(cursor)

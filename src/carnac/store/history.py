@@ -53,7 +53,7 @@ class History:
             Invalid: The commit changed no row.
             NotFound: There is no such commit, or what it took out of sight was deleted since.
         """
-        commit = self._metadata.commit(self._metadata.resolve(at).revision)
+        commit = self.commit(at)
         publication = plan_revert(
             commit,
             self._restored(commit),
@@ -64,6 +64,17 @@ class History:
             },
         )
         return self._metadata.publish(publication)
+
+    def commit(self, at: int | str | None) -> Commit:
+        """Return the commit that made a revision.
+
+        Raises:
+            NotFound: There is no such revision, or it is the one before the first commit.
+        """
+        revision = self._metadata.resolve(at).revision
+        if revision == 0:
+            raise NotFound("revision 0 is the empty store: no commit made it", revision=revision)
+        return self._metadata.commit(revision)
 
     def diff(
         self, first: int | str, second: int | str | None

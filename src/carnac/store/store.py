@@ -402,7 +402,7 @@ class Store(Closing):
 
     def show(self, at: int | str | None = None) -> Commit:
         """Return one commit, whole."""
-        return self._metadata.commit(self._metadata.resolve(at).revision)
+        return self._parts.history.commit(at)
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after a revision, oldest first: what a reader needs to follow the store."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -344,6 +345,22 @@ def test_a_running_query_can_be_interrupted(storage: DeepStorage, catalog: Memor
         engine.interrupt()
         thread.join(0.02)
     assert [str(failure) for failure in failures] == ["the query was interrupted"]
+    engine.close()
+
+
+def test_ctrl_c_during_a_query_is_an_interrupt(
+    storage: DeepStorage, catalog: MemoryCatalog
+) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run_query("SELECT count(*) FROM range(1000000) a, range(1000000) b", catalog)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert rows(engine, catalog, "SELECT count(*) FROM airlines") == [(3,)]
     engine.close()
 
 

@@ -51,8 +51,13 @@ def log(
         session.output.json({"commits": to_json(commits)})
         return
     print_log(session.output, commits, tags)
-    if not commits:
+    if not commits and datasource is None and before is None:
         session.output.note("nothing has been published yet")
+    elif not commits:
+        which = "" if datasource is None else f" of {datasource}"
+        session.output.note(
+            f"there is no commit{which}{'' if before is None else f' before {before}'}"
+        )
     elif len(commits) == limit and commits[-1].revision > 1:
         session.output.note(f"older commits: carnac log --before {commits[-1].revision}")
 

@@ -97,7 +97,7 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
     Exits with 7 if something is wrong.
     """
     session = session_of(ctx)
-    with session.open_store() as store, count_progress(session, "files verified") as on_progress:
+    with session.open_store() as store, count_progress(session, "verify") as on_progress:
         findings = list(store.verify(on_progress=on_progress))
         head = store.head()
     if as_json:
