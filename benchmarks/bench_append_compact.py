@@ -75,8 +75,6 @@ class _Carnac:
 
     @staticmethod
     def appender(folder: Path) -> Callable[[pa.Table], None]:
-        from dataclasses import replace
-
         from carnac.clock import RandomIds
         from carnac.core.commits import Change, CommitKind, Publication
         from carnac.core.intervals import Interval
@@ -88,10 +86,11 @@ class _Carnac:
         types = (("d", text), ("e", text), ("m", long), ("x", double))
         root = (folder / "deep-storage").as_uri()
         chunk = Interval(START_MS, START_MS + DAY_MS)
+        job = ids.new_id()  # every data job has a folder of its own
 
         def append(rows: pa.Table) -> None:
             name = ids.new_id()
-            path = f"segments/events/{name}.parquet"
+            path = f"segments/events/{job}/{name}.parquet"
             with SegmentWriter(
                 root, path, types, temp_dir=str(folder), sort_columns=("__time",)
             ) as writer:
@@ -108,9 +107,6 @@ class _Carnac:
                 min_time_ms=written.min_time_ms,
                 max_time_ms=written.max_time_ms,
                 columns=written.columns,
-            )
-            segment = replace(
-                segment,
                 sort_columns=("__time",),
                 checksum=written.checksum,
                 row_hash=written.row_hash,

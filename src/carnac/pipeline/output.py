@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -29,6 +30,7 @@ class PlacedFile:
     checksum: str
 
 
+@lru_cache
 def local_root(url: str) -> Path | None:
     """Return the folder that a URL (or a plain path) means on this machine; None if it is elsewhere."""
     parts = urlsplit(url)
