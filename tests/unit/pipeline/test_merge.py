@@ -117,6 +117,7 @@ def test_dynamic_pieces_are_even(
     assert all(end <= start for end, start in zip(ends[:-1], starts[1:], strict=True))
 
 
+@pytest.mark.slow
 def test_a_file_ends_when_it_has_its_size(tmp_path: Path) -> None:
     rng = random.Random(3)
     shape = replace(SHAPE, dimensions=dimensions(word="string"), sort_columns=("__time",))

@@ -51,6 +51,7 @@ def shared_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=max(1, settings().max_examples // 30))  # one takes some 300 ms
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("kind", KINDS)
