@@ -24,6 +24,7 @@ from typing import Protocol
 
 from carnac.core import invariants
 from carnac.core.allocation import PendingChunk, PendingSegment
+from carnac.core.appending import plan_append
 from carnac.core.commits import (
     Change,
     ChunksUnchanged,
@@ -110,6 +111,12 @@ def plan_commit(
         Invalid: The publication contradicts itself.
         Revoked: A lock that it requires is not held any more.
     """
+    simple = plan_append(view, publication, revision=revision, at_ms=at_ms)
+    return simple or plan_any(view, publication, revision=revision, at_ms=at_ms)
+
+
+def plan_any(view: PublishView, publication: Publication, *, revision: int, at_ms: int) -> Commit:
+    """Return the commit that the publication becomes, however simple it is; see `plan_commit`."""
     _validate(publication)
     if publication.requirements:
         _check_requirements(view, publication)

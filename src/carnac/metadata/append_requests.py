@@ -104,22 +104,6 @@ class Append(NamedTuple):
         )
 
 
-def is_plain(publication: Publication) -> bool:
-    """Whether it does nothing but add segments, each where its chunk is, under no condition but a lease."""
-    return (
-        publication.kind is CommitKind.APPEND
-        and not publication.requirements
-        and not publication.lookups
-        and publication.proof is None
-        and bool(publication.changes)
-        and all(
-            change.adds
-            and not (change.places or change.restores or change.takes_over or change.covers)
-            for change in publication.changes
-        )
-    )
-
-
 def parse_append(request: list[Any]) -> Append:
     """Return the append of a request.
 

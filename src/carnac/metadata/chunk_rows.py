@@ -123,8 +123,8 @@ def next_row(
     else:
         for entry in adds:
             live = _merge(live, entry)
-    return replace(
-        row,
+    return ChunkRow(
+        interval=interval,
         entries=entries,
         live=live,
         top_major_ms=max(row.top_major_ms, highest_add),
@@ -145,8 +145,11 @@ def keep_reserved(row: ChunkRow, founded: PendingChunk) -> ChunkRow | None:
 
 
 def _merge(summary: LiveSummary | None, entry: Entry) -> LiveSummary:
-    shown = entry.visible.intervals
-    start, end = shown[0].start_ms, shown[-1].end_ms
+    if entry.clip is None:
+        start, end = entry.span.start_ms, entry.span.end_ms
+    else:
+        shown = entry.clip.intervals
+        start, end = shown[0].start_ms, shown[-1].end_ms
     version = entry.version
     if summary is not None:
         start = min(start, summary.shown.start_ms)

@@ -125,8 +125,8 @@ class Mailboxes:
     # ------------------------------------------------------------------------------- who holds the lock
 
     def has_requests(self) -> bool:
-        """Whether somebody asks for something."""
-        if self._inbox is None and not self._open_inbox():
+        """Whether somebody asks for something, once the inbox was found by one of the other methods."""
+        if self._inbox is None:
             return False
         poll = select.poll()
         poll.register(self._inbox or 0, select.POLLIN)
@@ -134,6 +134,8 @@ class Mailboxes:
 
     def collect(self, limit: int) -> list[Request]:
         """Take at most so many requests out of the inbox, the oldest first; for the holder of the lock only."""
+        if self._inbox is None and not self._open_inbox():
+            return []
         if limit < 1 or not self.has_requests() or self._inbox is None:
             return []
         try:

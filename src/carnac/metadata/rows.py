@@ -37,7 +37,7 @@ def schema_digest(schema: str) -> int:
 
 def entry_row(entry: Entry, datasource_id: int, segment_key: int) -> dict[str, object]:
     """Return the row of an entry that is live."""
-    shown = entry.visible.intervals
+    shown = (entry.span,) if entry.clip is None else entry.clip.intervals
     return {
         "entry_id": entry.entry_id,
         "datasource_id": datasource_id,

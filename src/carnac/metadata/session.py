@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
 
+MEMO_CHUNKS_MAX = 10_000
+"""That a transaction leaves to the next one."""
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
 
@@ -47,6 +49,7 @@ class Session:
     Attributes:
         writes: How many writing calls there were; a job that failed without one has left nothing behind.
         memo: What this transaction has read and may keep until its end.
+        memo_writes: `writes` when `memo` was last in step with the database.
     """
 
     def __init__(
@@ -60,7 +63,15 @@ class Session:
         self._on_statement = on_statement
         self.writes = 0
         self.memo: dict[object, Any] = {}
+        self.memo_writes = 0
         self._deferred: dict[int, tuple[Statement, list[Params]]] = {}
+
+    def recall(self) -> dict[object, Any]:
+        """Return `memo`, emptied if anybody has written who does not keep it in step."""
+        if self.memo_writes != self.writes:
+            self.memo.clear()
+            self.memo_writes = self.writes
+        return self.memo
 
     def rows(self, stated: Statement, /, **params: object) -> list[Row]:
         """Return all rows of a query."""
@@ -129,6 +140,18 @@ class Session:
             cursor.executemany(text, rows)
         else:
             cursor.executemany(text, [[row[name] for name in names] for row in rows])
+
+    def lasting(self) -> dict[object, Any]:
+        """Return what the next transaction may know, if nobody writes in between: head, datasources, chunks."""
+        memo = self.recall()
+        found: dict[object, Any] = {
+            key: value
+            for key, value in memo.items()
+            if key in {"head", "chunks"} or (isinstance(key, tuple) and key[0] == "datasource")
+        }
+        if len(memo.get("chunks", ())) > MEMO_CHUNKS_MAX:
+            del found["chunks"]
+        return found
 
     def array(self, values: Iterable[object]) -> object:
         """Return values as the parameter of an `IsIn`."""

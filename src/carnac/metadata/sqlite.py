@@ -52,10 +52,12 @@ class SqliteWriting:
     """A write transaction."""
 
     session: Session
+    is_committed: bool = False
 
     def commit(self) -> None:
         """Make it durable."""
         self.session.control("COMMIT")
+        self.is_committed = True
 
 
 class SqliteDatabase:
@@ -86,6 +88,12 @@ class SqliteDatabase:
         self.mailboxes = Mailboxes(Path(f"{path}.requests{FORMAT}"))
         self._readers = ReaderPool(lambda: self._connect(_READER_PRAGMAS))
         self._writer: sqlite3.Connection | None = None
+        self._known: dict[
+            object, object
+        ] = {}  # of what our last transaction knew, what it left behind
+        self._known_at: int | None = (
+            None  # SQLite's mark, which changes when another connection writes
+        )
         self._mutex = threading.RLock()
         self._is_closed = False
 
@@ -117,8 +125,15 @@ class SqliteDatabase:
             connection = self._writer_connection()
             session = Session(connection, SQLITE, self._on_statement)
             session.control("BEGIN IMMEDIATE")
+            writing = SqliteWriting(session)
             try:
-                yield SqliteWriting(session)
+                version = connection.execute("PRAGMA data_version").fetchone()[0]
+                if version == self._known_at:
+                    session.memo.update(self._known)
+                self._known_at = None
+                yield writing
+                if writing.is_committed:
+                    self._known_at, self._known = version, session.lasting()
             finally:
                 if connection.in_transaction:
                     connection.rollback()

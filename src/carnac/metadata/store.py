@@ -104,7 +104,8 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def publish(self, publication: Publication) -> Published:
         """Publish in one transaction, or change nothing."""
-        from carnac.metadata.append_requests import Append, is_plain
+        from carnac.core.appending import is_plain
+        from carnac.metadata.append_requests import Append
         from carnac.metadata.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)

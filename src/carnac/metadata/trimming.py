@@ -39,7 +39,6 @@ def trim(
     batch_retention_ms: int,
 ) -> TrimReport:
     """Forget what is not kept, inside a write transaction: see `MetadataStore.trim`."""
-    session.memo.clear()  # publications before it in the transaction knew what it may forget
     retained = [RetainedRevision(*row) for row in session.rows(q.RETAINED)]
     heads = [one.head() for one in retained]
     oldest_lease = session.row(sql.OLDEST_READER, now_ms=now_ms)

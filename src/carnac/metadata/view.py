@@ -21,7 +21,7 @@ class SqlPublishView:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._rows: dict[tuple[int, Interval], ChunkRow | None] = session.memo.setdefault(
+        self._rows: dict[tuple[int, Interval], ChunkRow | None] = session.recall().setdefault(
             "chunks", {}
         )
 

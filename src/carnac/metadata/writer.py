@@ -63,6 +63,7 @@ def write_publication(
     Raises:
         Conflict, Invalid, Revoked, NotFound: See `MetadataStore.publish`; nothing has been written then.
     """
+    session.recall()
     done = _find_batch(session, publication)
     if done is not None:
         return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
@@ -90,6 +91,7 @@ def write_publication(
         writer.write()
     for change in publication.changes:
         _use_up(session, change)
+    session.memo_writes = session.writes
     session.memo["head"] = Head(revision=commit.revision, at_ms=commit.at_ms)
     return Published(revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit)
 
