@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from carnac.cli.commands.compact import exit_by, print_rest
+from carnac.cli.commands.compact import error_lines, exit_by, print_rest
 from carnac.cli.session import Session
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.intervals import parse_interval
@@ -41,6 +41,15 @@ def test_a_group_that_failed_fails_the_command(errors: list[CarnacError | None],
 
 def test_without_a_failure_it_goes_on() -> None:
     exit_by([report(None)])
+
+
+def test_the_same_words_are_one_line_and_many_lines_are_cut() -> None:
+    assert error_lines([("a", "full"), ("b", "gone"), ("c", "full"), ("d", "full")]) == [
+        "a and 2 more: full",
+        "b: gone",
+    ]
+    lines = error_lines((f"g{number}", f"why {number}") for number in range(25))
+    assert (len(lines), lines[-1]) == (21, "5 more; see --json")
 
 
 def test_what_rests_after_a_failure_is_not_nothing(capsys: pytest.CaptureFixture[str]) -> None:

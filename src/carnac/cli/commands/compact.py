@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -366,13 +366,30 @@ def _print_reports(
         )
     else:
         session.output.line(f"nothing of {plan.datasource} was compacted, {seconds}")
-    errors = [(one.group.interval, one.error.message) for one in groups if one.error is not None]
-    for interval, message in errors[:ERRORS_SHOWN_MAX]:
-        session.output.warning(f"{short_interval(interval)}: {message}")
-    if len(errors) > ERRORS_SHOWN_MAX:
-        session.output.warning(f"{format_count(len(errors) - ERRORS_SHOWN_MAX)} more; see --json")
+    errors = [
+        (short_interval(one.group.interval), one.error.message)
+        for one in groups
+        if one.error is not None
+    ]
+    for line in error_lines(errors):
+        session.output.warning(line)
     if wasted:
         session.output.warning(f"{format_bytes(wasted)} were written for nothing")
+
+
+def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
+    """Return what went wrong, by what it happened to; the same words are one line."""
+    names: dict[str, list[str]] = {}
+    for name, words in errors:
+        names.setdefault(words, []).append(name)
+    lines = []
+    for words, some in names.items():
+        rest = f" and {format_count(len(some) - 1)} more" if len(some) > 1 else ""
+        lines.append(f"{some[0]}{rest}: {words}")
+    if len(lines) > ERRORS_SHOWN_MAX:
+        more = format_count(len(lines) - ERRORS_SHOWN_MAX)
+        return [*lines[:ERRORS_SHOWN_MAX], f"{more} more; see --json"]
+    return lines
 
 
 def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -> None:
@@ -419,9 +436,10 @@ def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> 
         for end in report.ended:
             groups += sum(one.outcome == "committed" for one in end.groups)
             wasted += sum(one.bytes_wasted for one in end.groups)
-            for problem in [end.error, *(one.error for one in end.groups)]:
-                if problem:
-                    session.output.warning(problem)
+            if end.error:
+                session.output.warning(end.error)
+            for line in error_lines((one.group_id, one.error) for one in end.groups if one.error):
+                session.output.warning(line)
         for task in report.started:
             session.output.note(
                 f"{task.task_id}: {counted(len(task.segment_ids), 'segment')}, "
