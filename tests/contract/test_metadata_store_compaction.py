@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from carnac.core.compaction.states import ChunkState, ChunkStatus
 from carnac.core.intervals import parse_interval
 from tests.contract.conftest import Store
@@ -39,7 +37,7 @@ def test_specs_are_kept_changed_and_removed(store: Store) -> None:
 
 
 def test_states_come_back_as_they_were(store: Store) -> None:
-    earlier = replace(STATE, chunk=parse_interval("2013-01-01/2013-01-02"), failures=0)
+    earlier = STATE._replace(chunk=parse_interval("2013-01-01/2013-01-02"), failures=0)
     store.put_compaction_states("events", [STATE, earlier])
     assert store.compaction_states("events") == (earlier, STATE)
     assert store.compaction_states("clicks") == ()
@@ -47,17 +45,17 @@ def test_states_come_back_as_they_were(store: Store) -> None:
 
 def test_a_state_takes_the_place_of_the_one_before(store: Store) -> None:
     store.put_compaction_states("events", [STATE])
-    stable = replace(STATE, status=ChunkStatus.STABLE, revision=8, priority=0.0)
+    stable = STATE._replace(status=ChunkStatus.STABLE, revision=8, priority=0.0)
     store.put_compaction_states("events", [stable])
     assert store.compaction_states("events") == (stable,)
 
 
 def test_chunks_without_segments_are_forgotten_and_empty_buckets_are_not(store: Store) -> None:
     store.put_compaction_states("events", [STATE])
-    bucket = replace(STATE, status=ChunkStatus.EMPTY)
+    bucket = STATE._replace(status=ChunkStatus.EMPTY)
     store.put_compaction_states("events", [bucket])
     assert store.compaction_states("events") == (bucket,)
-    store.put_compaction_states("events", [replace(bucket, segments=0)])
+    store.put_compaction_states("events", [bucket._replace(segments=0)])
     assert store.compaction_states("events") == ()
     store.put_compaction_states("events", [])
 

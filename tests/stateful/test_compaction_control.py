@@ -247,7 +247,7 @@ def test_what_is_planned_change_by_change_is_what_a_whole_analysis_plans(
 
 def plain(task: CompactionTask) -> CompactionTask:
     """Return a task without the revision at which each of its groups was judged."""
-    return replace(task, groups=tuple(replace(one, revision=None) for one in task.groups))
+    return replace(task, groups=tuple(one._replace(revision=None) for one in task.groups))
 
 
 def test_a_restart_judges_only_what_is_unstable() -> None:

@@ -11,7 +11,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-_YOUNG_OBJECTS = 50_000
+YOUNG_OBJECTS = 50_000
 """Loading libraries makes many objects and no garbage: looking for some costs a cold command a seventh of its time."""
 
 
@@ -22,10 +22,10 @@ def main(args: Sequence[str] | None = None) -> int:
         args: None: those of the process, which ends with the command line.
     """
     if args is None:
-        gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     from carnac.cli.main import run
 
     return run(sys.argv[1:] if args is None else args, owns_process=args is None)
 
 
-__all__ = ["main"]
+__all__ = ["YOUNG_OBJECTS", "main"]

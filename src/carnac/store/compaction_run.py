@@ -6,7 +6,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.core import invariants
@@ -295,4 +294,4 @@ def _as_inputs(entries: Sequence[VisibleSegment], interval: Interval) -> tuple[S
 
 
 def _without_ids(group: CompactionGroup) -> CompactionGroup:
-    return replace(group, segment_ids=())
+    return group._replace(segment_ids=())

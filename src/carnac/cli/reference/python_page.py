@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from typing import ForwardRef
 
 import carnac
 from carnac.bootstrap import open_store
@@ -179,18 +180,27 @@ def _signature(name: str, function: object) -> str:
 
 
 def _value(kind: type) -> str:
-    fields = dataclasses.fields(kind)
     described = _attributes(inspect.getdoc(kind) or "")
     lines = [f"### {kind.__name__}", "", _summary(inspect.getdoc(kind) or ""), ""]
     lines += ["| field | type | |", "|---|---|---|"]
-    for field in fields:
-        text = described.get(field.name, "").replace("|", "\\|")
-        lines.append(f"| `{field.name}` | `{_type(field.type)}` | {text} |".replace(" | |", " | |"))
+    for name, annotation in _fields(kind):
+        text = described.get(name, "").replace("|", "\\|")
+        lines.append(f"| `{name}` | `{_type(annotation)}` | {text} |".replace(" | |", " | |"))
     for name, member in public_members(kind):
         doc = _summary(inspect.getdoc(member) or "")
         suffix = "" if isinstance(member, property) else "()"
         lines.append(f"| `{name}{suffix}` | *computed* | {doc} |")
     return "\n".join([*lines, ""])
+
+
+def _fields(kind: type) -> list[tuple[str, object]]:
+    """Return names and types of the fields of a dataclass or a named tuple."""
+    if dataclasses.is_dataclass(kind):
+        return [(field.name, field.type) for field in dataclasses.fields(kind)]
+    return [
+        (name, one.__forward_arg__ if isinstance(one, ForwardRef) else one)
+        for name, one in kind.__annotations__.items()
+    ]
 
 
 def _doc(thing: object) -> str:

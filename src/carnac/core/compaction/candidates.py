@@ -9,17 +9,20 @@ a poisoned one costs the others nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from carnac.core.compaction.choosing import Choice, choose_all, join
 from carnac.core.compaction.chunks import TimeChunk
-from carnac.core.compaction.groups import CompactionGroup
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
 from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.scoring import Action, Score
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.compaction.wording import interval_text
 from carnac.core.intervals import Interval
+
+_name_of = attrgetter("segment_id")
 
 
 class JudgedChunk(NamedTuple):
@@ -99,7 +102,7 @@ def make_candidates(
     """Return what is to be done, in order of time, before small candidates are combined."""
     views: dict[int, TargetView] = {}
     return [
-        _candidate(datasource, parts, revision, views)
+        _candidate_of(datasource, parts, revision, views)
         for run in find_runs(judged)
         for parts in _split(run, settings)
     ]
@@ -117,8 +120,11 @@ def make_candidate_alone(
     Args:
         views: By target, to be kept from call to call.
     """
-    choice = one.score.choice or _whole(one.chunk, settings)
-    return _candidate(datasource, (_Part(chunk=one.chunk, choice=choice),), revision, views)
+    chunk, score = one
+    choice = score.choice or _whole(chunk, settings)
+    interval = chunk.interval
+    group = _group(datasource, interval, chunk.target, choice, revision)
+    return _candidate(group, (interval,), choice, views)
 
 
 def combine_small(
@@ -216,32 +222,44 @@ def _whole(chunk: TimeChunk, settings: CompactionSettings) -> Choice:
     return choose_all(chunk, TargetView(chunk.target), settings, None)
 
 
-def _candidate(
+def _candidate_of(
     datasource: str, parts: Sequence[_Part], revision: int, views: dict[int, TargetView]
 ) -> Candidate:
     first, choice = parts[0]
-    target, interval = first.target, first.interval
-    view = views.get(id(target))
-    if view is None:
-        view = views[id(target)] = TargetView(target)
+    interval = first.interval
     if len(parts) > 1:
         interval = Interval(interval.start_ms, parts[-1].chunk.interval.end_ms)
         choice = join([part.choice for part in parts])
-    group = CompactionGroup(
-        group_id=f"{datasource} {interval_text(interval)}",
-        datasource=datasource,
-        kind=choice.kind,
-        interval=interval,
-        segment_ids=tuple(sorted({one.segment_id for one in choice.segments})),
-        target=target,
+    group = _group(datasource, interval, first.target, choice, revision)
+    return _candidate(group, tuple([part.chunk.interval for part in parts]), choice, views)
+
+
+def _group(
+    datasource: str, interval: Interval, target: CompactionTarget, choice: Choice, revision: int
+) -> CompactionGroup:
+    return CompactionGroup(
+        f"{datasource} {interval_text(interval)}",
+        datasource,
+        choice.kind,
+        interval,
+        tuple(sorted(set(map(_name_of, choice.segments)))),
+        target,
         rows=choice.rows,
         size_bytes=choice.size_bytes,
         revision=revision,
     )
+
+
+def _candidate(
+    group: CompactionGroup,
+    chunks: tuple[Interval, ...],
+    choice: Choice,
+    views: dict[int, TargetView],
+) -> Candidate:
+    target = group.target
+    view = views.get(id(target))
+    if view is None:
+        view = views[id(target)] = TargetView(target)
     return Candidate(
-        group=group,
-        chunks=tuple([part.chunk.interval for part in parts]),
-        segments_out=choice.segments_out,
-        gain=choice.benefit * view.unit_bytes,
-        cost=choice.cost,
+        group, chunks, choice.segments_out, choice.benefit * view.unit_bytes, choice.cost
     )

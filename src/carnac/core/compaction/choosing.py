@@ -24,6 +24,8 @@ from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.settings import CompactionSettings
 
 _by_size = attrgetter("size_bytes", "segment_id")
+_name_of, _size_of = attrgetter("segment_id"), attrgetter("size_bytes")
+_MINOR, _MAJOR = GroupKind.MINOR, GroupKind.MAJOR  # looking up a member takes longer than using it
 
 
 class ChunkHistory(NamedTuple):
@@ -64,7 +66,7 @@ class Choice(NamedTuple):
 def join(choices: Sequence[Choice]) -> Choice:
     """Return the choices of whole chunks as one."""
     return Choice(
-        kind=GroupKind.MAJOR,
+        kind=_MAJOR,
         segments=tuple([segment for one in choices for segment in one.segments]),
         segments_out=sum([one.segments_out for one in choices]),
         benefit=sum([one.benefit for one in choices]),
@@ -88,10 +90,10 @@ def choose_all(
     Args:
         forced: How many of the segments must be rewritten whatever their number.
     """
-    ordered, size_bytes = sorted(chunk.segments, key=_by_size), chunk.size_bytes
+    ordered, size_bytes = _smallest_first(chunk.segments), chunk.size_bytes
     out = view.ideal(size_bytes, chunk.rows)
     return Choice(
-        kind=GroupKind.MAJOR,
+        kind=_MAJOR,
         segments=tuple(ordered),
         segments_out=out,
         benefit=forced + max(len(ordered) - out, 0),
@@ -114,8 +116,8 @@ def choose(
     Args:
         forced: Those of the segments that must be rewritten: too large, or not as the target asks for.
     """
-    free, fixed = sorted(chunk.segments, key=_by_size), list(forced)
-    if forced:
+    free, fixed = _smallest_first(chunk.segments), list(forced)
+    if fixed:
         ids = {one.segment_id for one in forced}
         fixed.sort(key=_by_size)
         free = [one for one in free if one.segment_id not in ids]
@@ -126,8 +128,28 @@ def choose(
     return options.choice(best)
 
 
+def _smallest_first(segments: Sequence[PlanSegment]) -> list[PlanSegment]:
+    """Return the segments by size, those of one size by name: two plain keys sort faster than one of both."""
+    ordered = sorted(segments, key=_name_of)
+    ordered.sort(key=_size_of)
+    return ordered
+
+
 class _Options:
     """The choices of a chunk: the forced segments, and the k smallest of the others."""
+
+    __slots__ = (
+        "_allowed",
+        "_fixed",
+        "_forced_bytes",
+        "_free",
+        "_history",
+        "_rows",
+        "_settings",
+        "_sizes",
+        "_total_bytes",
+        "_view",
+    )
 
     def __init__(
         self,
@@ -141,24 +163,30 @@ class _Options:
     ) -> None:
         self._fixed, self._free, self._view = fixed, free, view
         self._settings, self._history = settings, history
-        self._forced_bytes = sum([one.size_bytes for one in fixed])
-        self._sizes, self._rows = [self._forced_bytes], [sum([one.rows for one in fixed])]
+        self._forced_bytes = sum([one.size_bytes for one in fixed]) if fixed else 0
         self._total_bytes = chunk.size_bytes
         self._allowed = view.ideal(chunk.size_bytes, chunk.rows) + settings.slack
+        # of the choices, by their k, as far as they were asked for: most searches end long before the last one
+        self._sizes = [self._forced_bytes]
+        self._rows = [sum([one.rows for one in fixed]) if fixed else 0]
 
     def best(self) -> int | None:
         """Return the k of the best choice; None if there is none that the bound on writing allows."""
         found = frugal = None
         most = 0.0
         allowed, fixed, free = self._allowed, len(self._fixed), len(self._free)
+        sizes, rows, ideal = self._sizes, self._rows, self._view.ideal
         model = self._settings.cost
-        first = max(free - allowed, 0)  # with fewer the chunk would not become stable
+        least, each = model.group_bytes + fixed * model.segment_bytes, model.segment_bytes
         benefit_max = fixed + fixed + free
+        first = (
+            free - allowed if free > allowed else 0
+        )  # with fewer the chunk would not become stable
         for k in range(first, free + 1):
-            cost = model.group_bytes + (fixed + k) * model.segment_bytes + self._size(k)
+            cost = least + k * each + (sizes[k] if k < len(sizes) else self._size(k))
             if benefit_max / cost < most:
                 break  # costs grow: nothing that comes can be worth more
-            out = self._out(k)
+            out = ideal(sizes[k], rows[k]) if k or fixed else 0
             surplus = k + fixed - out
             benefit = fixed + surplus if surplus > 0 else fixed
             if not benefit or free - k + out > allowed:
@@ -177,36 +205,34 @@ class _Options:
 
     def choice(self, k: int) -> Choice:
         """Return a choice as a value."""
-        chosen = self._free[:k]
+        chosen, size_bytes = self._free[:k], self._size(k)
         if self._fixed:
             chosen = sorted((*self._fixed, *chosen), key=_by_size)
-        is_all = k == len(self._free)
         out, fixed = self._out(k), len(self._fixed)
         return Choice(
-            kind=GroupKind.MAJOR if is_all else GroupKind.MINOR,
-            segments=tuple(chosen),
-            segments_out=out,
-            benefit=fixed + max(k + fixed - out, 0),
-            cost=self._settings.cost.cost(fixed + k, self._sizes[k]),
-            size_bytes=self._sizes[k],
-            rows=self._rows[k],
-            write_amplification=_amplification(self._history, self._sizes[k], self._total_bytes),
+            _MAJOR if k == len(self._free) else _MINOR,
+            tuple(chosen),
+            out,
+            fixed + max(k + fixed - out, 0),
+            self._settings.cost.cost(fixed + k, size_bytes),
+            size_bytes,
+            self._rows[k],
+            _amplification(self._history, size_bytes, self._total_bytes),
         )
-
-    def _size(self, k: int) -> int:
-        """Return the bytes of a choice; most searches end long before the last one is asked for."""
-        sizes, rows = self._sizes, self._rows
-        while len(sizes) <= k:
-            segment = self._free[len(sizes) - 1]
-            sizes.append(sizes[-1] + segment.size_bytes)
-            rows.append(rows[-1] + segment.rows)
-        return sizes[k]
 
     def _out(self, k: int) -> int:
         """Return how many segments come out of a choice; more of a larger one, or as many."""
         if not k and not self._fixed:
             return 0
         return self._view.ideal(self._size(k), self._rows[k])
+
+    def _size(self, k: int) -> int:
+        """Return the bytes of a choice."""
+        sizes, rows = self._sizes, self._rows
+        for segment in self._free[len(sizes) - 1 : k]:
+            sizes.append(sizes[-1] + segment.size_bytes)
+            rows.append(rows[-1] + segment.rows)
+        return sizes[k]
 
     def _grown(self, k: int) -> int:
         """Return k or a larger one: what is folded takes the next segment along once it is worth it."""

@@ -17,6 +17,8 @@ from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.stretches import Stretch, find_stretch
 from carnac.core.intervals import Interval
 
+_size_of, _rows_of = attrgetter("size_bytes"), attrgetter("rows")
+
 
 class TimeChunk(NamedTuple):
     """A time chunk of the target granularity that has segments.
@@ -101,14 +103,14 @@ class _Place:
     def chunk(self) -> TimeChunk:
         """Return it as a value."""
         return TimeChunk(
-            interval=self.interval,
-            target=self.stretch.target,
-            segments=self.segments,
-            size_bytes=sum([segment.size_bytes for segment in self.segments]),
-            rows=sum([segment.rows for segment in self.segments]),
-            overlaps_prior=self.prior,
-            overlaps_later=self.later,
-            is_cut=self.is_cut,
+            self.interval,
+            self.stretch.target,
+            self.segments,
+            sum(map(_size_of, self.segments)),
+            sum(map(_rows_of, self.segments)),
+            self.prior,
+            self.later,
+            self.is_cut,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval
@@ -78,8 +78,7 @@ class CompactionTarget:
     allow_lossy: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionGroup:
+class CompactionGroup(NamedTuple):
     """Segments to be rewritten together, in one commit.
 
     Attributes:
@@ -100,7 +99,7 @@ class CompactionGroup:
     kind: GroupKind
     interval: Interval
     segment_ids: tuple[str, ...] = ()
-    target: CompactionTarget = field(default_factory=CompactionTarget)
+    target: CompactionTarget = CompactionTarget()
     rows: int = 0
     size_bytes: int = 0
     revision: int | None = None

@@ -58,7 +58,9 @@ class TargetView:
             large = [one for one in segments if one.rows > rows_max]
         else:
             large = [one for one in segments if one.size_bytes > bytes_max or one.rows > rows_max]
-        return [one for one in large if one.layout is None or one.layout.cut_for != self._cut]
+        return large and [
+            one for one in large if one.layout is None or one.layout.cut_for != self._cut
+        ]
 
     def unlike(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments whose layout is not what the target asks for."""

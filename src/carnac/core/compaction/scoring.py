@@ -31,6 +31,10 @@ class Action(StrEnum):
     NO_OPINION = "no opinion"
 
 
+# looking up a member of an enumeration takes longer than using it
+_COMPACT, _STABLE, _MINOR = Action.COMPACT, Action.STABLE, GroupKind.MINOR
+
+
 class Score(NamedTuple):
     """What should be done with a chunk.
 
@@ -246,7 +250,7 @@ def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     if count > ideal:
         surplus = count - ideal
         words += f"; {ideal:,} would do, {surplus:,} more {'is' if surplus == 1 else 'are'} let be"
-    return Score(action=Action.STABLE, reason=words)
+    return Score(_STABLE, words)
 
 
 DEFAULT_RULES: tuple[Rule, ...] = (
@@ -280,17 +284,13 @@ def _choose(chunk: TimeChunk, situation: Situation, forced: Sequence[PlanSegment
 
 def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str) -> Score:
     """Return the score of a chunk that should be compacted; it says what of it, and the priority."""
-    kept = len(chunk.segments) - len(choice.segments)
-    amount = f"{count_text(len(choice.segments), 'segment')} of {bytes_text(choice.size_bytes)}"
-    if choice.kind is GroupKind.MINOR:
+    count = len(choice.segments)
+    kept = len(chunk.segments) - count
+    amount = f"{count_text(count, 'segment')} of {bytes_text(choice.size_bytes)}"
+    if choice.kind is _MINOR:
         rest = "1 stays as it is" if kept == 1 else f"{kept:,} stay as they are"
         reason += f"; {amount} become about {choice.segments_out:,}, {rest}"
     else:
         reason += f"; all of it ({amount}) becomes about {choice.segments_out:,}"
     gain = choice.benefit * situation.view(chunk.target).unit_bytes
-    return Score(
-        action=Action.COMPACT,
-        reason=reason,
-        priority=gain / (gain + choice.cost),
-        choice=choice,
-    )
+    return Score(_COMPACT, reason, gain / (gain + choice.cost), choice)

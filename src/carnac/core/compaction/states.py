@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ class ChunkSight(NamedTuple):
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkState:
+class ChunkState(NamedTuple):
     """What is known of a chunk.
 
     Attributes:
@@ -107,13 +105,7 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Int
             revision, segments = one.revision, one.entries
             if known is not None:
                 revision, segments = max(revision, known.revision), segments + known.segments
-            found[chunk] = ChunkSight(
-                chunk=chunk,
-                revision=revision,
-                segments=segments,
-                target=stretch.target,
-                is_cut=is_cut,
-            )
+            found[chunk] = ChunkSight(chunk, revision, segments, stretch.target, is_cut)
             at_ms = chunk.end_ms
     return found
 

@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
 from carnac.core.compaction.backlog import Backlog, PlanChange
@@ -32,6 +31,10 @@ RETRY_FIRST_MS = 60_000
 RETRY_MAX_MS = 6 * 3_600_000
 CONFLICTS_MAX = 3
 """So often in a row is a chunk taken up again at once after it lost an input to another writer."""
+
+# looking up a member of an enumeration takes longer than using it
+_COMPACT = Action.COMPACT
+_STABLE, _UNSTABLE, _DEFERRED = ChunkStatus.STABLE, ChunkStatus.UNSTABLE, ChunkStatus.DEFERRED
 
 
 class Survey:
@@ -101,8 +104,10 @@ class Survey:
             return True
         if state.retry_at_ms > now_ms:
             return False
-        if state.is_as_seen(sight, self.judged_by(sight.target)):
-            return state.status is ChunkStatus.UNSTABLE and chunk not in self._backlog
+        if state.revision == sight.revision and state.is_as_seen(
+            sight, self.judged_by(sight.target)
+        ):
+            return state.status is _UNSTABLE and chunk not in self._backlog
         return True
 
     def analyse(
@@ -149,7 +154,7 @@ class Survey:
             if state is not None and state.status is not ChunkStatus.EMPTY:
                 found.append(
                     self._set(
-                        replace(state, status=ChunkStatus.EMPTY, segments=0, reason="no segments")
+                        state._replace(status=ChunkStatus.EMPTY, segments=0, reason="no segments")
                     )
                 )
         return found
@@ -169,7 +174,7 @@ class Survey:
             self._backlog.take(chunk)
             state = self.states.get(chunk)
             if state is not None:
-                found.append(self._set(replace(state, status=ChunkStatus.DEFERRED)))
+                found.append(self._set(state._replace(status=ChunkStatus.DEFERRED)))
         return found
 
     def resting(self) -> list[ChunkState]:
@@ -199,7 +204,7 @@ class Survey:
             self._resting.discard(chunk)
             self._deferred.discard(chunk)
             self._conflicts.pop(chunk, None)
-            gone.append(replace(state, status=ChunkStatus.EMPTY, segments=0))
+            gone.append(state._replace(status=ChunkStatus.EMPTY, segments=0))
         self._known, self._starts = [], array("q")
         return gone
 
@@ -212,7 +217,7 @@ class Survey:
         deferred = self.deferred()
         deferred.sort(key=lambda one: (-one.priority, one.chunk))
         for state in deferred[:limit]:
-            self._set(replace(state, status=ChunkStatus.UNSTABLE))
+            self._set(state._replace(status=ChunkStatus.UNSTABLE))
         return [state.chunk for state in deferred[:limit]]
 
     def start(self, chunks: Iterable[Interval]) -> None:
@@ -229,8 +234,7 @@ class Survey:
         rest_ms = min(RETRY_FIRST_MS << min(failures - 1, 20), RETRY_MAX_MS)
         words = f"failed {f'{failures} times in a row, last' if failures > 1 else 'once'}: {reason}"
         return self._set(
-            replace(
-                state,
+            state._replace(
                 status=ChunkStatus.UNSTABLE,
                 failures=failures,
                 retry_at_ms=now_ms + rest_ms,
@@ -253,8 +257,7 @@ class Survey:
         state = self.states.get(chunk)
         if state is not None:
             self._set(
-                replace(
-                    state,
+                state._replace(
                     arrived_bytes=state.arrived_bytes + arrived,
                     rewritten_bytes=state.rewritten_bytes + rewritten,
                     failures=0 if rewritten else state.failures,
@@ -265,24 +268,26 @@ class Survey:
             self._conflicts.pop(chunk, None)
 
     def _record(self, one: JudgedChunk, sight: ChunkSight) -> ChunkState:
-        known = self.states.get(one.interval)
-        is_wanted = one.score.action is Action.COMPACT
-        if is_wanted or one.score.may_join:
+        chunk, score = one
+        interval, choice = chunk.interval, score.choice
+        known = self.states.get(interval)
+        is_wanted = score.action is _COMPACT
+        if is_wanted or score.may_join:
             self._backlog.put(one, sight.revision)
         else:
-            self._backlog.take(one.interval)
+            self._backlog.take(interval)
         return self._set(
             ChunkState(
-                chunk=one.interval,
-                status=ChunkStatus.UNSTABLE if is_wanted else ChunkStatus.STABLE,
-                revision=sight.revision,
-                segments=sight.segments,
-                judged_by=self.judged_by(sight.target),
-                reason=one.score.reason,
-                priority=one.score.priority,
-                cost=one.score.choice.cost if one.score.choice else 0,
+                interval,
+                _UNSTABLE if is_wanted else _STABLE,
+                sight.revision,
+                sight.segments,
+                self.judged_by(sight.target),
+                score.reason,
+                score.priority,
+                choice.cost if choice else 0,
                 failures=known.failures if known and is_wanted else 0,
-                arrived_bytes=(known.arrived_bytes if known else 0) or one.chunk.size_bytes,
+                arrived_bytes=(known.arrived_bytes if known else 0) or chunk.size_bytes,
                 rewritten_bytes=known.rewritten_bytes if known else 0,
             )
         )
@@ -301,13 +306,14 @@ class Survey:
         )
 
     def _set(self, state: ChunkState) -> ChunkState:
-        self.states[state.chunk] = state
+        chunk = state.chunk
+        self.states[chunk] = state
         if state.retry_at_ms:
-            self._resting.add(state.chunk)
+            self._resting.add(chunk)
         elif self._resting:
-            self._resting.discard(state.chunk)
-        if state.status is ChunkStatus.DEFERRED:
-            self._deferred.add(state.chunk)
+            self._resting.discard(chunk)
+        if state.status is _DEFERRED:
+            self._deferred.add(chunk)
         elif self._deferred:
-            self._deferred.discard(state.chunk)
+            self._deferred.discard(chunk)
         return state

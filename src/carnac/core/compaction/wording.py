@@ -18,6 +18,7 @@ def bytes_text(size_bytes: int) -> str:
     return f"{size_bytes} B" if not unit else f"{size:.1f} {_UNITS[unit]}"
 
 
+@lru_cache(maxsize=1 << 12)
 def count_text(count: int, word: str) -> str:
     """Return a count with its word: `1 segment`, `2 segments`."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
