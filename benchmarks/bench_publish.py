@@ -6,7 +6,7 @@ Each process appends one segment (eight columns with statistics) to one datasour
 In the same run the same rows are written by plain SQL: one transaction of seven INSERTs with a driver's cursor, no
 reading, no deciding. On SQLite with several processes that is what an application does by itself: `BEGIN IMMEDIATE`
 and SQLite's own waiting. The ratio of the two rates is the overhead of the log. How often the disk syncs at all bounds
-what one process can do that publishes one commit after another; threads share transactions.
+what one process can do that publishes one commit after another; its threads share transactions, as in a server.
 
     python -m benchmarks.bench_publish [--seconds 3] [--runs 5] [--only sqlite]
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import multiprocessing
 import os
 import sqlite3
@@ -37,7 +38,7 @@ from carnac.testing.postgresql import run_postgresql
 
 SPAWN = multiprocessing.get_context("spawn")
 PROCESSES = (1, 4, 16)
-THREADS = 8
+THREADS = (8, 32)
 WARM_UP = 20
 LOGGED_BYTES = 1 << 16
 """Of one commit in SQLite's log: 14 pages of 4 KiB, rounded up."""
@@ -109,9 +110,12 @@ def measure_all(
             "rate_of_plain_sql": ratio(ours["per_s"], theirs["per_s"]),
         }
         print(count, found[f"{count}_processes"], file=sys.stderr)
-    found[f"1_process_{THREADS}_threads"] = {
-        "carnac": medians([one_run(new_store, publish_in_threads, 1, secs) for _ in range(runs)])
-    }
+    for threads in THREADS:
+        work = functools.partial(publish_in_threads, count=threads)
+        found[f"1_process_{threads}_threads"] = {
+            "carnac": medians([one_run(new_store, work, 1, secs) for _ in range(runs)])
+        }
+        print(threads, found[f"1_process_{threads}_threads"], file=sys.stderr)
     return found
 
 
@@ -180,24 +184,26 @@ def publish_for(url: str, writer: str, secs: float, barrier: Barrier, answers: A
     store.close()
 
 
-def publish_in_threads(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
+def publish_in_threads(
+    url: str, writer: str, secs: float, barrier: Barrier, answers: Any, *, count: int
+) -> None:
     """What a server does: many threads of one process share transactions."""
     store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
     found: list[float] = []
 
-    def run(thread: int, count: int) -> None:
+    def run(thread: int, most: int) -> None:
         end = time.perf_counter() + secs
         number = 0
-        while (start := time.perf_counter()) < end and number < count:
+        while (start := time.perf_counter()) < end and number < most:
             publication = append([segment(ids, 0, number)])
             store.publish(replace(publication, writer=f"{writer}.{thread}", batch=str(number)))
             found.append(time.perf_counter() - start)
             number += 1
 
-    run(THREADS, WARM_UP)
+    run(count, WARM_UP)
     found.clear()
     barrier.wait()
-    threads = [threading.Thread(target=run, args=(n, 10**9)) for n in range(THREADS)]
+    threads = [threading.Thread(target=run, args=(n, 10**9)) for n in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:

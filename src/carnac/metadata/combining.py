@@ -102,6 +102,9 @@ class GroupCommit:
             mailboxes.wake_one()
 
     def _lead_group(self, mailboxes: Mailboxes, jobs: Sequence[Job]) -> None:
+        if jobs and not any(job.is_durable for job in jobs):
+            self._commit(jobs, is_durable=False)  # others' appends must be
+            return
         guests: list[_Guest] = []
         try:
             self._commit(self._gather(mailboxes, jobs, guests))
@@ -137,12 +140,12 @@ class GroupCommit:
             session, append.publication, append.encoded, self._now_ms()
         )
 
-    def _commit(self, jobs: Iterable[Job]) -> None:
+    def _commit(self, jobs: Iterable[Job], *, is_durable: bool = True) -> None:
         """Run the jobs in one transaction; if that breaks before its commit, each in one of its own."""
         coming, begun = iter(jobs), list[Job]()
         is_committing = False
         try:
-            with translated(self._database), self._database.write() as writing:
+            with translated(self._database), self._database.write(is_durable=is_durable) as writing:
                 for job in coming:
                     begun.append(job)
                     _run_job(job, writing.session)

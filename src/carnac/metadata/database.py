@@ -48,8 +48,12 @@ class Database(Protocol):
         """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
         ...
 
-    def write(self) -> AbstractContextManager[Writing]:
-        """Open a transaction that nobody else writes during, in a fair order; rolls back unless committed."""
+    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Writing]:
+        """Open a transaction that nobody else writes during, in a fair order; rolls back unless committed.
+
+        Args:
+            is_durable: Whether a power cut may not take it back after its commit, and all that came before it.
+        """
         ...
 
     def migrate_lock(self) -> AbstractContextManager[Engine]:

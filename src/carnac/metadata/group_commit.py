@@ -28,15 +28,23 @@ class Job:
     Attributes:
         work: May raise a CarnacError before its first write; that fails this job and no other.
         append: What `work` publishes, if another process may do so; else None.
+        is_durable: Whether what it writes must survive a power cut.
         since: Another process may have done so since then; None: it cannot have.
         error: What the caller gets raised; None if `result` holds what `work` returned.
     """
 
-    __slots__ = ("append", "error", "leads", "result", "since", "wake", "work")
+    __slots__ = ("append", "error", "is_durable", "leads", "result", "since", "wake", "work")
 
-    def __init__(self, work: Callable[[Session], Any], append: Append | None = None) -> None:
+    def __init__(
+        self,
+        work: Callable[[Session], Any],
+        append: Append | None = None,
+        *,
+        is_durable: bool = True,
+    ) -> None:
         self.work = work
         self.append = append
+        self.is_durable = is_durable
         self.since: Since | None = None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -57,13 +65,20 @@ class CommitQueue:
         self._waiting: deque[Job] = deque()
         self._is_busy = False
 
-    def submit(self, work: Callable[[Session], T], append: Append | None = None) -> T:
+    def submit(
+        self,
+        work: Callable[[Session], T],
+        append: Append | None = None,
+        *,
+        is_durable: bool = True,
+    ) -> T:
         """Run `work` in a transaction, return what it returns or raise what it raises, after the commit.
 
         Args:
             append: What `work` publishes, if it does no more than that and another process may do it.
+            is_durable: Whether what it writes must survive a power cut; else nobody need wait for the disk.
         """
-        job = Job(work, append)
+        job = Job(work, append, is_durable=is_durable)
         with self._mutex:
             job.leads = not self._is_busy
             self._is_busy = True

@@ -117,8 +117,12 @@ class PostgresqlDatabase:
             connection.close()  # back into the pool, which rolls back
 
     @contextmanager
-    def write(self) -> Iterator[PostgresqlWriting]:
-        """Wait for the lock in a new transaction; rolls back unless committed."""
+    def write(self, *, is_durable: bool = True) -> Iterator[PostgresqlWriting]:  # noqa: ARG002 - the protocol's
+        """Wait for the lock in a new transaction; rolls back unless committed.
+
+        Args:
+            is_durable: Of no account: writers live on when the server's machine loses power.
+        """
         with self._mutex:
             self._check_open()
             connection = self._writer_connection()

@@ -88,6 +88,7 @@ class SqliteDatabase:
         self.mailboxes = Mailboxes(Path(f"{path}.requests{FORMAT}"))
         self._readers = ReaderPool(lambda: self._connect(_READER_PRAGMAS))
         self._writer: sqlite3.Connection | None = None
+        self._syncs = True  # `_writer` waits for the disk when it commits
         self._known: dict[
             object, object
         ] = {}  # of what our last transaction knew, what it left behind
@@ -119,10 +120,14 @@ class SqliteDatabase:
             yield session
 
     @contextmanager
-    def write(self) -> Iterator[SqliteWriting]:
-        """Wait in the queue, then open a write transaction; rolls back unless committed."""
+    def write(self, *, is_durable: bool = True) -> Iterator[SqliteWriting]:
+        """Wait in the queue, then open a write transaction; rolls back unless committed.
+
+        Args:
+            is_durable: Else the disk is not waited for: a power cut may take the transaction back, but no earlier one.
+        """
         with nullcontext() if self._queue.is_inside else self.turn():
-            connection = self._writer_connection()
+            connection = self._writer_connection(is_durable=is_durable)
             session = Session(connection, SQLITE, self._on_statement)
             session.control("BEGIN IMMEDIATE")
             writing = SqliteWriting(session)
@@ -202,9 +207,13 @@ class SqliteDatabase:
             connection.execute(pragma)
         return connection
 
-    def _writer_connection(self) -> sqlite3.Connection:
+    def _writer_connection(self, *, is_durable: bool) -> sqlite3.Connection:
         if self._writer is None:
             self._writer = self._connect(_WRITER_PRAGMAS)
+            self._syncs = True
+        if self._syncs != is_durable:
+            self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
+            self._syncs = is_durable
         return self._writer
 
 

@@ -85,6 +85,10 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
     def _write(self, work: Callable[[Session], T]) -> T:
         return self._queue.submit(work)
 
+    def _write_lease(self, work: Callable[[Session], T]) -> T:
+        """Write what a power cut may take back, as it ends whoever holds a lease on a file of this machine."""
+        return self._queue.submit(work, is_durable=False)
+
     # ------------------------------------------------------------------------------------------------ the log
 
     def settings(self) -> Mapping[str, str]:
@@ -293,7 +297,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             )
             return lease
 
-        return self._write(work)
+        return self._write_lease(work)
 
     def renew_lease(self, lease_id: str, *, ttl_ms: int, revision: int | None = None) -> Lease:
         """Prolong a lease, and move it to a newer revision if one is given."""
@@ -318,7 +322,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             )
             return lease
 
-        return self._write(work)
+        return self._write_lease(work)
 
     def release_lease(self, lease_id: str) -> None:
         """End a lease. Idempotent."""
@@ -327,7 +331,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             session.run(s.RELEASE_LEASE, lease_id=lease_id)
             session.run(pending_sql.REMOVE_OF_LEASE, lease_id=lease_id)
 
-        self._write(work)
+        self._write_lease(work)
 
     def leases(self) -> tuple[Lease, ...]:
         """Return the leases that have not expired."""
