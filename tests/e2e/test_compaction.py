@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.errors import CarnacError, Invalid, NotFound
+from carnac.errors import CarnacError, Invalid, NotFound, Unavailable
 from tests.e2e.conftest import Run
 
 SPEC = {"dataSource": "flights", "granularitySpec": {"segmentGranularity": "month"}}
@@ -112,3 +112,14 @@ def test_a_simulation_is_a_table_and_a_picture(run: Run, store: Path, tmp_path: 
     told = run("compaction", "simulate", "flights", "--days", "2", "--json", "--store", store).json
     assert told["outlook"] == "clear"
     assert told["moments"][-1]["chunks"] == 4, "the three days of the log, and again a day later"
+    times = [one["at_ms"] for one in told["moments"]]
+    assert times == sorted(set(times)), "each hour once"
+    for name, code, words in (
+        ("week.gif", Invalid.exit_code, "one of .svg, .png, .html, not '.gif'"),
+        ("no/week.svg", Unavailable.exit_code, "there is no folder"),
+    ):
+        refused = run(
+            "compaction", "simulate", "--out", tmp_path / name, "--store", store, code=code
+        )
+        assert words in refused.err
+        assert "simulate:" not in refused.err, "before it simulates anything"

@@ -23,9 +23,7 @@ def render_chart(chart: dict[str, object], suffix: str) -> bytes:
         Invalid: There is no such format.
         Unavailable: What draws is not installed.
     """
-    if suffix not in FORMATS:
-        given = f"'{suffix}'" if suffix else "a name without suffix"
-        raise Invalid(f"a picture is one of {', '.join(FORMATS)}, not {given}")
+    _check_suffix(suffix)
     converter = load_converter()
     if suffix == ".svg":
         svg: str = converter.vegalite_to_svg(chart)
@@ -69,6 +67,27 @@ def write_chart(chart: dict[str, object], path: Path) -> None:
         raise Unavailable(
             f"picture {path} cannot be written: {error.strerror}", path=str(path)
         ) from None
+
+
+def check_picture(path: Path) -> None:
+    """Check that a picture can be drawn and where it goes; ask before long work whose result is to be drawn.
+
+    Raises:
+        Invalid: There is no such format.
+        Unavailable: What draws is not installed, or there is no such folder.
+    """
+    _check_suffix(path.suffix.lower())
+    if not path.parent.is_dir():
+        raise Unavailable(
+            f"picture {path} cannot be written: there is no folder {path.parent}", path=str(path)
+        )
+    load_converter()
+
+
+def _check_suffix(suffix: str) -> None:
+    if suffix not in FORMATS:
+        given = f"'{suffix}'" if suffix else "a name without suffix"
+        raise Invalid(f"a picture is one of {', '.join(FORMATS)}, not {given}")
 
 
 def load_converter() -> Any:

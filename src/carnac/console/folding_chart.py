@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.console.looks import chart_head
@@ -81,6 +81,7 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_las
         for day, value in points
     ]
     names = [line for line, _ in lines]
+    top = max((float(one["value"]) for one in values), default=0.0)
     legend = {"title": None, "orient": "right"} if len(names) > 1 else None
     return {
         "width": WIDTH,
@@ -99,13 +100,14 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_las
                 "field": "value",
                 "type": "quantitative",
                 "title": name,
+                "scale": {} if top else {"domain": [0, 1]},
                 "axis": {
                     "gridColor": "#eee",
                     "domain": False,
                     "ticks": False,
                     "tickCount": TICKS,
                     "tickMinStep": 0.5,
-                    **(_whole_ticks(values) if counts else {}),
+                    **(_whole_ticks(top) if counts else {}),
                 },
             },
             "color": {
@@ -118,9 +120,8 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_las
     }
 
 
-def _whole_ticks(values: Sequence[Mapping[str, str | float]]) -> Chart:
+def _whole_ticks(top: float) -> Chart:
     """Return ticks for counts: no half tasks, however few there are."""
-    top = max((float(one["value"]) for one in values), default=0.0)
-    return (
-        {"format": ",d"} if top > TICKS else {"format": ",d", "values": list(range(int(top) + 1))}
-    )
+    if top > TICKS:
+        return {"format": ",d"}
+    return {"format": ",d", "values": list(range(int(max(top, 1)) + 1))}

@@ -165,7 +165,8 @@ class FoldingSimulation:
                 hour_ms += 3_600_000
                 if on_progress is not None:
                     on_progress(self.now_ms)
-        moments.append(self.measure())
+        if not moments or moments[-1].at_ms < self.now_ms:
+            moments.append(self.measure())
         meter = self._meter
         return FoldingOutcome(
             moments=tuple(moments),

@@ -91,3 +91,16 @@ def test_the_chart_keeps_the_last_moment_and_not_too_many() -> None:
     values = [one for one in panels[0]["data"]["values"] if one["line"] == "waiting"]
     assert len(values) <= MOMENTS_MAX + 1
     assert values[-1]["day"] == pytest.approx(999 / 24, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "scale", "ticks"), [(0, {"domain": [0, 1]}, [0, 1]), (3, {}, [0, 1, 2, 3])]
+)
+def test_a_panel_stands_on_zero_also_where_nothing_is_above_it(
+    waiting: int, scale: dict[str, object], ticks: list[int]
+) -> None:
+    one = replace(simulate(0.05).moments[-1], waiting=waiting, running=0, deferred=0)
+    panels = draw_folding([one], title="t", subtitle="s")["vconcat"]
+    assert isinstance(panels, list)
+    axis = panels[0]["encoding"]["y"]
+    assert (axis["scale"], axis["axis"]["values"]) == (scale, ticks)

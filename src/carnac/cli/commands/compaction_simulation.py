@@ -13,6 +13,7 @@ from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import (
     Column,
+    counted,
     format_age,
     format_bytes,
     format_count,
@@ -123,9 +124,9 @@ def simulate(
     """
     session = session_of(ctx)
     if out is not None:
-        from carnac.console.export import load_converter
+        from carnac.console.export import check_picture
 
-        load_converter()
+        check_picture(out)
     shape = _find_spec(session, spec, datasource)
     if datasource is None:
         coming = _given(
@@ -294,8 +295,8 @@ def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
     )
     worst = max(one.surplus_max for one in outcome.moments)
     session.output.line(
-        f"{format_count(outcome.tasks)} tasks, {format_count(outcome.groups)} groups; at most "
-        f"{format_count(worst)} segments too many in a time chunk; {_end_of(outcome)}"
+        f"{counted(outcome.tasks, 'task')}, {counted(outcome.groups, 'group')}; at most "
+        f"{counted(worst, 'segment')} too many in a time chunk; {_end_of(outcome)}"
     )
     if outcome.verdict.outlook == "never":
         session.output.warning(
