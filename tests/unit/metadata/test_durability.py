@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.metadata import open_metadata
@@ -18,12 +19,12 @@ def test_only_leases_do_not_wait_for_the_disk(tmp_path: Path) -> None:
 
     def look(text: str) -> None:
         if text == "COMMIT":
-            writer = store._database._writer  # type: ignore[attr-defined]
-            levels.append(writer.execute("PRAGMA synchronous").fetchone()[0])
+            levels.append(database._writer.execute("PRAGMA synchronous").fetchone()[0])
 
     url = f"sqlite:///{tmp_path}/metadata.db"
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=look)
     assert isinstance(store, SqlMetadataStore)
+    database: Any = store._database
     lease = store.acquire_lease(LeaseKind.WRITER, holder="test", ttl_ms=60_000)
     store.renew_lease(lease.lease_id, ttl_ms=60_000)
     store.publish(append_of(segment("a", day(1))))
