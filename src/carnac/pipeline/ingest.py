@@ -21,6 +21,7 @@ from carnac.core.intervals import IntervalSet
 from carnac.core.late_ledger import with_late
 from carnac.core.segments import Segment, safe_name
 from carnac.errors import CarnacError, Invalid
+from carnac.pipeline.failures import of_task
 from carnac.pipeline.merge import MergeTask
 from carnac.pipeline.output import local_root
 from carnac.pipeline.parts import Cut, remove_staged
@@ -158,6 +159,10 @@ class IngestJob:
             self.timer.lap("read")
             segments, places = self._write(results)
             self.timer.lap("write")
+        except (
+            OSError
+        ) as error:  # of this process, such as a full disk while rows are handed to tasks
+            raise of_task(error) from error
         finally:
             remove_staged(self.staging_url)
             remove_others(

@@ -9,10 +9,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Invalid, Unavailable
+from carnac.pipeline.ingest import STAGING_FOLDER
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.progress import Phase
 from carnac.pipeline.session import SparkHolder
@@ -135,3 +137,14 @@ def test_what_does_not_pass_is_raised_as_it_was(spark_holder: SparkHolder) -> No
 
     with pytest.raises(Unavailable, match=r"^the disk is full \(/some/where\)"):
         run_tasks(spark_holder, full, [0], phase=Phase(name="x", total=1), clock=SystemClock())
+
+
+def test_a_staging_folder_that_takes_no_rows_is_one_sentence(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    deep_storage.mkdir(parents=True, exist_ok=True)
+    (deep_storage / STAGING_FOLDER).write_text("in the way")
+    spec = make_spec(input={"type": "frame", "frame": "arrow"})
+    with pytest.raises(Unavailable, match=f"^reading or writing failed .*{STAGING_FOLDER}"):
+        pipeline.run_ingest(spec, DAY, rows=pa.table({"t": [0], "d": ["a"]}))
+    assert files_below(deep_storage) == [STAGING_FOLDER]
