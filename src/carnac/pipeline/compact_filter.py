@@ -7,13 +7,14 @@ follows is what follows the first half of every rewrite that tasks share.
 
 Conditions have one meaning wherever they run: ANSI mode is off (a cast that fails gives null, and the row goes), times
 are UTC, names of columns are case-sensitive. They see rows as the inputs hold them: times before truncation, dimensions
-that are about to be left out, and null for columns that only other segments have.
+that are about to be left out, and null for columns that only other segments have, or none.
 """
 
 from __future__ import annotations
 
 import contextlib
 import pickle
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -37,11 +38,15 @@ from carnac.pipeline.spark_rows import SETTINGS, one_sentence, with_settings
 from carnac.pipeline.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 KEPT_COLUMN = "__kept"
 PASSED_COLUMN = "__passed"
 """Whether the row has passed the condition before, in another rewrite, and is not asked again."""
+NAMES_MAX = 100
+"""A condition may name so many columns that no segment has."""
+_NAME = re.compile(r"`((?:[^`]|``)+)`")
 BATCH_ROWS = 16_384
 """Rows that are handed to Spark at a time."""
 
@@ -54,7 +59,7 @@ def scatter_filtered(
     """Run the first half with the condition of the family, which all tasks share.
 
     Raises:
-        Invalid: The condition is none, or names a column that there is not.
+        Invalid: The condition is none.
         CarnacError: As `scatter`.
     """
     family = tasks[0].family
@@ -99,14 +104,45 @@ def _judged(frame: DataFrame, family: Family) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
     absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in family.elsewhere]
-    whole = frame.drop(PASSED_COLUMN).select("*", *absent)
     with one_sentence("the filter"):
         condition = F.expr(family.condition or "true")
-        _ = whole.where(condition).schema  # a condition is about one row; Spark refuses all else
+        rows = frame.drop(PASSED_COLUMN).select("*", *absent)
+        absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
     passed = F.coalesce(condition, F.lit(False))
     kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)
     columns = [name for name in frame.columns if name != PASSED_COLUMN]
     return frame.select("*", *absent).select(*map(F.col, map(_quoted, columns)), kept)
+
+
+def _names_of_nothing(rows: DataFrame, condition: Column) -> list[str]:
+    """Return the columns that a condition names and no segment of the rewrite has: they are null, as in Druid.
+
+    Raises:
+        AnalysisException: The condition is wrong besides.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    names: list[str] = []
+    while True:
+        absent = [F.lit(None).alias(name) for name in names]
+        try:
+            _ = rows.select("*", *absent).where(condition).schema  # Spark names one at a time
+        except AnalysisException as error:
+            name = _unresolved(error)
+            if name is None or name in names or len(names) == NAMES_MAX:
+                raise
+            names.append(name)
+        else:
+            return names
+
+
+def _unresolved(error: AnalysisException) -> str | None:
+    """Return the column that Spark does not find; None if that is not it, or if it is a part of another column."""
+    if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        return None
+    found = _NAME.fullmatch((error.getMessageParameters() or {}).get("objectName", ""))
+    return None if found is None else found[1].replace("``", "`")
 
 
 def _quoted(name: str) -> str:

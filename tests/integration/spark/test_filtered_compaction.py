@@ -32,6 +32,7 @@ KEEPS_PEOPLE = {
     "slack": 0,
     "allowLossy": True,
 }
+NOT_THREE_HOPS = {"type": "not", "field": {"type": "equals", "column": "hops", "matchValue": 3}}
 PEOPLE_AND_BOTS = ((1, "ann"), (2, "bot"), (3, None), (4, "bob"))
 
 
@@ -118,6 +119,32 @@ def test_rows_are_left_out_once_and_their_chunk_is_stable(
         assert (ids(store), store.head().revision) == ([1, 5], left), "what is left has passed"
         assert left == head + 3
         assert not desk.plan("events").tasks
+    assert list(store.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("agent <> 'bot' AND coalesce(`from where`, 'nobody') = 'nobody' AND hops IS NULL", [1, 4]),
+        ({"type": "or", "fields": [NOT_THREE_HOPS, {"type": "null", "column": "agent"}]}, [3]),
+        ({"type": "null", "column": "hops"}, [1, 2, 3, 4]),
+        ("hops > 3 OR id = 2", [2]),
+    ],
+)
+def test_a_column_that_no_segment_has_is_null(
+    store: Store,
+    compaction: LocalCompaction,
+    settings: Settings,
+    condition: object,
+    left: list[int],
+) -> None:
+    append(store, *PEOPLE_AND_BOTS[:2])
+    append(store, *PEOPLE_AND_BOTS[2:])
+    with open_compaction(settings=settings) as desk:
+        desk.put_spec({**KEEPS_PEOPLE, "transformSpec": {"filter": condition}})
+        settle(compaction)
+        assert not desk.plan("events").tasks
+    assert ids(store) == left
     assert list(store.verify()) == []
 
 
