@@ -15,10 +15,19 @@ from carnac.core.compaction.filtering import filter_of
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.granularity import NONE, is_finer_or_equal, parse_granularity
 from carnac.core.schemas import unite_columns, unite_types
-from carnac.core.segments import TIME_COLUMN, ColumnType, Metric, RollupSpec, Segment
+from carnac.core.segments import (
+    TIME_COLUMN,
+    ColumnType,
+    Metric,
+    MetricKind,
+    RollupSpec,
+    Segment,
+)
 from carnac.errors import Invalid
 from carnac.pipeline.shape import ORDER_PREFIX, DimensionShape, RowShape
 from carnac.ports import SegmentInput
+
+_NUMERIC = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +204,7 @@ def _family(group: _Members, target: CompactionTarget) -> Family:
         query_granularity=group.granularity,
         is_rollup=group.is_rollup or rolls_up_raw,
     )
+    _check_partitions(shape, target)
     return Family(
         inputs=inputs,
         shape=replace(shape, sort_columns=_sort_columns(inputs, shape, target)),
@@ -235,6 +245,7 @@ def _check_loss(
             raise Invalid(
                 f"metrics need column {', '.join(missing)}, which {datasource} does not have"
             )
+        _check_numbers(group, target)
     losses = []
     if truncates:
         losses.append(f"truncates times to {group.granularity}")
@@ -251,6 +262,29 @@ def _check_loss(
             f"set allowLossy if that is meant",
             datasource=datasource,
         )
+
+
+def _check_numbers(group: _Members, target: CompactionTarget) -> None:
+    """Refuse to calculate with columns of another kind: the largest of texts is not the largest number."""
+    for metric in target.metrics or ():
+        if metric.input is None:
+            continue
+        held = group.dimensions[metric.input]
+        needs = metric.type in _NUMERIC or metric.kind is MetricKind.QUANTILES
+        if needs and held not in {*_NUMERIC, ColumnType.BOOLEAN}:
+            raise Invalid(
+                f"metric {metric.name} calculates with column {metric.input}, which holds {held}, not numbers; "
+                f"declare the column's type where it is ingested"
+            )
+
+
+def _check_partitions(shape: RowShape, target: CompactionTarget) -> None:
+    """Refuse hash dimensions that there are not; those of ranges are looked at when rows are sorted by them."""
+    if target.partitioning.kind != "hashed":
+        return
+    for name in target.partitioning.dimensions:
+        if name not in shape.dimension_names:
+            raise Invalid(f"rows cannot be partitioned by '{name}', which is no dimension")
 
 
 def _sort_columns(

@@ -297,6 +297,32 @@ def test_raw_rows_are_rolled_up_if_that_is_allowed(tmp_path: Path) -> None:
         assert {name: found[key][name] for name in metrics} == metrics
 
 
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({"metrics": (metric("m", "sum", "long", input="d"),)}, "column d, which holds string"),
+        ({"metrics": (metric("m", "max", "double", input="d"),)}, "column d, which holds string"),
+        (
+            {"metrics": (metric("m", "last", "long", input="tags"),)},
+            "tags, which holds array<string>",
+        ),
+        ({"metrics": (metric("m", "quantiles", "quantiles", input="d"),)}, "d, which holds string"),
+        ({"metrics": (metric("m", "sum", "long", input="gone"),)}, "metrics need column gone"),
+        (
+            {"partitioning": Partitioning(kind="hashed", dimensions=("gone",))},
+            "'gone', which is no",
+        ),
+        ({"partitioning": Partitioning(kind="range", dimensions=("gone",))}, "'gone', which is no"),
+    ],
+)
+def test_what_the_columns_cannot_give_is_refused_in_a_sentence(
+    tmp_path: Path, target: dict[str, Any], words: str
+) -> None:
+    inputs = [visible(segment) for segment in raw_inputs(tmp_path, make_rows(9, 1))]
+    with pytest.raises(Invalid, match=words):
+        rewrite(tmp_path, inputs, allow_lossy=True, **target)
+
+
 def test_a_sum_of_doubles_that_cancels_out_raises_no_alarm(tmp_path: Path) -> None:
     shape = replace(ROLLUP, metrics=(metric("dsum", "sum", "double"),))
     rng = random.Random(5)
