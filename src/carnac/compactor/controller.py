@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.compactor.status import write_status
+from carnac.compactor.status import read_status, write_status
 from carnac.core.commits import Commit, CommitKind
 from carnac.core.compaction.conductor import Conductor
 from carnac.core.compaction.groups import CompactionGroup
@@ -69,6 +69,7 @@ class Controller:
         self._dirty: dict[str, set[Interval]] = {}
         self._is_adopted = False
         self._last_status = ""
+        self._bytes_wasted: int | None = None
         self.conductor = Conductor(capacity)
 
     def run_round(self) -> RoundReport:
@@ -98,6 +99,7 @@ class Controller:
             self.conductor,
             self._runner.live(),
             now_ms=self._clock.now_ms(),
+            bytes_wasted=self._bytes_wasted or 0,
             last=self._last_status,
         )
         return RoundReport(
@@ -268,6 +270,7 @@ class Controller:
 
     def _take_ended(self) -> tuple[RunEnd, ...]:
         ended = tuple(self._runner.take_ended())
+        self._note_waste(ended)
         running = {one.run_id: one.task for one in self.conductor.queue.running}
         for end in ended:
             task = running.get(end.run_id)
@@ -281,6 +284,13 @@ class Controller:
             )
             self._keep(task.datasource, states)
         return ended
+
+    def _note_waste(self, ended: Sequence[RunEnd]) -> None:
+        """Add what runs wrote for nothing to what controllers before this one have counted."""
+        if self._bytes_wasted is None:
+            told = read_status(self._metadata)
+            self._bytes_wasted = 0 if told is None else int(told.get("bytes_wasted", 0))
+        self._bytes_wasted += sum(end.bytes_wasted for end in ended)
 
     def _keep(self, name: str, states: Sequence[ChunkState]) -> None:
         if name in self._specs and states:

@@ -93,7 +93,9 @@ class LocalRunner:
 
 def _end_of(run_id: str, future: Future[Sequence[GroupEnd]]) -> RunEnd:
     try:
-        return RunEnd(run_id=run_id, groups=tuple(future.result()))
+        groups = tuple(future.result())
+        wasted = sum(one.bytes_wasted for one in groups)
+        return RunEnd(run_id=run_id, groups=groups, bytes_wasted=wasted)
     except CarnacError as error:
         return RunEnd(run_id=run_id, error=error.message)
     except Exception as error:

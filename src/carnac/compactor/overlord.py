@@ -47,8 +47,8 @@ class TaskDesk(Protocol):
         """Return the attempts of a task, the first one first."""
         ...
 
-    def report(self, task_id: str) -> Mapping[str, object] | None:
-        """Return what its last attempt did; None if nothing is written down."""
+    def report(self, task_id: str, number: int | None = None) -> Mapping[str, object] | None:
+        """Return what an attempt did (None: the last one that said); None if nothing is written down."""
         ...
 
 
@@ -163,4 +163,9 @@ class OverlordRunner:
             error = f"task {run_id} was cancelled"
         elif task.state is TaskState.FAILED:
             error = task.error or f"task {run_id} failed"
-        return RunEnd(run_id=run_id, groups=groups, error=error)
+        wasted = sum(self._wasted(run_id, one.number) for one in self._tasks.attempts(run_id))
+        return RunEnd(run_id=run_id, groups=groups, error=error, bytes_wasted=wasted)
+
+    def _wasted(self, run_id: str, number: int) -> int:
+        report: Any = self._tasks.report(run_id, number) or {}
+        return int(report.get("bytesWasted", 0))

@@ -24,14 +24,16 @@ def write_status(
     live: Iterable[LiveRun],
     *,
     now_ms: int,
+    bytes_wasted: int,
     last: str,
 ) -> str:
     """Write the status down if it is another than the last one; return it.
 
     Args:
         live: What runs, as whoever runs it sees it.
+        bytes_wasted: What all runs that have ended wrote for nothing.
     """
-    status = describe_status(conductor, live, now_ms)
+    status = {**describe_status(conductor, live, now_ms), "bytes_wasted": bytes_wasted}
     text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
     if text != last:
         metadata.put_settings({STATUS_KEY: json.dumps({"at_ms": now_ms, **status})})

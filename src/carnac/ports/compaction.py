@@ -35,11 +35,13 @@ class RunEnd:
     Attributes:
         groups: What is known of its groups; those that are missing are looked at again.
         error: Why the groups that are missing did not come to an end; None: nothing was wrong with them.
+        bytes_wasted: Of files that all its attempts together have written for nothing.
     """
 
     run_id: str
     groups: Sequence[GroupEnd] = ()
     error: str | None = None
+    bytes_wasted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from carnac.core.compaction.states import ChunkStatus
 from carnac.core.compaction.survey import CONFLICTS_MAX
 from carnac.core.tasks.model import TaskState
 from carnac.errors import CarnacError
+from carnac.overlord.clearing import note_waste
 from carnac.ports import Clock, DeepStorage, IdSource, RewriteJob, RewriteResult
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.tasks import FakeRunner
@@ -124,6 +125,11 @@ def counts(cluster: Cluster) -> list[int]:
     return [chunk.entries for chunk in cluster.store.chunks("events")]
 
 
+def wasted(cluster: Cluster) -> int:
+    told = cluster.desk.status().controller
+    return 0 if told is None else told["bytes_wasted"]
+
+
 def test_tasks_run_under_locks_and_chunks_become_stable(cluster: Cluster) -> None:
     before = read(cluster.store)
     cluster.duty.run_round()
@@ -200,6 +206,7 @@ def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was
     assert report["groupCounts"] == {"committed": 2, "unchanged": 0, "conflict": 0, "failed": 1}
     assert report["groupsGivenUp"] == 1
     assert report["bytesWasted"] > 0
+    assert wasted(cluster) == 0, "nobody has looked since"
     assert cluster.metadata.locks() == ()
     assert not cluster.tasks.live_attempts()
     assert read(cluster.store) == before
@@ -208,6 +215,10 @@ def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was
     assert files_of(Path(cluster.settings.store)) == live | dropped, "what was wasted is removed"
     cluster.duty.run_round()
     assert len(cluster.tasks.list()) == 1, "the rest rests"
+    assert wasted(cluster) == report["bytesWasted"]
+    cluster.restart_duty()
+    cluster.duty.run_round()
+    assert wasted(cluster) == report["bytesWasted"], "another leader goes on counting"
     reasons = [state.reason for state in cluster.metadata.compaction_states("events")]
     assert (
         sum(f"failed once: task {task.task_id} was cancelled" in reason for reason in reasons) == 1
@@ -258,6 +269,9 @@ def test_an_attempt_that_dies_is_followed_by_another_one_at_once(cluster: Cluste
     cluster.loop.run_round()
     again = cluster.tasks.live_attempts()
     assert [one.number for one in again] == [2] * len(died)
+    for attempt in died:
+        note_waste(cluster.metadata, attempt, 700)  # as the overlord does when it has cleared up
     cluster.run_attempts()
     cluster.duty.run_round()
     assert counts(cluster) == [1, 1]
+    assert wasted(cluster) == 700 * len(died), "of all attempts, not of the last one"

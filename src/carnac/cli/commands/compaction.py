@@ -234,6 +234,7 @@ def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
             "not known yet" if dispatches is None else f"{format_bytes(dispatches)} a second",
         ),
         ("verdict", verdict_text(told)),
+        ("wasted", f"{format_bytes(told.get('bytes_wasted', 0))} written for nothing so far"),
         ("as of", f"{format_age(max(now_ms - told['at_ms'], 0))} ago"),
     ]
     output.line()
