@@ -28,6 +28,8 @@ def to_json(value: object) -> object:
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a named tuple is a value, too
+        return dict(_field(name, getattr(value, name)) for name in value._fields)
     if isinstance(value, IntervalSet | tuple | list | set | frozenset):
         return [to_json(item) for item in value]
     if is_dataclass(value):

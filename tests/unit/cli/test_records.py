@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 
@@ -28,6 +29,17 @@ def test_instants_are_iso_and_lose_their_unit_durations_keep_it() -> None:
         "eta_ms": 5,
         "size_bytes": 7,
     }
+
+
+def test_a_named_tuple_is_an_object() -> None:
+    class Sample(NamedTuple):
+        name: str
+        at_ms: int
+
+    assert to_json([Sample("x", 0), ("y", 1)]) == [
+        {"name": "x", "at": "1970-01-01T00:00:00.000Z"},
+        ["y", 1],
+    ]
 
 
 def test_a_record_becomes_plain_json() -> None:
