@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
+from carnac import __version__
 from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,8 +83,14 @@ app = typer.Typer(
 _groups: dict[str, typer.Typer] = {}
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"carnac {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def root(
+def root(  # noqa: PLR0917 - Typer hands them over by name
     ctx: typer.Context,
     store: Annotated[
         str | None,
@@ -106,6 +113,16 @@ def root(
     ] = False,
     no_color: Annotated[
         bool, typer.Option("--no-color", help="No colours, as NO_COLOR does.", metavar="")
+    ] = False,
+    version: Annotated[  # noqa: ARG001 - its callback does it
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            metavar="",
+            is_eager=True,
+            callback=_show_version,
+        ),
     ] = False,
 ) -> None:
     """An event store for teams who run Spark: immutable segments, one commit log, time travel and SQL.

@@ -232,6 +232,11 @@ class Header:
             return
         if not text:
             return
+        if "\r" in text and "\n" not in text:
+            raise Invalid(
+                f"the lines of {self._name} end with CR alone; convert them to LF or CRLF",
+                url=self._name,
+            )
         try:
             names = next(csv.reader([text], delimiter=self._delimiter), [])
         except csv.Error as error:

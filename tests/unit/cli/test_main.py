@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.cli.main import _first_word, _hoist
+from carnac import __version__
+from carnac.cli.main import _first_word, _hoist, run
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,11 @@ def test_a_command_line_says_by_its_first_word_which_commands_to_load(
     given: list[str], word: str | None
 ) -> None:
     assert _first_word(_hoist(given)) == word
+
+
+@pytest.mark.parametrize("given", [["--version"], ["--debug", "--version", "log"]])
+def test_the_version_is_shown_without_a_store(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(given, owns_process=False) == 0
+    assert capsys.readouterr().out == f"carnac {__version__}\n"

@@ -122,6 +122,11 @@ def test_header_that_names_a_column_twice() -> None:
         load_bytes("t,a,a\n1,2,3\n", KINDS, file_format=CsvFormat())
 
 
+def test_lines_that_end_with_cr_alone() -> None:
+    with pytest.raises(Invalid, match="lines of inline: end with CR alone; convert them to LF"):
+        load_bytes("t,a\r1,2\r", KINDS, file_format=CsvFormat())
+
+
 def test_null_values_and_lists() -> None:
     found = load_bytes(
         't,a,b\n1,NA,x|y\n2,"NA",\n3,-,z\n',
@@ -152,10 +157,9 @@ def test_one_column() -> None:
     assert found.column("__time") == [1, 2]
 
 
-@pytest.mark.parametrize("data", [b"t,\xff,b\n1,2,3\n", b"t,a,b\r1,2,3\r4,5,6\r"])
-def test_header_that_cannot_be_read(data: bytes) -> None:
+def test_header_that_cannot_be_read() -> None:
     with pytest.raises(Invalid, match="the header of inline: cannot be read"):
-        load_bytes(data, KINDS, file_format=CsvFormat())
+        load_bytes(b"t,\xff,b\n1,2,3\n", KINDS, file_format=CsvFormat())
 
 
 def test_lone_carriage_returns_end_no_row() -> None:

@@ -17,7 +17,7 @@ _INTRO = """\
 
 <!-- Made by `python -m carnac.cli.reference.cli_page`; do not edit. -->
 
-`carnac COMMAND --help` says the same. Standard output carries the answer, standard error everything else: notes,
+`carnac COMMAND --help` says the same, `carnac --version` which version it is. Standard output carries the answer, standard error everything else: notes,
 progress, errors. `--store PLACE`, `--debug` and `--no-color` may stand anywhere on the line; the store is also found by
 `CARNAC_STORE` and [`carnac.toml`](settings.md), and is the directory `carnac-store` if nothing is said.
 
