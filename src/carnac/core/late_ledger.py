@@ -33,11 +33,11 @@ from carnac.core.segments import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateLine:
-    """Late rows of one lateness in one time chunk.
+class LateFigures:
+    """What there is of some late rows.
 
     Attributes:
-        rows: Input rows that were so late.
+        rows: Input rows that were late.
         rows_folded: Of these, those that compaction has folded; the others wait in segments of their append.
         size_bytes: Of the files that they lie in now, by their share of the input rows.
         bytes_folded: Of these, those of segments that compaction has written.
@@ -45,8 +45,6 @@ class LateLine:
         segments_folded: Of these, those that compaction has written.
     """
 
-    chunk: Interval
-    lateness: Lateness
     rows: int
     rows_folded: int
     size_bytes: int
@@ -56,8 +54,16 @@ class LateLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateTotal:
-    """Late rows of all time chunks; fields are those of a line.
+class LateLine(LateFigures):
+    """Late rows of one lateness in one time chunk."""
+
+    chunk: Interval
+    lateness: Lateness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateTotal(LateFigures):
+    """Late rows of all time chunks.
 
     Attributes:
         lateness: None: of all.
@@ -66,12 +72,6 @@ class LateTotal:
     """
 
     lateness: Lateness | None
-    rows: int
-    rows_folded: int
-    size_bytes: int
-    bytes_folded: int
-    segments: int
-    segments_folded: int
     chunks: int
     chunks_waiting: int
 
@@ -257,29 +257,25 @@ class _Sums:
             self.chunks_waiting.add(chunk)
 
     def line(self, chunk: Interval, lateness: Lateness) -> LateLine:
-        return LateLine(
-            chunk=chunk,
-            lateness=lateness,
-            rows=self.rows,
-            rows_folded=self.rows_folded,
-            size_bytes=self.size_bytes,
-            bytes_folded=self.bytes_folded,
-            segments=len(self.segments),
-            segments_folded=len(self.segments_folded),
-        )
+        return LateLine(chunk=chunk, lateness=lateness, **self._figures())
 
     def total(self, lateness: Lateness | None) -> LateTotal:
         return LateTotal(
             lateness=lateness,
-            rows=self.rows,
-            rows_folded=self.rows_folded,
-            size_bytes=self.size_bytes,
-            bytes_folded=self.bytes_folded,
-            segments=len(self.segments),
-            segments_folded=len(self.segments_folded),
             chunks=len(self.chunks),
             chunks_waiting=len(self.chunks_waiting),
+            **self._figures(),
         )
+
+    def _figures(self) -> dict[str, int]:
+        return {
+            "rows": self.rows,
+            "rows_folded": self.rows_folded,
+            "size_bytes": self.size_bytes,
+            "bytes_folded": self.bytes_folded,
+            "segments": len(self.segments),
+            "segments_folded": len(self.segments_folded),
+        }
 
 
 def draw_up_ledger(

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from carnac.core.segments import ColumnType
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
-from carnac.pipeline.shape import SQL_TYPE, MultiValue
+from carnac.pipeline.shape import MultiValue
 from carnac.pipeline.timestamps import quote_text
 
 FieldKind = Literal["absent", "text", "json", "typed"]

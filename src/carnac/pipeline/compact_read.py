@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from carnac.core.granularity import NONE, parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Corrupt, NotFound
 from carnac.pipeline.output import local_root
 from carnac.pipeline.segment_writer import ARROW_TYPE, TIME_TYPE
-from carnac.pipeline.shape import SQL_TYPE, quote
+from carnac.pipeline.shape import quote
 from carnac.ports import SegmentInput
 
 if TYPE_CHECKING:

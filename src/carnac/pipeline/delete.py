@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.segments import TIME_COLUMN, ColumnType, MetricKind, Segment
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.pipeline.output import local_root, remove_file
-from carnac.pipeline.shape import SQL_TYPE, quote
+from carnac.pipeline.shape import quote
 from carnac.ports import SegmentInput, SegmentRewrite
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from carnac.core.segments import TIME_COLUMN, ColumnType
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
-from carnac.pipeline.shape import ORDER_PREFIX, SQL_TYPE, quote
+from carnac.pipeline.shape import ORDER_PREFIX, quote
 
 _TIME_TYPE = "TIMESTAMP WITH TIME ZONE"
 

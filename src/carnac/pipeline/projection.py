@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.core.segments import TIME_COLUMN, ColumnType
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
 from carnac.pipeline import coerce, timestamps
 from carnac.pipeline.coerce import Field, Target, coerce_cell
-from carnac.pipeline.shape import ORDER_PREFIX, SQL_TYPE, RowShape, quote
+from carnac.pipeline.shape import ORDER_PREFIX, RowShape, quote
 from carnac.pipeline.timestamps import TimeCell, quote_text, text_time, typed_time
 from carnac.specs.schema import TimestampSpec
 

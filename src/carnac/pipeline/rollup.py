@@ -17,12 +17,12 @@ from __future__ import annotations
 from carnac.core.granularity import BUCKET_LIMIT, NONE, Granularity, parse_granularity
 from carnac.core.intervals import Interval
 from carnac.core.segments import TIME_COLUMN, ColumnType, Metric, MetricKind
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
 from carnac.pipeline.shape import (
     INPUT_PREFIX,
     ORDER_PREFIX,
     ROWS_COLUMN,
-    SQL_TYPE,
     RowShape,
     quote,
 )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from carnac.core.segments import TIME_COLUMN, ColumnType, Metric, MetricKind, RollupSpec
+from carnac.core.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -28,27 +29,11 @@ MultiValue = Literal["sorted_array", "sorted_set", "array"]
 
 INPUT_PREFIX = "__in_"
 """Normalised rows hold the input of metric m in `__in_m`, so a field may be a dimension and an input at once."""
-ORDER_PREFIX = "__at_"
+ORDER_PREFIX = HIDDEN_PREFIX
 """Where the instant that decides `first` and `last` is: in normalised rows if it is not `__time`, in part files and
 segments always, so that states stay mergeable. Readers hide these columns."""
 ROWS_COLUMN = "__rows"
 """In part files of rolled-up rows: how many input rows went into a row."""
-
-SQL_TYPE: dict[ColumnType, str] = {
-    ColumnType.STRING: "VARCHAR",
-    ColumnType.LONG: "BIGINT",
-    ColumnType.DOUBLE: "DOUBLE",
-    ColumnType.FLOAT: "FLOAT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.JSON: "VARCHAR",
-    ColumnType.STRING_ARRAY: "VARCHAR[]",
-    ColumnType.LONG_ARRAY: "BIGINT[]",
-    ColumnType.DOUBLE_ARRAY: "DOUBLE[]",
-    ColumnType.HLL: "BLOB",
-    ColumnType.THETA: "BLOB",
-    ColumnType.QUANTILES: "BLOB",
-}
-"""What DuckDB calls the types of columns."""
 
 
 def quote(name: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from carnac.core.segments import TIME_COLUMN, ColumnType
+from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import NotFound
 from carnac.ports import Catalog
 from carnac.query.messages import did_you_mean
-from carnac.query.scans import SQL_TYPE, shown_columns
+from carnac.query.scans import shown_columns
 from carnac.query.syntax import Node
 
 DATASOURCE_SCHEMAS = {"", "druid", "carnac", "main"}

@@ -12,27 +12,11 @@ from pathlib import Path
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
 from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
-
-HIDDEN_PREFIX = "__at_"
-"""Columns that belong to first and last metrics, not to the user."""
+from carnac.core.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 
 _CLIP_GROUPS = 8
 """How many groups of clipped files are tried for a place before a new one is made."""
 
-SQL_TYPE: Mapping[ColumnType, str] = {
-    ColumnType.STRING: "VARCHAR",
-    ColumnType.LONG: "BIGINT",
-    ColumnType.DOUBLE: "DOUBLE",
-    ColumnType.FLOAT: "FLOAT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.JSON: "VARCHAR",
-    ColumnType.STRING_ARRAY: "VARCHAR[]",
-    ColumnType.LONG_ARRAY: "BIGINT[]",
-    ColumnType.DOUBLE_ARRAY: "DOUBLE[]",
-    ColumnType.HLL: "BLOB",
-    ColumnType.THETA: "BLOB",
-    ColumnType.QUANTILES: "BLOB",
-}
 TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
 
 Signature = tuple[tuple[str, ColumnType], ...]

@@ -180,7 +180,9 @@ def _signature(name: str, function: object) -> str:
 
 
 def _value(kind: type) -> str:
-    described = _attributes(inspect.getdoc(kind) or "")
+    described: dict[str, str] = {}
+    for base in reversed(kind.__mro__):  # what a field means may be said where it is inherited from
+        described |= _attributes(inspect.cleandoc(base.__doc__ or ""))
     lines = [f"### {kind.__name__}", "", _summary(inspect.getdoc(kind) or ""), ""]
     lines += ["| field | type | |", "|---|---|---|"]
     for name, annotation in _fields(kind):
