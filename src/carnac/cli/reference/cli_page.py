@@ -18,9 +18,9 @@ _INTRO = """\
 <!-- Made by `python -m carnac.cli.reference.cli_page`; do not edit. -->
 
 `carnac COMMAND --help` says the same, `carnac --version` which version it is. Standard output carries the answer,
-standard error everything else: notes, progress, errors. `--store PLACE`, `--debug` and `--no-color` may stand anywhere on
-the line; the store is also found by `CARNAC_STORE` and [`carnac.toml`](settings.md), and is the directory `carnac-store`
-if nothing is said.
+standard error everything else: notes, progress, errors. `--store PLACE`, `--debug` and `--no-color` may stand anywhere
+on the line; the store is also found by `CARNAC_STORE` and [`carnac.toml`](settings.md), and is the directory
+`carnac-store` if nothing is said.
 
 A REVISION is a number, a time (`2013-05-01T12:00`: the last revision published by then), or a tag. An interval is
 `start/end` in ISO 8601 and UTC, its end excluded: `2013-02-01/2013-03-01`, `2013-02/P1M`.
