@@ -148,8 +148,12 @@ def parse_at(at: int | str) -> int | str:
     """Return a revision as an int, everything else stripped.
 
     Raises:
-        Invalid: It is empty, or negative.
+        Invalid: It is empty, negative, or something else.
     """
+    if isinstance(at, bool) or not isinstance(at, int | str):
+        raise Invalid(
+            f"{at!r} is no revision; give its number, or a tag or a time (2013-01-31T18:30:00Z) as text"
+        )
     if isinstance(at, int):
         if at < 0:
             raise Invalid(f"revision {at} is negative; revisions count from 0")

@@ -11,7 +11,7 @@ from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, interval_set
 from carnac.core.reverting import plan_revert, restored_segments
 from carnac.core.segments import Segment
-from carnac.errors import Corrupt, NotFound
+from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import Head, MetadataStore, Published
 
 DIFF_COMMITS_MAX = 1000
@@ -120,7 +120,13 @@ class History:
         return {name: interval_set(found) for name, found in spans.items() if found}
 
     def set_lookup(self, change: LookupChange, *, message: str = "") -> Published:
-        """Publish a lookup, or its removal."""
+        """Publish a lookup, or its removal.
+
+        Raises:
+            Invalid: Its name, a key or a value is no text.
+            NotFound: It is to be removed and is not there.
+        """
+        _require_texts(change)
         if change.mapping is None and change.name not in self._metadata.lookups():
             raise NotFound(f"there is no lookup '{change.name}'", lookup=change.name)
         return self._metadata.publish(
@@ -210,3 +216,14 @@ def _shown(visible: Sequence[VisibleSegment]) -> dict[str, IntervalSet]:
         key = item.segment.segment_id
         shown[key] = shown.get(key, IntervalSet()).union(item.entry.visible)
     return shown
+
+
+def _require_texts(change: LookupChange) -> None:
+    """Refuse what a record of a mapping cannot hold: the log would have it for good."""
+    pairs = [] if change.mapping is None else list(change.mapping.items())
+    for value in (change.name, *(one for pair in pairs for one in pair)):
+        if not isinstance(value, str):
+            raise Invalid(
+                f"lookup '{change.name}' maps texts to texts, and {value!r} is none; write it as text",
+                lookup=str(change.name),
+            )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from carnac.core.intervals import Interval
-from carnac.errors import Conflict, NotFound
+from carnac.errors import Conflict, Invalid, NotFound
 from carnac.store import Store
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.stores import open_local_store
@@ -213,3 +213,22 @@ def test_changes_tell_a_follower_everything(store: Store, clock: FakeClock) -> N
     store.gc()
     with pytest.raises(NotFound, match="not whole any more"):
         store.changes(after=0)
+
+
+@pytest.mark.parametrize("mapping", [{"x": 1}, {1: "x"}, {"x": None}, {"x": b"y"}])
+def test_a_lookup_of_other_things_than_texts_is_refused(
+    open_store: OpenStore, mapping: Any
+) -> None:
+    store = open_store()
+    store.set_lookup("good", {"k": "v"})
+    with pytest.raises(Invalid, match="lookup 'bad' maps texts to texts"):
+        store.set_lookup("bad", mapping)
+    assert store.head().revision == 1
+    assert store.lookups() == {"good": {"k": "v"}}
+
+
+@pytest.mark.parametrize("at", [1.0, True, b"1", object()])
+def test_a_revision_of_another_type_is_refused(open_store: OpenStore, at: Any) -> None:
+    store = open_store()
+    with pytest.raises(Invalid, match="is no revision; give its number, or a tag or a time"):
+        store.resolve(at)
