@@ -28,7 +28,7 @@ def test_a_simulation_says_what_came_of_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(json.dumps(SCENARIO))
     shown = run("balance", "simulate", "mine.yaml", "--strategy", "compare")
     lines = shown.out.splitlines()
-    assert lines[0].startswith("mine: 288 segments on 5 servers, 1 days, seed 0")
+    assert lines[0].startswith("mine: 288 segments on 5 servers, 1 day, seed 0")
     assert [line.split("  ")[0] for line in lines[3:]] == [
         "before",
         "after cost",

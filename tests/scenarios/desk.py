@@ -30,9 +30,10 @@ from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.spans import find_gaps, find_spans
 from carnac.core.compaction.stretches import plan_stretches
 from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.compaction.wording import bytes_text, count_text
+from carnac.core.compaction.wording import bytes_text
 from carnac.core.intervals import Interval, format_ms, parse_instant, parse_interval
 from carnac.core.periods import parse_period
+from carnac.core.words import counted
 
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "B": 1}
 
@@ -179,7 +180,7 @@ class Desk:
             )
             lines += [
                 f"   {group.kind} {brief(group.interval)}: "
-                f"{count_text(len(group.segment_ids), 'segment')}, {bytes_text(group.size_bytes)}"
+                f"{counted(len(group.segment_ids), 'segment')}, {bytes_text(group.size_bytes)}"
                 for group in task.groups
             ]
         return lines
@@ -202,7 +203,7 @@ class Desk:
         self.segments = apply_tasks(self.segments, tasks, revision=self.revision + 1)
         self.revision += sum(len(task.groups) for task in tasks)
         self.last = None
-        return [f"{count_text(len(tasks), 'task')} done"]
+        return [f"{counted(len(tasks), 'task')} done"]
 
     def _plan(self) -> CompactionPlan:
         return plan_compaction(

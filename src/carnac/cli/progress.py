@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.session import Session
 from carnac.cli.tables import format_count, format_seconds
+from carnac.core.words import counted
 from carnac.ports import Clock, JobProgress
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _done(moment: JobProgress, unit: str) -> str:
 def _detail(moment: JobProgress, elapsed_ms: int) -> str:
     parts = []
     if moment.rows:
-        parts.append(f"{format_count(moment.rows)} rows")
+        parts.append(counted(moment.rows, "row"))
         if elapsed_ms >= 100:
             parts.append(f"{format_count(moment.rows * 1000 // elapsed_ms)} rows/s")
     if moment.eta_ms is not None and moment.done < moment.total:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, format_ms
+from carnac.core.words import counted as counted  # noqa: PLC0414  # commands find all their words here
 
 GAP = "  "
 MIN_WIDTH = 8
@@ -58,11 +59,6 @@ def text_width(text: str) -> int:
 def format_count(number: int) -> str:
     """Return `336,776`."""
     return f"{number:,}"
-
-
-def counted(number: int, thing: str) -> str:
-    """Return `1 segment`, `2 segments`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def format_bytes(size: int) -> str:

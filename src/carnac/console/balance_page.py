@@ -17,6 +17,7 @@ import numpy as np
 
 from carnac.console.clouds import HUES
 from carnac.core.intervals import format_ms
+from carnac.core.words import counted
 from carnac.simulation.measures import QueryMeasure, measure_answers
 from carnac.simulation.report import SPEED_FORMULA, faster_by
 from carnac.simulation.scenario import HOUR_MS
@@ -113,10 +114,11 @@ def _deflate(values: npt.NDArray[np.generic]) -> str:
 def _lead(outcome: Outcome) -> str:
     scenario = outcome.scenario
     return html.escape(
-        f"{len(outcome.before.server):,} segments of {len(outcome.segments.sources)} datasources on "
-        f"{outcome.server_count:,} servers. {scenario.history.days} days were placed and balanced by "
+        f"{counted(len(outcome.before.server), 'segment')} of "
+        f"{counted(len(outcome.segments.sources), 'datasource')} on {counted(outcome.server_count, 'server')}. "
+        f"For {counted(scenario.history.days, 'day')} they were placed and balanced by "
         f"{scenario.history.strategy}; at hour 0 another strategy takes over, with at most "
-        f"{scenario.moves_per_hour:,} moves an hour. Seed {outcome.seed}."
+        f"{counted(scenario.moves_per_hour, 'move')} an hour. Seed {outcome.seed}."
     )
 
 

@@ -12,6 +12,7 @@ from carnac.console.balance_charts import Course, Curve, draw_courses, draw_disk
 from carnac.console.balance_page import render_page
 from carnac.console.clouds import Cloud, draw_cloud
 from carnac.console.export import load_converter, render_chart
+from carnac.core.words import counted
 from carnac.errors import Unavailable
 from carnac.simulation.measures import measure_answers
 
@@ -109,7 +110,7 @@ def draw_story(outcome: Outcome) -> dict[str, Chart]:
         [course for future in outcome.futures for course in _courses(future)],
         event_labels(outcome),
         subtitle=f"one trace of {queries:,} queries, asked again every "
-        f"{outcome.scenario.measure_every_hours} hours",
+        f"{counted(outcome.scenario.measure_every_hours, 'hour')}",
     )
     charts["disks"] = draw_disks(
         [
@@ -136,7 +137,7 @@ def _draw_layouts(outcome: Outcome) -> dict[str, Chart]:
                 outcome,
                 future.after,
                 servers,
-                title=f"After {scenario.days} days of {future.strategy}",
+                title=f"After {counted(scenario.days, 'day')} of {future.strategy}",
                 hour=scenario.days * 24,
             )
     return charts
@@ -163,8 +164,8 @@ def draw_layout(
     )
     some = "" if len(servers) == outcome.server_count else f"{len(servers):,} of the "
     subtitle = (
-        f"{count:,} segments on {some}{outcome.server_count:,} servers, every one a point; "
-        f"colour: {len(outcome.segments.sources)} datasources; t + {hour} hours"
+        f"{counted(count, 'segment')} on {some}{counted(outcome.server_count, 'server')}, every one a point; "
+        f"colour: {counted(len(outcome.segments.sources), 'datasource')}; t + {counted(hour, 'hour')}"
     )
     marks = []
     if hour:
@@ -179,7 +180,7 @@ def draw_layout(
 def event_labels(outcome: Outcome) -> list[tuple[int, str]]:
     """Return (hour, what happened) of the events after hour 0."""
     return [
-        (event.at_hour, f"{_servers(event.servers)} {WHAT_HAPPENED[event.kind]}")
+        (event.at_hour, f"{counted(event.servers, 'server')} {WHAT_HAPPENED[event.kind]}")
         for event in sorted(outcome.scenario.events, key=lambda e: e.at_hour)
         if event.at_hour >= 0
     ]
@@ -217,7 +218,3 @@ def _label(outcome: Outcome, future: Future | None) -> str:
     measured = measure_answers(answers)
     name = "before" if future is None else f"after {future.strategy}"
     return f"{name} (mean {measured.mean_ratio:.2f})"
-
-
-def _servers(count: int) -> str:
-    return "1 server" if count == 1 else f"{count} servers"

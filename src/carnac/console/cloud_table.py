@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.core.intervals import parse_instant
+from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def load_cloud(
             )
         if table[name].null_count:
             raise Invalid(
-                f"column '{name}' of table {path} is empty in {table[name].null_count:,} of {table.num_rows:,} rows",
+                f"column '{name}' of table {path} is empty in {table[name].null_count:,} of "
+                f"{counted(table.num_rows, 'row')}",
                 path=str(path),
             )
     if not table.num_rows:

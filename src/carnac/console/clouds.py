@@ -19,6 +19,7 @@ import numpy as np
 
 from carnac.console.looks import FONT, chart_head
 from carnac.console.png import encode_png
+from carnac.core.words import counted
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _frame(cloud: Cloud, low: int, high: int) -> list[Chart]:
         for index, name in enumerate(cloud.servers if few else ())
     )
     axis: Chart = {
-        "title": f"{count:,} servers, one band each",
+        "title": f"{counted(count, 'server')}, one band each",
         "titleFontSize": 12,
         "titleColor": "#444",
         "grid": False,

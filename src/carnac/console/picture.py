@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from carnac.console.looks import HOURS, Chart, chart_head
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, format_ms
+from carnac.core.words import counted
 from carnac.errors import Invalid
 
 WIDTH, HEIGHT = 1080, 300
@@ -83,8 +84,8 @@ def draw_segments(
         raise Invalid(f"{datasource} shows no segment there, so there is nothing to draw")
     if len(chunks) > CHUNKS_MAX:
         raise Invalid(
-            f"{datasource} has {len(chunks):,} time chunks there, of which a picture shows at most {CHUNKS_MAX:,}; "
-            "narrow it with --interval"
+            f"{datasource} has {counted(len(chunks), 'time chunk')} there, of which a picture shows at most "
+            f"{CHUNKS_MAX:,}; narrow it with --interval"
         )
     return {
         **chart_head(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from carnac.core.intervals import Interval, format_ms
 from carnac.core.retention import RetentionRules, plan_retention
 from carnac.core.segments import Segment
+from carnac.core.words import counted
 from carnac.errors import CarnacError
 from carnac.ports import Clock, DeepStorage, Head, LeaseKind, MetadataStore, StoredFile
 
@@ -266,7 +267,7 @@ class Maintenance:
         except (CarnacError, OSError) as error:
             return Finding(kind="unreadable", path=segment.path, detail=str(error))
         if rows != segment.rows:
-            detail = f"has {rows} rows, recorded are {segment.rows}"
+            detail = f"has {counted(rows, 'row')}, recorded are {segment.rows}"
             return Finding(kind="rows", path=segment.path, detail=detail)
         return None
 

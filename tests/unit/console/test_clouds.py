@@ -66,6 +66,15 @@ def test_every_point_counts_and_what_is_outside_is_cut_off() -> None:
     assert pixels_of(outside).max() == 0
 
 
+def test_one_server_is_one() -> None:
+    alone = str(draw_cloud(cloud_of([0], [1]), title="one", subtitle=""))
+    assert "1 server, one band each" in alone
+    assert "1 servers" not in alone
+    assert "2 servers, one band each" in str(
+        draw_cloud(cloud_of([0, 1], [1, 1]), title="two", subtitle="")
+    )
+
+
 def test_the_same_cloud_gives_the_same_picture() -> None:
     cloud = cloud_of([0, 1, 1], [1, 2, 3])
     assert paint_cloud(cloud, low_ms=0, high_ms=9 * HOUR_MS) == paint_cloud(
@@ -129,7 +138,7 @@ def test_one_table_reads_the_same_from_every_format(tmp_path: Path) -> None:
         (
             "t.csv",
             "datasource,server,start\na,,2016-01-01\n",
-            "'server' of .* is empty in 1 of 1 rows",
+            "'server' of .* is empty in 1 of 1 row",
         ),
         ("t.csv", "datasource,server,start\na,1,true\n", "is of type bool"),
         ("t.csv", "datasource,server,start\n", "has no rows"),

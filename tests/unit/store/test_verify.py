@@ -88,7 +88,7 @@ def test_rows_that_were_never_there_are_found(store: Store) -> None:
     store._metadata.publish(Publication(kind=CommitKind.APPEND, changes=(change,)))
     finding = only(list(store.verify()))
     assert (finding.kind, finding.path) == ("rows", segment.path)
-    assert finding.detail == "has 1 rows, recorded are 7"
+    assert finding.detail == "has 1 row, recorded are 7"
 
 
 def test_a_file_that_is_not_parquet_is_found_though_its_checksum_is_right(store: Store) -> None:

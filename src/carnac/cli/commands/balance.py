@@ -14,6 +14,7 @@ from carnac.cli.app import BALANCING, add_group, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -222,8 +223,8 @@ def picture(
     chart = draw_cloud(
         cloud,
         title=title or table.name,
-        subtitle=f"{len(cloud):,} segments on {len(cloud.servers):,} servers, every one a point; "
-        f"colour: {len(cloud.datasources):,} datasources",
+        subtitle=f"{counted(len(cloud), 'segment')} on {counted(len(cloud.servers), 'server')}, every one a point; "
+        f"colour: {counted(len(cloud.datasources), 'datasource')}",
     )
     write_chart(chart, out)
     size = out.stat().st_size
@@ -299,8 +300,8 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
 
     scenario = outcome.scenario
     output.line(
-        f"{scenario.name}: {format_count(len(outcome.before.server))} segments on "
-        f"{format_count(outcome.server_count)} servers, {scenario.days} days, seed {outcome.seed}, "
+        f"{scenario.name}: {counted(len(outcome.before.server), 'segment')} on "
+        f"{counted(outcome.server_count, 'server')}, {counted(scenario.days, 'day')}, seed {outcome.seed}, "
         f"{format_seconds(seconds)}"
     )
     before = measure_answers(outcome.answers_before)
@@ -337,5 +338,5 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
     waiting = [t for f in outcome.futures for t in f.measures[-1].tiers if t.unplaced]
     for tier in waiting[:1]:
         output.warning(
-            f"{format_count(tier.unplaced)} segments of tier {tier.name} are on no server: the disks are full"
+            f"{counted(tier.unplaced, 'segment')} of tier {tier.name} on no server: the disks are full"
         )

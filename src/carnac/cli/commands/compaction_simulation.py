@@ -261,8 +261,8 @@ def _subtitle(outcome: FoldingOutcome, days: float) -> str:
     last = outcome.moments[-1]
     unit = "day" if days == 1 else "days"
     return (
-        f"{days:g} {unit}, {format_bytes(last.arrived_bytes)} arrived in {format_count(last.chunks)} time chunks, "
-        f"{format_count(outcome.groups)} groups committed; {_end_of(outcome)}"
+        f"{days:g} {unit}, {format_bytes(last.arrived_bytes)} arrived in {counted(last.chunks, 'time chunk')}, "
+        f"{counted(outcome.groups, 'group')} committed; {_end_of(outcome)}"
     )
 
 

@@ -20,6 +20,7 @@ from carnac.cli.app import UPKEEP, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.core.words import counted
 from carnac.errors import CarnacError
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
     yield Check(
         name="data",
         state="ok",
-        detail=f"{format_count(len(infos))} datasources, {format_count(sum(i.chunks for i in infos))} time chunks, "
-        f"{format_count(sum(i.segments for i in infos))} segments, {format_count(sum(i.rows for i in infos))} rows, "
+        detail=f"{counted(len(infos), 'datasource')}, {counted(sum(i.chunks for i in infos), 'time chunk')}, "
+        f"{counted(sum(i.segments for i in infos), 'segment')}, {counted(sum(i.rows for i in infos), 'row')}, "
         f"{format_bytes(sum(i.size_bytes for i in infos))}",
     )
     yield Check(

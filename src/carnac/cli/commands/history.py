@@ -20,6 +20,7 @@ from carnac.cli.tables import (
 )
 from carnac.core.commits import Commit, CommitSummary, DatasourceCommit
 from carnac.core.intervals import IntervalSet, interval_set
+from carnac.core.words import counted
 from carnac.errors import Invalid
 
 PIECES_SHOWN = 3
@@ -242,7 +243,7 @@ def _print_change(output: Output, change: DatasourceCommit) -> None:
         [
             (
                 "new segments",
-                f"{format_count(len(change.segments))}, {format_count(rows)} rows, {format_bytes(size)}",
+                f"{format_count(len(change.segments))}, {counted(rows, 'row')}, {format_bytes(size)}",
             ),
             ("entries added", f"{format_count(len(change.adds))}{_within(added_chunks)}"),
             ("entries dropped", f"{format_count(len(change.drops))}{_within(dropped_chunks)}"),

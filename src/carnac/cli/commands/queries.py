@@ -153,7 +153,7 @@ def _print_table(output: Output, result: Result, max_rows: int) -> None:
         )
     output.note(
         f"{counted(table.num_rows, 'row')} at revision {result.revision}, "
-        f"{format_count(result.segments_read)} of {format_count(result.segments_total)} segments read"
+        f"{format_count(result.segments_read)} of {counted(result.segments_total, 'segment')} read"
     )
 
 

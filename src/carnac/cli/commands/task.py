@@ -370,7 +370,7 @@ def _progress(text: str) -> str:
     if news.get("total"):
         parts.append(f"{news.get('done', 0)} of {news['total']}")
     if news.get("rows") is not None:
-        parts.append(f"{news['rows']:,} rows")
+        parts.append(counted(news["rows"], "row"))
     return ", ".join(parts)
 
 

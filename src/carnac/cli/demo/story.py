@@ -19,6 +19,7 @@ from carnac.cli.progress import job_progress
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
 from carnac.console.export import write_chart
+from carnac.core.words import counted
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Story:
             self.command_line("delete", DATASOURCE, "--interval", DELETED),
             lambda: store.delete(DATASOURCE, interval=DELETED, message=f"delete {DELETED}"),
             lambda outcome: (
-                f"revision {outcome.revision}: {outcome.segments_dropped} segments out of sight"
+                f"revision {outcome.revision}: {counted(outcome.segments_dropped, 'segment')} out of sight"
             ),
         )
         self.revisions["deleted"] = _revision_of(deleted)
@@ -299,8 +300,8 @@ def _ingested(outcome: WriteOutcome) -> str:
         return f"published before, as revision {outcome.revision}"
     replaced = f", {outcome.segments_dropped} replaced" if outcome.segments_dropped else ""
     return (
-        f"revision {outcome.revision}: {format_count(report.rows_written)} rows in "
-        f"{outcome.segments_added} segments, {format_bytes(report.size_bytes)}{replaced}, "
+        f"revision {outcome.revision}: {counted(report.rows_written, 'row')} in "
+        f"{counted(outcome.segments_added, 'segment')}, {format_bytes(report.size_bytes)}{replaced}, "
         f"{format_count(report.rows_late)} late, {format_count(report.rejected.count)} rejected"
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from carnac.core.balancing.board import Reason
 from carnac.core.balancing.cluster import Codes
 from carnac.core.balancing.columns import Ints
+from carnac.core.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class Blocker:
 
     def __str__(self) -> str:
         return (
-            f"{self.server_id} keeps {self.segments} segments ({self.size_bytes} bytes), such as "
+            f"{self.server_id} keeps {counted(self.segments, 'segment')} ({self.size_bytes} bytes), such as "
             f"{self.example_id}: {self.reason}"
         )
 

@@ -18,8 +18,9 @@ from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.wording import bytes_text, count_text, interval_text, time_text
+from carnac.core.compaction.wording import bytes_text, interval_text, time_text
 from carnac.core.intervals import MAX_MS, Interval, IntervalSet
+from carnac.core.words import counted
 
 
 class Action(StrEnum):
@@ -167,7 +168,7 @@ def score_unlike(chunk: TimeChunk, situation: Situation) -> Score | None:
         return None
     first = min(unlike, key=lambda one: one.segment_id)
     words = "" if first.layout is None else view.difference(first.layout)
-    of_all = f"{len(unlike):,} of {count_text(len(chunk.segments), 'segment')}"
+    of_all = f"{len(unlike):,} of {counted(len(chunk.segments), 'segment')}"
     oversize = view.oversize(chunk.segments)
     names = {one.segment_id for one in unlike}
     forced = [*unlike, *(one for one in oversize if one.segment_id not in names)]
@@ -189,8 +190,8 @@ def score_oversize(chunk: TimeChunk, situation: Situation) -> Score | None:
         return None
     largest = max(oversize, key=lambda one: (one.size_bytes, one.segment_id))
     reason = (
-        f"{count_text(len(oversize), 'segment')} too large: "
-        f"{bytes_text(largest.size_bytes)}, {count_text(largest.rows, 'row')}"
+        f"{counted(len(oversize), 'segment')} too large: "
+        f"{bytes_text(largest.size_bytes)}, {counted(largest.rows, 'row')}"
     )
     if chunk.overlaps_prior or chunk.overlaps_later:
         return _compact(
@@ -222,7 +223,7 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
         chunk,
         situation,
         choice,
-        f"{count_text(count, 'segment')} where {ideal:,} would do; {where}",
+        f"{counted(count, 'segment')} where {ideal:,} would do; {where}",
     )
 
 
@@ -235,18 +236,18 @@ def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     if choice is None:
         bound = situation.settings.write_amplification_max
         return leave_alone(
-            f"{count_text(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
+            f"{counted(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
             f"it may: {bound:g} times what arrived; judged again when more has arrived"
         )
     return _compact(
-        chunk, situation, choice, f"{count_text(count, 'segment')} where {ideal:,} would do"
+        chunk, situation, choice, f"{counted(count, 'segment')} where {ideal:,} would do"
     )
 
 
 def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     """What no rule before this one wants to change is stable."""
     count, ideal = _count_and_ideal(chunk, situation)
-    words = f"{count_text(count, 'segment')}, {bytes_text(chunk.size_bytes)}"
+    words = f"{counted(count, 'segment')}, {bytes_text(chunk.size_bytes)}"
     if count > ideal:
         surplus = count - ideal
         words += f"; {ideal:,} would do, {surplus:,} more {'is' if surplus == 1 else 'are'} let be"
@@ -286,7 +287,7 @@ def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str
     """Return the score of a chunk that should be compacted; it says what of it, and the priority."""
     count = len(choice.segments)
     kept = len(chunk.segments) - count
-    amount = f"{count_text(count, 'segment')} of {bytes_text(choice.size_bytes)}"
+    amount = f"{counted(count, 'segment')} of {bytes_text(choice.size_bytes)}"
     if choice.kind is _MINOR:
         rest = "1 stays as it is" if kept == 1 else f"{kept:,} stay as they are"
         reason += f"; {amount} become about {choice.segments_out:,}, {rest}"

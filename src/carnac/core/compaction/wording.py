@@ -18,12 +18,6 @@ def bytes_text(size_bytes: int) -> str:
     return f"{size_bytes} B" if not unit else f"{size:.1f} {_UNITS[unit]}"
 
 
-@lru_cache(maxsize=1 << 12)
-def count_text(count: int, word: str) -> str:
-    """Return a count with its word: `1 segment`, `2 segments`."""
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
 def interval_text(interval: Interval) -> str:
     """Return an interval without the zeros of its times: `2026-01-05/2026-01-06`, `2026-01-05T07:00Z/…`."""
     return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"

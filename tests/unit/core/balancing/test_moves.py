@@ -194,7 +194,7 @@ def test_what_keeps_a_decommissioning_server_is_named(
     assert [(blocker.server_id, blocker.reason, blocker.segments) for blocker in plan.blockers] == [
         ("x", reason, 1)
     ]
-    assert str(plan.blockers[0]) == f"x keeps 1 segments (100 bytes), such as s: {reason}"
+    assert str(plan.blockers[0]) == f"x keeps 1 segment (100 bytes), such as s: {reason}"
     check_move_plan(state, plan)
 
 
