@@ -262,9 +262,26 @@ def _open_deep_storage(
             raise _no_store(place.name)
         url = _deep_storage_of_new(place, settings)
         deep_storage = open_deep_storage(_resolve_url(place, url))
+        _require_unused(deep_storage, place)
         metadata.put_settings({DEEP_STORAGE_KEY: url})
         return deep_storage
     return open_deep_storage(_resolve_url(place, url))
+
+
+def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
+    """Refuse segment files of another store, or of one that lost its metadata: they would be garbage to this one.
+
+    Raises:
+        Invalid: There are some.
+    """
+    from carnac.store.maintenance import SEGMENTS_PREFIX
+
+    if next(iter(deep_storage.list_files(SEGMENTS_PREFIX)), None) is not None:
+        raise Invalid(
+            f"store {place.name} is not made over {deep_storage.url}, which holds segment files already: put their "
+            "metadata back, or give the new store a deep storage of its own (--deep-storage)",
+            store=place.name,
+        )
 
 
 def _deep_storage_of_new(place: StorePlace, settings: Settings) -> str:

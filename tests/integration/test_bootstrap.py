@@ -42,6 +42,19 @@ def test_a_sqlite_url_keeps_its_files_beside_it_or_where_they_were_put(tmp_path:
         assert store.deep_storage.url == (tmp_path / "files").as_uri()
 
 
+def test_a_store_whose_metadata_are_lost_is_not_made_anew_over_its_files(tmp_path: Path) -> None:
+    """Its files would be garbage to the new one."""
+    append_rows(tmp_path / "a", ROWS)
+    saved = (tmp_path / "a" / METADATA_FILE).rename(tmp_path / "saved")
+    for name in (tmp_path / "a", tmp_path / "b"):
+        with pytest.raises(Invalid, match="holds segment files already: put their metadata back"):
+            carnac.open(name, create=True, deep_storage=str(tmp_path / "a" / "deep-storage"))
+    with pytest.raises(NotFound):
+        carnac.open(tmp_path / "a")
+    saved.rename(tmp_path / "a" / METADATA_FILE)
+    assert count(tmp_path / "a") == 3
+
+
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="carnac init"):
         carnac.open(tmp_path / "none")

@@ -34,6 +34,9 @@ def format_ms(ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
 
 
+_FINER_THAN_MS = re.compile(r"[.,]\d{3}\d*[1-9]")
+
+
 def parse_instant(text: str) -> int:
     """Return the epoch milliseconds of an ISO 8601 date or date-time; no zone means UTC.
 
@@ -131,11 +134,14 @@ ETERNITY = Interval(MIN_MS, MAX_MS)
 def parse_interval(text: str) -> Interval:
     """Return the interval written `start/end`, `start/period` or `period/end`, as ISO 8601 has it.
 
-    Ends are as `parse_instant` takes them. A period is counted in UTC: `2013-02-01/P1M` is February.
+    Ends are as `parse_instant` takes them, but whole milliseconds: no interval is made larger in silence. A period is
+    counted in UTC: `2013-02-01/P1M` is February.
 
     Raises:
         Invalid: `text` is not of that form, the end is not after the start, or an end lies outside years 1..9999.
     """
+    if _FINER_THAN_MS.search(text):
+        raise Invalid(f"'{text}' must begin and end on whole milliseconds", text=text)
     parts = [part.strip() for part in text.split("/")]
     periods = [part[:1] in {"P", "p"} for part in parts]
     if len(parts) != 2 or not all(parts) or all(periods):
