@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,9 +16,8 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.commits import Publication
-from carnac.errors import Invalid, Revoked
+from carnac.errors import Invalid, Revoked, Unavailable
 from carnac.metadata import open_metadata
-from carnac.metadata.mailboxes import FORMAT
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import LeaseKind, Published
 from tests.forking import FORK
@@ -80,7 +80,9 @@ class Guests:
         self.statements: list[str] = []
         self.stores = [open_store(url, self.statements.append) for _ in range(GUESTS)]
         self.statements.clear()
-        self._folder = Path(f"{url.removeprefix('sqlite:///')}.requests{FORMAT}")
+        boxes = self.stores[0]._database.mailboxes
+        assert boxes is not None
+        self._folder = boxes.folder
         self._threads = ThreadPoolExecutor(GUESTS)
 
     def publish(self, publications: list[Publication]) -> list[Future[Published]]:
@@ -176,6 +178,30 @@ def test_who_hears_nothing_takes_the_lock_and_does_it(host: Host, guests: Guests
         assert len(boxes.collect(1)) == 1, "gone, and nobody will answer"
     assert not futures[0].result(60).is_replay
     assert "COMMIT" in guests.statements
+    assert host.store.head().revision == 1
+
+
+def test_a_request_for_an_older_store_of_the_same_file_is_left_alone(
+    host: Host, guests: Guests
+) -> None:
+    """A store was removed and another made in its place, and a process has the old one open still."""
+    host.store._queue._run_group.__self__.__dict__["_origin_ms"] = -1  # type: ignore[attr-defined]
+    with host.busy():
+        futures = guests.publish([batch_of(0)])
+    assert not futures[0].result(60).is_replay
+    assert "COMMIT" in guests.statements, "it was not done for it"
+
+
+def test_a_forked_child_may_not_write(host: Host) -> None:
+    host.store.publish(append_of(segment("parent", day(1))))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            host.store.publish(append_of(segment("child", day(1))))
+        except Unavailable as error:
+            os._exit(17 if "forked" in error.message else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
     assert host.store.head().revision == 1
 
 

@@ -11,6 +11,7 @@ with requests that survive the death of either side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from carnac.errors import CarnacError
@@ -18,6 +19,7 @@ from carnac.metadata.database import Database, translated
 from carnac.metadata.group_commit import GROUP_LIMIT, Job
 from carnac.metadata.mailboxes import Mailboxes, Request, Ring
 from carnac.metadata.session import Session
+from carnac.metadata.texts import statements as s
 
 if TYPE_CHECKING:
     from carnac.metadata.append_requests import Append
@@ -41,6 +43,13 @@ class GroupCommit:
         self._database = database
         self._now_ms = now_ms
         self._newest = 0  # revision that this process has met
+
+    @cached_property
+    def _origin_ms(self) -> int:
+        """When the store was made: who still has an older one of the same file open has nothing to ask us."""
+        with translated(self._database), self._database.read() as session:
+            row = session.row(s.ORIGIN)
+        return 0 if row is None else int(row[0])
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Do the jobs, or have them done; set `result` or `error` of each."""
@@ -66,7 +75,8 @@ class GroupCommit:
         from carnac.metadata.append_requests import Since, dump_values, load_values
 
         since = Since(self._newest, self._now_ms())
-        if not mailboxes.post(dump_values([append.request() for append in appends])):
+        asked = [self._origin_ms, *(append.request() for append in appends)]
+        if not mailboxes.post(dump_values(asked)):
             return False
         try:
             what, text = self._listen(mailboxes)
@@ -128,8 +138,9 @@ class GroupCommit:
         from carnac.metadata.append_requests import load_values, parse_append
 
         try:
-            appends = [parse_append(one) for one in load_values(request.text)]
-        except (ValueError, TypeError):  # what it means is for its sender to find out
+            origin_ms, *asked = load_values(request.text)
+            appends = [parse_append(one) for one in asked if origin_ms == self._origin_ms]
+        except (ValueError, TypeError, CarnacError):  # what it means is for its sender to find out
             return []
         return [Job(self._publishing(append), append) for append in appends]
 

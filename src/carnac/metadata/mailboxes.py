@@ -1,9 +1,10 @@
 """Requests to whoever holds the writers' lock: between processes of one user on one machine, through files.
 
-In the folder there is a pipe, the inbox, which only the holder of the lock reads, and of each process a file that it
-maps into memory, its box, and a pipe, its bell. Who wants something done writes it into its box and says so in the
-inbox; the holder does it, writes the answer into the box and rings the bell. Nothing here is ever waited for without
-an end, and nothing is relied upon: a process that hears nothing does its work by itself.
+In a folder of the temporary directory, one for each database, there is a pipe, the inbox, which only the holder of the
+lock reads, and of each process a file that it maps into memory, its box, and a pipe, its bell. Who wants something done
+writes it into its box and says so in the inbox; the holder does it, writes the answer into the box and rings the bell.
+Nothing here is ever waited for without an end, and nothing is relied upon: a process that hears nothing does its work
+by itself, as do those that do not see the same temporary directory.
 
 A box belongs to the process that holds a lock on its file, and is removed by others when that is gone.
 """
@@ -22,6 +23,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,11 +62,11 @@ class Mailboxes:
     """One process's place in the folder. For one thread at a time.
 
     Args:
-        folder: It is made, for this user alone, with the first request.
+        database: The file that the lock is about. The folder is made, for this user alone, with the first request.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, database: Path) -> None:
+        self._database = database
         self._inbox: int | None = None
         self._own: _OwnBox | None = None
         self._others: OrderedDict[bytes, _OtherBox] = OrderedDict()
@@ -75,11 +77,24 @@ class Mailboxes:
         if self._own is not None:
             self._own.close()
             self._own = None
+            if next(self.folder.glob("*.box"), None) is None:
+                with contextlib.suppress(OSError):  # who has the inbox open sees that it is gone
+                    (self.folder / "inbox").unlink()
+                    self.folder.rmdir()
         while self._others:
             self._others.popitem()[1].close()
-        if self._inbox is not None:
-            os.close(self._inbox)
-            self._inbox = None
+        self._close_inbox()
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the requests to write this file are.
+
+        Raises:
+            OSError: There is no such file.
+        """
+        found = self._database.stat()
+        user = Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}"
+        return user / f"{found.st_dev:x}-{found.st_ino:x}-{FORMAT}"
 
     # --------------------------------------------------------------------------------------- who asks
 
@@ -88,7 +103,7 @@ class Mailboxes:
         if len(text) > _ANSWER_AT - _REQUEST_AT:
             return False
         try:
-            if self._own is None:
+            if not self._has_inbox() or self._own is None:
                 self._settle()
             inbox, own = self._inbox, self._own
             if inbox is None or own is None:
@@ -96,9 +111,7 @@ class Mailboxes:
             self._number += 1
             own.put(self._number, text)
             os.write(inbox, _NOTICE.pack(own.name, self._number, len(text)))
-        except (
-            OSError
-        ):  # no pipes here, another user's folder, a full disk, an inbox that nobody empties
+        except OSError:  # no pipes, another user's folder, a full disk or inbox
             self.withdraw()
             return False
         return True
@@ -134,9 +147,7 @@ class Mailboxes:
 
     def collect(self, limit: int) -> list[Request]:
         """Take at most so many requests out of the inbox, the oldest first; for the holder of the lock only."""
-        if self._inbox is None and not self._open_inbox():
-            return []
-        if limit < 1 or not self.has_requests() or self._inbox is None:
+        if limit < 1 or not self._has_inbox() or not self.has_requests() or self._inbox is None:
             return []
         try:
             notices = os.read(self._inbox, _NOTICE.size * limit)
@@ -176,7 +187,7 @@ class Mailboxes:
         box = self._others.get(owner)
         if box is None:
             try:
-                box = _OtherBox(self._folder, owner)
+                box = _OtherBox(self.folder, owner)
             except OSError:  # its process is gone
                 return None
             self._others[owner] = box
@@ -187,27 +198,41 @@ class Mailboxes:
     # ------------------------------------------------------------------------------------------ the folder
 
     def _settle(self) -> None:
-        """Make the folder and our box, and remove the boxes of those who are gone."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        if self._inbox is None and not self._open_inbox():
+        """Make what is missing of folder, inbox and our box, and remove the boxes of those who are gone."""
+        self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        if not self._has_inbox():
             with contextlib.suppress(FileExistsError):
-                os.mkfifo(self._folder / "inbox", 0o600)
-            if not self._open_inbox():
+                os.mkfifo(self.folder / "inbox", 0o600)
+            if not self._has_inbox():
                 return
-        self._own = _OwnBox(self._folder)
-        for path in self._folder.glob("*.box"):
+        if self._own is None:
+            self._own = _OwnBox(self.folder)
+        for path in self.folder.glob("*.box"):
             _remove_if_left(path)
 
-    def _open_inbox(self) -> bool:
-        """Open the inbox if there is one, and the folder is ours alone: who can write there has requests done."""
+    def _has_inbox(self) -> bool:
+        """Whether the inbox is there and open: the same that others find, who may have removed it and made another."""
         try:
-            found = self._folder.stat()
-            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-                return False
-            self._inbox = os.open(self._folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            found = (self.folder / "inbox").stat()
+            if self._inbox is None or not os.path.samestat(found, os.fstat(self._inbox)):
+                self._close_inbox()
+                self._open_inbox()
         except OSError:
-            return False
-        return True
+            self._close_inbox()
+        return self._inbox is not None
+
+    def _open_inbox(self) -> None:
+        """Open the inbox if its folder is ours alone: whatever is asked there is done."""
+        found = self.folder.parent.lstat()
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if is_ours and not stat.S_IMODE(found.st_mode) & 0o077:
+            self._inbox = os.open(self.folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def _close_inbox(self) -> None:
+        if self._inbox is not None:
+            os.close(self._inbox)
+            self._inbox = None
 
 
 class _OwnBox:

@@ -7,6 +7,7 @@ published by the one that is at work (`combining`).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 import threading
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from carnac.errors import CarnacError, Corrupt, Invalid, Unavailable
 from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
-from carnac.metadata.mailboxes import FORMAT, Mailboxes
+from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.writer_queue import WriterQueue
@@ -85,7 +86,7 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
-        self.mailboxes = Mailboxes(Path(f"{path}.requests{FORMAT}"))
+        self.mailboxes = Mailboxes(path)
         self._readers = ReaderPool(lambda: self._connect(_READER_PRAGMAS))
         self._writer: sqlite3.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
@@ -97,6 +98,7 @@ class SqliteDatabase:
         )
         self._mutex = threading.RLock()
         self._is_closed = False
+        self._process = os.getpid()
 
     def close(self) -> None:
         """Release connections and the lock file. Idempotent."""
@@ -145,7 +147,7 @@ class SqliteDatabase:
 
     def try_enter(self) -> bool:
         """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
-        self._check_open()
+        self._check_writable()
         return self._queue.try_enter()
 
     def leave(self) -> None:
@@ -157,7 +159,7 @@ class SqliteDatabase:
     def turn(self) -> Iterator[None]:
         """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
         with self._mutex:
-            self._check_open()
+            self._check_writable()
             if not self._queue.is_inside:
                 self._queue.enter()
             try:
@@ -198,6 +200,14 @@ class SqliteDatabase:
     def _check_open(self) -> None:
         if self._is_closed:
             raise Unavailable(f"the metadata store {self._path} is closed; open it again")
+
+    def _check_writable(self) -> None:
+        """Refuse a child's writes: SQLite's connections and locks on files are for one side of a fork."""
+        self._check_open()
+        if os.getpid() != self._process:
+            raise Unavailable(
+                f"the metadata store {self._path} was opened before this process was forked; open it again in the child"
+            )
 
     def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
         connection = sqlite3.connect(

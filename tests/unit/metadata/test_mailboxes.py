@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,22 +15,30 @@ SOON_MS, AT_ONCE_MS = 30_000, 0
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "requests"
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = tmp_path / "metadata.db"
+    path.touch()
+    return path
 
 
 @pytest.fixture
-def guest(folder: Path) -> Iterator[Mailboxes]:
-    yield from _open(folder)
+def guest(database: Path) -> Iterator[Mailboxes]:
+    yield from _open(database)
 
 
 @pytest.fixture
-def holder(folder: Path) -> Iterator[Mailboxes]:
-    yield from _open(folder)
+def holder(database: Path) -> Iterator[Mailboxes]:
+    yield from _open(database)
 
 
-def _open(folder: Path) -> Iterator[Mailboxes]:
-    boxes = Mailboxes(folder)
+@pytest.fixture
+def folder(guest: Mailboxes) -> Path:
+    return guest.folder
+
+
+def _open(database: Path) -> Iterator[Mailboxes]:
+    boxes = Mailboxes(database)
     yield boxes
     boxes.close()
 
@@ -54,9 +63,9 @@ def test_a_request_arrives_and_its_answer_comes_back(guest: Mailboxes, holder: M
 
 
 def test_requests_are_collected_in_order_and_no_more_than_asked_for(
-    folder: Path, holder: Mailboxes
+    database: Path, holder: Mailboxes
 ) -> None:
-    guests = [Mailboxes(folder) for _ in range(5)]
+    guests = [Mailboxes(database) for _ in range(5)]
     for number, one in enumerate(guests):
         assert one.post(f"{number}".encode())
     assert [request.text for request in holder.collect(3)] == [b"0", b"1", b"2"]
@@ -110,17 +119,42 @@ def test_who_is_woken_asks_on(guest: Mailboxes, holder: Mailboxes) -> None:
 
 
 def test_a_folder_that_others_can_write_is_not_used(
+    database: Path, folder: Path, guest: Mailboxes, holder: Mailboxes
+) -> None:
+    guest.post(b"please")
+    folder.parent.chmod(0o770)
+    assert holder.collect(10) == [], "one who can write there would have anything published"
+    assert not Mailboxes(database).post(b"please")
+
+
+def test_where_no_folder_can_be_made_nothing_is_asked(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(database))
+    assert not Mailboxes(database).post(b"please")
+
+
+def test_another_file_has_another_folder(tmp_path: Path, guest: Mailboxes) -> None:
+    other = tmp_path / "other.db"
+    other.touch()
+    guest.post(b"please")
+    boxes = Mailboxes(other)
+    assert boxes.collect(10) == []
+    assert boxes.folder != guest.folder
+    again = tmp_path / "link.db"
+    again.hardlink_to(tmp_path / "metadata.db")
+    assert only(Mailboxes(again)).text == b"please", "it is the file that counts, not its name"
+
+
+def test_nothing_is_left_when_the_last_one_goes_and_others_can_come_again(
     folder: Path, guest: Mailboxes, holder: Mailboxes
 ) -> None:
     guest.post(b"please")
-    folder.chmod(0o770)
-    assert holder.collect(10) == [], "one who can write there would have anything published"
-    assert not Mailboxes(folder).post(b"please")
-
-
-def test_where_no_folder_can_be_made_nothing_is_asked(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    assert not Mailboxes(tmp_path / "file" / "requests").post(b"please")
+    only(holder)
+    guest.close()
+    assert not folder.exists()
+    guest.post(b"again")
+    assert only(holder).text == b"again", "the inbox is another one"
 
 
 def test_an_inbox_that_nobody_empties_fills_up_and_is_no_way_then(guest: Mailboxes) -> None:
@@ -131,12 +165,12 @@ def test_an_inbox_that_nobody_empties_fills_up_and_is_no_way_then(guest: Mailbox
 
 
 def test_boxes_of_those_who_are_gone_are_removed_and_others_stay(
-    folder: Path, guest: Mailboxes, holder: Mailboxes
+    database: Path, folder: Path, guest: Mailboxes, holder: Mailboxes
 ) -> None:
     guest.post(b"please")
     pid = os.fork()
     if pid == 0:  # asks, and dies without a word
-        Mailboxes(folder).post(b"gone")
+        Mailboxes(database).post(b"gone")
         os._exit(0)
     os.waitpid(pid, 0)
     assert len(list(folder.glob("*.box"))) == 2
