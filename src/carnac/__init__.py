@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Corrupt,
         Invalid,
         NotFound,
+        ReadOnly,
         Revoked,
         Unavailable,
     )
@@ -46,6 +47,7 @@ __all__ = [
     "Interval",
     "Invalid",
     "NotFound",
+    "ReadOnly",
     "Revoked",
     "Store",
     "TaskService",
@@ -72,6 +74,7 @@ _PLACES = {
             "Corrupt",
             "Invalid",
             "NotFound",
+            "ReadOnly",
             "Revoked",
             "Unavailable",
         )

@@ -163,6 +163,14 @@ def open_store(
     )
 
 
+def find_obstacle(store: str) -> str | None:
+    """Return why this process cannot write a store that is there; None if it can, or the store is on a server."""
+    from carnac.metadata.sqlite_reading import find_obstacle
+
+    file = locate_store(store).file
+    return None if file is None else find_obstacle(file)
+
+
 def open_lockbox(
     store: str | os.PathLike[str] | None = None,
     *,

@@ -50,6 +50,10 @@ class Invalid(CarnacError):
     exit_code = 2
 
 
+class ReadOnly(Invalid):
+    """The store can be read but not written from here: write where it can be."""
+
+
 class NotFound(CarnacError):
     """What was asked for does not exist, or not any more."""
 

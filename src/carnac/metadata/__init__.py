@@ -13,6 +13,7 @@ from carnac.errors import Invalid
 from carnac.ports import Clock, IdSource
 
 if TYPE_CHECKING:
+    from carnac.metadata.database import Database
     from carnac.metadata.memory import MemoryMetadataStore
     from carnac.metadata.store import SqlMetadataStore
 
@@ -34,7 +35,8 @@ def open_metadata(
     """Open the metadata store at `url`.
 
     Args:
-        create: Make the tables if there are none. A file is made in any case.
+        create: Make the tables if there are none. A file is made in any case. One that is there and cannot be written
+            is opened for reading; what would write is `ReadOnly`.
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `sqlite://` (a file
             that is gone when the store is closed), or `memory://`.
         patience_ms: How long a write waits for those of other processes before it is `Unavailable`; None: a minute.
@@ -43,6 +45,7 @@ def open_metadata(
     Raises:
         NotFound: The database holds no store, and `create` is not set.
         Invalid: The URL is of no known kind, or the store was made by a newer Carnac.
+        ReadOnly: The store was made by an older Carnac, and its file cannot be written.
         Unavailable: The database does not answer.
         Corrupt: The file is not a database.
     """
@@ -50,7 +53,7 @@ def open_metadata(
         from carnac.metadata.memory import MemoryMetadataStore
 
         return MemoryMetadataStore(clock=clock, ids=ids)
-    from carnac.metadata.database import PATIENCE_MS, Database
+    from carnac.metadata.database import PATIENCE_MS
     from carnac.metadata.migrate import migrate_if_needed
     from carnac.metadata.store import SqlMetadataStore
 
@@ -61,11 +64,7 @@ def open_metadata(
 
         database = TemporarySqliteDatabase(on_statement=on_statement)
     elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
-        from carnac.metadata.sqlite import SqliteDatabase
-
-        database = SqliteDatabase(
-            Path(url.removeprefix(_SQLITE)), patience_ms=patience, on_statement=on_statement
-        )
+        database = _open_file(Path(url.removeprefix(_SQLITE)), patience, on_statement)
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):
         from carnac.metadata.postgresql import PostgresqlDatabase
 
@@ -81,3 +80,16 @@ def open_metadata(
         database.close()
         raise
     return SqlMetadataStore(database, clock=clock, ids=ids)
+
+
+def _open_file(
+    path: Path, patience_ms: int, on_statement: Callable[[str], None] | None
+) -> Database:
+    from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase, find_obstacle
+
+    obstacle = find_obstacle(path)
+    if obstacle is not None:
+        return ReadOnlySqliteDatabase(path, obstacle)
+    from carnac.metadata.sqlite import SqliteDatabase
+
+    return SqliteDatabase(path, patience_ms=patience_ms, on_statement=on_statement)

@@ -39,7 +39,7 @@ _WRITER_PRAGMAS = (
     "PRAGMA wal_autocheckpoint=2000",
     "PRAGMA journal_size_limit=67108864",
 )
-_READER_PRAGMAS = (
+READER_PRAGMAS = (
     f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA temp_store=MEMORY",
@@ -87,7 +87,7 @@ class SqliteDatabase:
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
         self.mailboxes = Mailboxes(path)
-        self._readers = ReaderPool(lambda: self._connect(_READER_PRAGMAS))
+        self._readers = ReaderPool(lambda: self._connect(READER_PRAGMAS))
         self._writer: sqlite3.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
         self._known: dict[
@@ -187,15 +187,7 @@ class SqliteDatabase:
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
-        error = driver_error(error)
-        if not isinstance(error, sqlite3.Error):
-            return None
-        text = first_line(error)
-        if isinstance(error, sqlite3.IntegrityError):
-            return Invalid(f"the publication names something that the store has already: {text}")
-        if any(word in text for word in _CORRUPT):
-            return Corrupt(f"the metadata store {self._path} is damaged: {text}")
-        return Unavailable(f"the metadata store {self._path} does not answer: {text}")
+        return translate(error, self._path)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -225,6 +217,19 @@ class SqliteDatabase:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._syncs = is_durable
         return self._writer
+
+
+def translate(error: Exception, path: Path) -> CarnacError | None:
+    """Return what an error of SQLite's driver about the database at `path` means; None if it is of somebody else."""
+    error = driver_error(error)
+    if not isinstance(error, sqlite3.Error):
+        return None
+    text = first_line(error)
+    if isinstance(error, sqlite3.IntegrityError):
+        return Invalid(f"the publication names something that the store has already: {text}")
+    if any(word in text for word in _CORRUPT):
+        return Corrupt(f"the metadata store {path} is damaged: {text}")
+    return Unavailable(f"the metadata store {path} does not answer: {text}")
 
 
 class TemporarySqliteDatabase(SqliteDatabase):

@@ -362,15 +362,19 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         """Forget revisions that are not kept, and mark as trash the segments that only they named."""
         from carnac.metadata import trimming
 
-        return self._write(
-            lambda session: trimming.trim(
+        def work(session: Session) -> TrimReport:
+            return trimming.trim(
                 session,
                 keep,
                 dry_run=dry_run,
                 now_ms=self._clock.now_ms(),
                 batch_retention_ms=self._batch_retention_ms,
             )
-        )
+
+        if not dry_run:
+            return self._write(work)
+        with self._read() as session:
+            return work(session)
 
     def trashed(self) -> tuple[TrashedSegment, ...]:
         """Return the segments in the trash."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from carnac.errors import CarnacError, Invalid, NotFound, Revoked
+from carnac.errors import CarnacError, Invalid, NotFound, ReadOnly, Revoked
 from carnac.ports import LeaseKind
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class Reading:
     Attributes:
         head: The revision.
         is_held: Whether its files have been protected without a gap since the reading began. False after the lease
-            ran out, for example because the machine slept: what is missing since then is nobody's fault.
+            ran out, for example because the machine slept, and always where none can be written: what is missing then
+            is nobody's fault.
     """
 
     head: Head
@@ -91,9 +92,11 @@ class LeaseKeeper:
             self._drop_expired_reader()
             head = self._protect(at)
             self._reading[head.revision] += 1
-            self._start()
+            is_protected = self._reader is not None
+            if is_protected:
+                self._start()
             gaps = self._gaps
-        return Reading(head, lambda: self._has_no_gap_since(gaps))
+        return Reading(head, lambda: is_protected and self._has_no_gap_since(gaps))
 
     @contextmanager
     def writing(self) -> Iterator[Lease]:
@@ -184,20 +187,26 @@ class LeaseKeeper:
         self._gaps += 1
 
     def _protect(self, at: int | str | None) -> Head:
-        """Return the revision that `at` means, once a lease protects it."""
+        """Return the revision that `at` means, once a lease protects it, if one can be written."""
         reader = self._reader
         if reader is None:
-            if at is None:  # one transaction: no collector comes between the question and the lease
-                self._reader = self._acquire_reader(None)
-                return self._metadata.resolve(self._reader.revision)
-            head = self._metadata.resolve(at)
-            self._reader = self._acquire_reader(head.revision)
-            return head
+            try:
+                return self._protect_first(at)
+            except ReadOnly:
+                return self._metadata.resolve(at)
         head = self._metadata.resolve(at)
         if head.revision < reader.revision:
             self._reader = self._acquire_reader(head.revision)
             with suppress(CarnacError):  # it ends by itself
                 self._metadata.release_lease(reader.lease_id)
+        return head
+
+    def _protect_first(self, at: int | str | None) -> Head:
+        if at is None:  # one transaction: no collector comes between the question and the lease
+            self._reader = self._acquire_reader(None)
+            return self._metadata.resolve(self._reader.revision)
+        head = self._metadata.resolve(at)
+        self._reader = self._acquire_reader(head.revision)
         return head
 
     def _acquire_reader(self, revision: int | None) -> Lease:

@@ -141,10 +141,16 @@ def _spark(session: Session) -> Iterator[Check]:
 
 
 def _store(session: Session) -> Iterator[Check]:
+    from carnac.bootstrap import find_obstacle
+
     try:
         name = session.shown_store
         with session.open_store() as store:
             yield from _opened(name, store, session.clock.now_ms())
+        obstacle = find_obstacle(session.settings.store)
+        if obstacle is not None:
+            detail = f"the store can only be read here, because {obstacle}"
+            yield Check(name="writing", state="note", detail=detail)
     except CarnacError as error:
         yield Check(name="store", state="problem", detail=error.message)
 

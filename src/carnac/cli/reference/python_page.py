@@ -146,10 +146,17 @@ def _errors() -> Iterator[str]:
     yield "All are subclasses of `carnac.CarnacError` and have `message`, `ids`, `kind` and `exit_code`.\n"
     yield "| error | kind | exit code | retry | what to do |"
     yield "|---|---|---:|---|---|"
-    for kind in CarnacError.__subclasses__():
+    for kind in _kinds(CarnacError):
         retry = "yes" if kind.retryable else "no"
         doc = (kind.__doc__ or "").strip()
         yield f"| `{kind.__name__}` | `{kind.kind}` | {kind.exit_code} | {retry} | {doc} |"
+
+
+def _kinds(base: type[CarnacError]) -> Iterator[type[CarnacError]]:
+    for kind in base.__subclasses__():
+        if kind.__module__ == base.__module__:
+            yield kind
+            yield from _kinds(kind)
 
 
 def _function(name: str, member: object, *, level: int) -> str:

@@ -1,0 +1,136 @@
+"""A store on a read-only place: everything that reads works, and what would write says why it cannot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from carnac.bootstrap import METADATA_FILE, open_store
+from tests.bound import run_bound
+from tests.e2e.cli import ROWS, append_rows
+
+READING = (
+    ("sql", "SELECT count(*) AS n, sum(delay) AS s FROM flights", "--json"),
+    ("sql", "SELECT count(*) AS n FROM flights", "--at", "1", "--json"),
+    ("log", "--json"),
+    ("show", "2", "--json"),
+    ("diff", "1", "3", "--json"),
+    ("datasources", "--json"),
+    ("segments", "flights", "--json"),
+    ("chunks", "flights", "--json"),
+    ("late", "flights", "--json"),
+    ("tags", "--json"),
+    ("lookups", "list", "--json"),
+    ("locks", "--json"),
+    ("task", "list", "--json"),
+    ("verify", "--json"),
+    ("gc", "--dry-run", "--json"),
+)
+WRITING = (
+    ("tag", "mine"),
+    ("delete", "flights", "--interval", "2013-01-01/2013-01-02"),
+    ("revert", "3"),
+    ("gc",),
+)
+MANY = """
+import contextlib, io, json, sys
+from carnac.cli import main
+
+found = []
+for args in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(args)
+    found.append([code, out.getvalue(), err.getvalue()])
+json.dump(found, sys.stdout)
+"""
+
+
+def run_all(commands: Sequence[Sequence[str]], store: Path) -> list[tuple[int, str, str]]:
+    """Run command lines in one process that permission bits bind; return code, output and errors of each."""
+    lines = [[*args, "--store", str(store)] for args in commands]
+    done = run_bound(["-c", MANY], cwd=store.parent, stdin=json.dumps(lines))
+    assert done.returncode == 0, done.stderr
+    return [(code, out, err) for code, out, err in json.loads(done.stdout)]
+
+
+@contextmanager
+def read_only(store: Path) -> Iterator[None]:
+    """Take the right to write away from all of a store."""
+    places = [store, *store.rglob("*")]
+    for place in places:
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    try:
+        yield
+    finally:
+        for place in places:
+            if place.exists():
+                place.chmod(0o755 if place.is_dir() else 0o644)
+
+
+def count_rows(store: Path) -> int:
+    ((code, out, err),) = run_all([("sql", "SELECT count(*) AS n FROM flights", "--json")], store)
+    assert code == 0, err
+    return int(json.loads(out)["rows"][0]["n"])
+
+
+def test_reading_gives_what_it_gives_where_one_may_write(store: Path) -> None:
+    before = run_all(READING, store)
+    files = sorted(store.rglob("*"))
+    with read_only(store):
+        after = run_all(READING, store)
+    assert [code for code, _, _ in after] == [0] * len(READING)
+    assert after == before
+    assert sorted(store.rglob("*")) == files
+
+
+def test_what_would_write_says_why_it_cannot(store: Path) -> None:
+    with read_only(store):
+        for code, out, err in run_all(WRITING, store):
+            assert (code, out) == (2, "")
+            assert err == (
+                f"error: the store can only be read here, because {store / METADATA_FILE} is not writable\n"
+            )
+
+
+def test_doctor_says_that_a_store_can_only_be_read(store: Path) -> None:
+    with read_only(store):
+        ((_, out, err),) = run_all([("doctor", "--json")], store)
+    checks = [check for check in json.loads(out)["checks"] if check["name"] == "writing"]
+    assert [check["state"] for check in checks] == ["note"], err
+    assert "can only be read here" in checks[0]["detail"]
+
+
+def test_commits_of_somebody_who_may_write_are_seen_from_their_log(store: Path) -> None:
+    with open_store(store) as writer:
+        writer.tag("held")
+        append_rows(store, [{"__time": "2013-01-09T01:00:00Z", "carrier": "UA", "delay": 1}])
+        assert Path(f"{store / METADATA_FILE}-wal").stat().st_size > 0
+        with read_only(store):
+            assert count_rows(store) == ROWS + 1
+
+
+@pytest.mark.parametrize("beside", [("-wal",), ("-wal", "-shm")])
+def test_the_image_of_a_store_that_was_at_work_is_read_with_its_log(
+    store: Path, tmp_path: Path, beside: Sequence[str]
+) -> None:
+    image = tmp_path / "image"
+    with open_store(store) as writer:
+        writer.tag("held")
+        append_rows(store, [{"__time": "2013-01-09T01:00:00Z", "carrier": "UA", "delay": 1}])
+        shutil.copytree(store, image, ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+        for end in beside:
+            shutil.copy(f"{store / METADATA_FILE}{end}", image)
+    with read_only(image):
+        assert count_rows(image) == ROWS + 1
+
+
+def test_an_empty_log_beside_the_file_is_in_nobodys_way(store: Path) -> None:
+    Path(f"{store / METADATA_FILE}-wal").touch()
+    with read_only(store):
+        assert count_rows(store) == ROWS
