@@ -43,6 +43,10 @@ class Unavailable(CarnacError):
     retryable = True
 
 
+class DiskFull(Unavailable):
+    """There is no room to write down what was asked for: make some, then retry."""
+
+
 class Invalid(CarnacError):
     """The request is wrong: fix it."""
 

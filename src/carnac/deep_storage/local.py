@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from carnac.deep_storage.paths import checked_path, checked_prefix
-from carnac.errors import CarnacError, NotFound, Unavailable
+from carnac.errors import CarnacError, DiskFull, NotFound, Unavailable
 from carnac.ports import StoredFile
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -142,7 +142,7 @@ def storage_error(error: OSError, action: str, root: str) -> CarnacError:
     if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return NotFound(f"cannot {action}: there is no such file in deep storage {root}", root=root)
     if error.errno in _FULL:
-        return Unavailable(
+        return DiskFull(
             f"cannot {action}: the disk of deep storage {root} is full; free some space and retry"
         )
     reason = (error.strerror or str(error) or type(error).__name__).lower()

@@ -8,17 +8,18 @@ published by the one that is at work (`combining`).
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.errors import CarnacError, Corrupt, Invalid, Unavailable
-from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
+from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, Unavailable
+from carnac.metadata.database import PATIENCE_MS, Database, OnStatement, driver_error, first_line
 from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
@@ -44,7 +45,10 @@ READER_PRAGMAS = (
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA query_only=ON",
+    "PRAGMA schema_version",  # the first look at the file: what is in its way shows here, before a transaction begins
 )
+LITTLE_ROOM_BYTES = 1 << 20
+"""A disk with less is full when SQLite cannot write to it; it does not always say so."""
 _CORRUPT = ("malformed", "not a database", "encrypted")
 
 
@@ -88,6 +92,7 @@ class SqliteDatabase:
             ) from error
         self.mailboxes = Mailboxes(path)
         self._readers = ReaderPool(lambda: self._connect(READER_PRAGMAS))
+        self._roomless: Database | None = None
         self._writer: sqlite3.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
         self._known: dict[
@@ -109,16 +114,25 @@ class SqliteDatabase:
             if self._writer is not None:
                 self._writer.close()
             self._readers.close()
+            if self._roomless is not None:
+                self._roomless.close()
             self.mailboxes.close()
             self._queue.close()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a transaction that sees one state."""
+        """Open a transaction that sees one state; on a full disk, where SQLite needs room even to read, without any."""
         self._check_open()
-        with self._readers.lend() as connection:
-            session = Session(connection, SQLITE)
-            session.control("BEGIN")
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._readers.lend())
+            except sqlite3.OperationalError as error:
+                if not _is_full(error, self._path):
+                    raise
+                session = stack.enter_context(self._without_room().read())
+            else:
+                session = Session(connection, SQLITE)
+                session.control("BEGIN")
             yield session
 
     @contextmanager
@@ -147,7 +161,7 @@ class SqliteDatabase:
 
     def try_enter(self) -> bool:
         """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
-        self._check_writable()
+        self.check_writable()
         return self._queue.try_enter()
 
     def leave(self) -> None:
@@ -159,7 +173,7 @@ class SqliteDatabase:
     def turn(self) -> Iterator[None]:
         """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
         with self._mutex:
-            self._check_writable()
+            self.check_writable()
             if not self._queue.is_inside:
                 self._queue.enter()
             try:
@@ -189,11 +203,19 @@ class SqliteDatabase:
         """Return what a driver's error means."""
         return translate(error, self._path)
 
+    def _without_room(self) -> Database:
+        from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
+
+        with self._mutex:
+            if self._roomless is None:
+                self._roomless = ReadOnlySqliteDatabase(self._path, "its disk is full")
+            return self._roomless
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise Unavailable(f"the metadata store {self._path} is closed; open it again")
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
         """Refuse a child's writes: SQLite's connections and locks on files are for one side of a fork."""
         self._check_open()
         if os.getpid() != self._process:
@@ -225,11 +247,26 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
     if not isinstance(error, sqlite3.Error):
         return None
     text = first_line(error)
+    if _is_full(error, path):
+        return DiskFull(
+            f"the disk of the metadata store {path} is full; make room and retry (carnac gc deletes what is garbage)"
+        )
     if isinstance(error, sqlite3.IntegrityError):
         return Invalid(f"the publication names something that the store has already: {text}")
     if any(word in text for word in _CORRUPT):
         return Corrupt(f"the metadata store {path} is damaged: {text}")
     return Unavailable(f"the metadata store {path} does not answer: {text}")
+
+
+def _is_full(error: sqlite3.Error, path: Path) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    if code == sqlite3.SQLITE_FULL:
+        return True
+    if code & 0xFF not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+        return False
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < LITTLE_ROOM_BYTES
+    return False
 
 
 class TemporarySqliteDatabase(SqliteDatabase):

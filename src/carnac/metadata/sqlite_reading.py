@@ -1,9 +1,9 @@
 """SQLite where nothing may be written: a read-only file system, or files of somebody else.
 
 Beside the file of a store that is at work lie its write-ahead log and the index of that, and SQLite reads all three: so
-it sees what others commit. Without an index nobody is at work, and SQLite could not make one here. So it is told that
-nothing changes, and locks nothing; and what it is told is watched: if somebody has written by the end of a read, the
-read is no answer.
+it sees what others commit. Without an index nobody is at work, and SQLite cannot make one: its folder is not writable,
+or has no room. So it is told that nothing changes, and locks nothing; and what it is told is watched: if somebody has
+written by the end of a read, the read is no answer.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from carnac.metadata.database import Writing
 
 
+INDEX_BYTES_MIN = 32_768
+"""Of the index of a log; what is shorter was left by somebody who had no room to make one."""
+
+
 def find_obstacle(path: Path) -> str | None:
     """Return why a database that is there cannot be written by this process; None if it can, or is not there."""
     if not path.exists():
@@ -40,39 +44,46 @@ def find_obstacle(path: Path) -> str | None:
     return None
 
 
-_Stamp = tuple[int, int, int]
-"""Inode, bytes and time of the last change of a file."""
+class _Way(NamedTuple):
+    """How SQLite is to open the file.
+
+    Attributes:
+        parameters: Of the URI.
+        is_watched: SQLite does not see what others do.
+    """
+
+    parameters: str
+    pragmas: tuple[str, ...] = ()
+    is_watched: bool = True
+
+
+_BESIDE_OTHERS = _Way("mode=ro", is_watched=False)
+_ALONE = _Way("mode=ro&vfs=unix-none", ("PRAGMA locking_mode=EXCLUSIVE",))
+_UNCHANGING = _Way("mode=ro&immutable=1")
+
+
+class _Stamp(NamedTuple):
+    inode: int
+    size_bytes: int
+    modified_at_ns: int
 
 
 class _State(NamedTuple):
     """What changes when somebody writes.
 
     Attributes:
-        log: None: there is none.
-        has_index: Others may be at work.
+        log: None: there is none, or it is empty.
+        index_bytes: Of the log's index; 0 if there is no log.
     """
 
     database: _Stamp | None
     log: _Stamp | None
-    has_index: bool
+    index_bytes: int
 
     @property
-    def is_shared(self) -> bool:
-        """Whether SQLite itself sees what others do."""
-        return self.log is not None and self.has_index
-
-    @property
-    def mode(self) -> str:
-        """How SQLite is to open the file: parameters of the URI."""
-        if self.log is None:
-            return "mode=ro&immutable=1"
-        return "mode=ro" if self.has_index else "mode=ro&vfs=unix-none"
-
-    @property
-    def pragmas(self) -> tuple[str, ...]:
-        """What comes before the first read: one that is alone keeps the index of the log in its memory."""
-        is_alone = self.log is not None and not self.has_index
-        return (*(("PRAGMA locking_mode=EXCLUSIVE",) if is_alone else ()), *READER_PRAGMAS)
+    def has_index(self) -> bool:
+        """Whether others may be at work."""
+        return self.index_bytes >= INDEX_BYTES_MIN
 
 
 class ReadOnlySqliteDatabase:
@@ -116,6 +127,10 @@ class ReadOnlySqliteDatabase:
             raise
         self._require_unchanged(state)
 
+    def check_writable(self) -> None:
+        """Refuse."""
+        self._refuse()
+
     def try_enter(self) -> bool:
         """Refuse."""
         self._refuse()
@@ -147,9 +162,20 @@ class ReadOnlySqliteDatabase:
         raise ReadOnly(f"the store can only be read here, because {self._obstacle}")
 
     def _look(self) -> _State:
-        log = _stamp(Path(f"{self._path}-wal"))
-        index = Path(f"{self._path}-shm")
-        return _State(_stamp(self._path), log, has_index=index.exists())
+        log, index = (_stamp(Path(f"{self._path}{end}")) for end in ("-wal", "-shm"))
+        return _State(
+            _stamp(self._path),
+            None if log is None or log.size_bytes == 0 else log,
+            0 if log is None or index is None else index.size_bytes,
+        )
+
+    def _how_to_open(self, state: _State) -> _Way:
+        if state.has_index:
+            return _BESIDE_OTHERS
+        if state.log is None:
+            return _UNCHANGING
+        # Whoever keeps the index in its memory may remove an empty log at its end: not where others could begin one.
+        return _BESIDE_OTHERS if os.access(self._path.parent, os.W_OK) else _ALONE
 
     def _current(self) -> tuple[ReaderPool, _State]:
         """Return connections that know the files as they are now."""
@@ -157,25 +183,26 @@ class ReadOnlySqliteDatabase:
             if self._is_closed:
                 raise Unavailable(f"the metadata store {self._path} is closed; open it again")
             state = self._look()
-            if state != self._state and not (state.is_shared and self._state.is_shared):
+            if state != self._state and not (state.has_index and self._state.has_index):
                 self._readers.close()
                 self._state, self._readers = state, self._pool(state)
             return self._readers, self._state
 
     def _require_unchanged(self, state: _State, cause: Exception | None = None) -> None:
-        if not state.is_shared and self._look() != state:
+        if self._how_to_open(state).is_watched and self._look() != state:
             raise Unavailable(
                 f"the metadata store {self._path} was written to while it was read; try again"
             ) from cause
 
     def _pool(self, state: _State) -> ReaderPool:
-        place = f"file:{quote(str(self._path))}?{state.mode}"
+        way = self._how_to_open(state)
+        place = f"file:{quote(str(self._path))}?{way.parameters}"
 
         def connect() -> sqlite3.Connection:
             connection = sqlite3.connect(
                 place, uri=True, check_same_thread=False, isolation_level=None
             )
-            for pragma in state.pragmas:
+            for pragma in (*way.pragmas, *READER_PRAGMAS):
                 connection.execute(pragma)
             return connection
 
@@ -188,4 +215,4 @@ def _stamp(path: Path) -> _Stamp | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return _Stamp(found.st_ino, found.st_size, found.st_mtime_ns)

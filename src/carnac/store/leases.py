@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from carnac.errors import CarnacError, Invalid, NotFound, ReadOnly, Revoked
+from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, ReadOnly, Revoked
 from carnac.ports import LeaseKind
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class LeaseKeeper:
         if reader is None:
             try:
                 return self._protect_first(at)
-            except ReadOnly:
+            except (ReadOnly, DiskFull):
                 return self._metadata.resolve(at)
         head = self._metadata.resolve(at)
         if head.revision < reader.revision:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from carnac.core.intervals import Interval, format_ms
 from carnac.core.retention import RetentionRules, plan_retention
 from carnac.core.segments import Segment
 from carnac.core.words import counted
-from carnac.errors import CarnacError
-from carnac.ports import Clock, DeepStorage, Head, LeaseKind, MetadataStore, StoredFile
+from carnac.errors import CarnacError, DiskFull
+from carnac.ports import (
+    Clock,
+    DeepStorage,
+    Head,
+    LeaseKind,
+    MetadataStore,
+    StoredFile,
+    TrashedSegment,
+    TrimReport,
+)
 
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
@@ -93,14 +103,28 @@ class Maintenance:
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
         than every live writer's lease, rejected rows when they are older than the quarantine period. It may stop
-        anywhere, run twice at once, and run beside readers and writers.
+        anywhere, run twice at once, and run beside readers and writers. On a full disk, where the metadata store cannot
+        write, it deletes first what is doomed already.
+
+        Raises:
+            DiskFull: And nothing was doomed yet.
         """
         now_ms = self._clock.now_ms()
         # The order matters. Files first: who writes later is not in the list. Leases second: whose lease is not there
         # now has ended. The trim sweeps ended leases, so their publishes are refused from then on; those that were
         # not have a record by the time that records are read.
         suspects = self._suspects(now_ms)
-        report = self._metadata.trim(keep=lambda heads: self._keep(heads, now_ms), dry_run=dry_run)
+        old_quarantine = self._old_quarantine(now_ms)
+
+        def delete_what_is_doomed() -> int:
+            doomed = [found.segment.path for found in self._due_trash(now_ms)]
+            doomed += [file.path for file in self._without_record(suspects)]
+            doomed += [file.path for file in old_quarantine]
+            for path in doomed:
+                self._deep_storage.delete(path)
+            return len(doomed)
+
+        report = self._trim(now_ms, dry_run=dry_run, make_room=delete_what_is_doomed)
         actions = list(self._kept_actions(report.reasons))
         actions += [
             _action(segment, "trash", "no retained revision, tag or lease names it")
@@ -110,7 +134,7 @@ class Maintenance:
         actions += self._delete(
             self._without_record(suspects), "no record names it since", dry_run=dry_run
         )
-        actions += self._delete(self._old_quarantine(now_ms), "rejected rows of", dry_run=dry_run)
+        actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
         return GcReport(
             is_dry_run=dry_run,
             revisions_kept=report.revisions_kept,
@@ -127,13 +151,15 @@ class Maintenance:
             interval: Only segments whose time chunk lies inside; None: all.
         """
         now_ms = self._clock.now_ms()
-        report = self._metadata.trim(keep=lambda heads: self._keep(heads, now_ms), dry_run=False)
-        unused = [
-            found.segment
-            for found in self._metadata.trashed()
-            if found.segment.datasource == datasource
-            and (interval is None or interval.contains(found.segment.chunk))
-        ]
+
+        def delete_unused() -> int:
+            unused = self._unused(datasource, interval)
+            for segment in unused:
+                self._deep_storage.delete(segment.path)
+            return len(unused)
+
+        report = self._trim(now_ms, dry_run=False, make_room=delete_unused)
+        unused = self._unused(datasource, interval)
         for segment in unused:
             self._deep_storage.delete(segment.path)
         self._metadata.forget_segments(segment.segment_id for segment in unused)
@@ -170,6 +196,46 @@ class Maintenance:
                 kind="orphan", path=file.path, detail="no record names it; `carnac gc` removes it"
             )
 
+    def _trim(self, now_ms: int, *, dry_run: bool, make_room: Callable[[], int]) -> TrimReport:
+        """Forget what no rule keeps.
+
+        Args:
+            make_room: Deletes files, without the metadata store having to write; returns how many.
+        """
+
+        def keep(heads: Sequence[Head]) -> set[int]:
+            revisions = [(head.revision, head.at_ms) for head in heads]
+            return set(plan_retention(revisions, self._rules, now_ms=now_ms))
+
+        try:
+            return self._metadata.trim(keep=keep, dry_run=dry_run)
+        except DiskFull as error:
+            full, cause = error.message.partition(";")[0], error
+        made = make_room()
+        if made:
+            with suppress(DiskFull):
+                return self._metadata.trim(keep=keep, dry_run=dry_run)
+        outcome = (
+            f"and to delete {counted(made, 'file')} of garbage was not enough"
+            if made
+            else "and nothing may be deleted before that is written down"
+        )
+        raise DiskFull(
+            f"{full}, {outcome}: make a megabyte of room there, then collect garbage again"
+        ) from cause
+
+    def _unused(self, datasource: str, interval: Interval | None) -> list[Segment]:
+        return [
+            found.segment
+            for found in self._metadata.trashed()
+            if found.segment.datasource == datasource
+            and (interval is None or interval.contains(found.segment.chunk))
+        ]
+
+    def _due_trash(self, now_ms: int) -> list[TrashedSegment]:
+        limit_ms = now_ms - self._trash_period_ms
+        return [found for found in self._metadata.trashed() if found.trashed_at_ms <= limit_ms]
+
     def _kept_actions(self, reasons: Mapping[str, str]) -> Iterator[GcAction]:
         for segment_id, reason in sorted(reasons.items()):
             segment = self._metadata.find_segment(segment_id)
@@ -182,10 +248,6 @@ class Maintenance:
         return segment.segment_id not in trash and (
             self._metadata.find_segment(segment.segment_id) is not None
         )
-
-    def _keep(self, heads: Sequence[Head], now_ms: int) -> set[int]:
-        revisions = [(head.revision, head.at_ms) for head in heads]
-        return set(plan_retention(revisions, self._rules, now_ms=now_ms))
 
     def _empty_trash(self, now_ms: int, *, dry_run: bool) -> list[GcAction]:
         actions: list[GcAction] = []

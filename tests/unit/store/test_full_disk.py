@@ -1,0 +1,152 @@
+"""Garbage collection where the metadata store has no room to write: it makes some, and never at a wrong file's cost."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carnac.errors import DiskFull
+from carnac.metadata.sqlite import translate
+from carnac.store import Store
+from carnac.testing.clock import FakeClock
+from carnac.testing.faulty import Faults
+from tests.unit.store.conftest import OpenStore
+from tests.unit.store.events import append, files_of, ids
+from tests.unit.store.test_gc import actions, leave_orphan, replace
+
+
+class FullDisk(Faults):
+    """The next `left` attempts to trim find the disk full; each attempt notes which files were there."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.left = 0
+        self.seen: list[set[str]] = []
+        self._folder = folder
+
+    def run(self, name: str, work: Callable[[], Any]) -> Any:
+        if name == "trim":
+            self.seen.append(files_of(self._folder))
+            if self.left:
+                self.left -= 1
+                raise DiskFull("the disk of the metadata store x is full; make room")
+        return super().run(name, work)
+
+
+@pytest.fixture
+def disk(folder: Path) -> FullDisk:
+    return FullDisk(folder)
+
+
+@pytest.fixture
+def store(open_store: OpenStore, disk: FullDisk, clock: FakeClock) -> Store:
+    """Two revisions; the files of the first are in the trash, due in five seconds."""
+    store = open_store(faults=disk, settings={"trash_period_ms": 5000})
+    append(store, (1, 1))
+    append(store, (2, 30))
+    replace(store, 3)
+    clock.advance_ms(1)
+    store.gc()
+    disk.seen.clear()
+    return store
+
+
+def visible(store: Store) -> set[str]:
+    return {item.segment.path for item in store.segments("events")}
+
+
+def test_what_is_doomed_goes_first_and_is_reported_as_ever(
+    store: Store, disk: FullDisk, folder: Path, clock: FakeClock
+) -> None:
+    trashed = files_of(folder) - visible(store)
+    assert len(trashed) == 1
+    orphan = leave_orphan(folder)
+    clock.advance_ms(5000)
+    disk.left = 1
+    report = store.gc()
+    assert disk.seen == [visible(store) | trashed | {orphan}, visible(store)]
+    assert set(actions(report, "delete")) == trashed | {orphan}
+    assert files_of(folder) == visible(store)
+    assert list(store.verify()) == []
+    assert not actions(store.gc(), "delete")
+
+
+def test_nothing_goes_that_is_not_doomed_yet(
+    store: Store, disk: FullDisk, folder: Path, clock: FakeClock
+) -> None:
+    clock.advance_ms(4999)
+    before = files_of(folder)
+    disk.left = 1
+    with pytest.raises(
+        DiskFull,
+        match=r"store x is full, and nothing may be deleted before that is written down: make a megabyte of room there",
+    ):
+        store.gc()
+    assert files_of(folder) == before
+    assert len(disk.seen) == 1
+    clock.advance_ms(1)
+    assert len(actions(store.gc(), "delete")) == 1
+
+
+def test_a_disk_that_stays_full_leaves_a_store_that_the_next_collection_tidies(
+    store: Store, disk: FullDisk, folder: Path, clock: FakeClock
+) -> None:
+    trashed = files_of(folder) - visible(store)
+    clock.advance_ms(5000)
+    disk.left = 2
+    with pytest.raises(DiskFull, match="to delete 1 file of garbage was not enough: make a mega"):
+        store.gc()
+    assert files_of(folder) == visible(store)
+    assert set(actions(store.gc(), "delete")) == trashed
+    assert list(store.verify()) == []
+
+
+def test_a_file_that_a_live_writer_may_still_publish_is_no_room(
+    store: Store, disk: FullDisk, folder: Path, clock: FakeClock
+) -> None:
+    with store._leases.writing():
+        orphan = leave_orphan(folder)
+        recent = clock.now_ms() / 1000 - 30
+        os.utime(folder / "deep-storage" / orphan, (recent, recent))
+        disk.left = 1
+        with pytest.raises(DiskFull, match="nothing may be deleted"):
+            store.gc()
+    assert orphan in files_of(folder)
+
+
+def test_kill_makes_room_with_what_it_was_asked_to_delete(
+    store: Store, disk: FullDisk, folder: Path
+) -> None:
+    trashed = files_of(folder) - visible(store)
+    disk.left = 1
+    report = store.kill("events")
+    assert set(actions(report, "delete")) == trashed
+    assert disk.seen == [visible(store) | trashed, visible(store)]
+
+
+def test_reading_needs_no_lease_on_a_full_disk(open_store: OpenStore, folder: Path) -> None:
+    faults = Faults(lambda _: DiskFull("the disk is full"))
+    store = open_store(faults=faults)
+    append(store, (1, 1))
+    faults.arm(1, only={"acquire_lease"})
+    assert ids(store) == [1]
+    assert not store.leases()
+
+
+def test_sqlite_says_that_it_has_no_room(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("CREATE TABLE t (a)")
+        link.execute("PRAGMA max_page_count = 2")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            link.execute("INSERT INTO t VALUES (zeroblob(100000))")
+        with pytest.raises(sqlite3.OperationalError) as other:
+            link.execute("SELECT * FROM nothing")
+    assert isinstance(translate(caught.value, path), DiskFull)
+    assert not isinstance(translate(other.value, path), DiskFull)
