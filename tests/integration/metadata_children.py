@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 
 from carnac.clock import RandomIds, SystemClock
@@ -18,6 +19,8 @@ from carnac.ports import LeaseKind
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import append, append_of, day, replacement, segment
 
+ON_THEIR_WAY = 5
+ON_THEIR_WAY = 6
 KILLED_NOWHERE = 17
 """Exit code of a child that came to the end before the statement that should have killed it."""
 
@@ -79,6 +82,19 @@ def publish_and_die(url: str, statement: int) -> None:
     )
     store.publish(publication)
     sys.exit(KILLED_NOWHERE)
+
+
+def publish_soon_and_die(url: str, statement: int, told: Connection) -> None:
+    """Have some appends on their way at once, killed before the n-th statement; write down those that are done."""
+    store = open_metadata(
+        url, clock=SystemClock(), ids=RandomIds(), on_statement=kill_before(statement)
+    )
+    for number in range(ON_THEIR_WAY):
+        one = append_of(segment(f"w{statement}x{number}", day(1 + number % 2)))
+        future = store.publish_soon(replace(one, writer=f"w{statement}", batch=str(number)))
+        future.add_done_callback(lambda done, n=number: told.send((n, done.result().revision)))
+    store.close()
+    os._exit(KILLED_NOWHERE)
 
 
 def append_many(url: str, writer: str, count: int) -> None:

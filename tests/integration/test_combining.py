@@ -192,16 +192,33 @@ def test_a_request_for_an_older_store_of_the_same_file_is_left_alone(
     assert "COMMIT" in guests.statements, "it was not done for it"
 
 
-def test_a_forked_child_may_not_write(host: Host) -> None:
+def test_those_on_their_way_travel_together_to_whoever_holds_the_lock(
+    host: Host, guests: Guests
+) -> None:
+    guest = guests.stores[0]
+    with host.busy():
+        (first,) = guests.publish([batch_of(0)])
+        others = [guest.publish_soon(batch_of(number)) for number in range(1, 4)]
+    assert first.result(60).revision == 1
+    assert [one.result(60).revision for one in others] == [2, 3, 4]
+    assert [one.result().commit for one in others] == list(host.store.changes(after=1))
+
+
+@pytest.mark.parametrize("publish", [SqlMetadataStore.publish, SqlMetadataStore.publish_soon])
+def test_a_forked_child_may_not_write(
+    host: Host, publish: Callable[[SqlMetadataStore, Publication], object]
+) -> None:
+    """Whatever the parent's threads are at when it is forked."""
     host.store.publish(append_of(segment("parent", day(1))))
-    pid = os.fork()
-    if pid == 0:
-        try:
-            host.store.publish(append_of(segment("child", day(1))))
-        except Unavailable as error:
-            os._exit(17 if "forked" in error.message else 1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+    with host.busy():
+        pid = os.fork()
+        if pid == 0:
+            try:
+                publish(host.store, append_of(segment("child", day(1))))
+            except Unavailable as error:
+                os._exit(17 if "forked" in error.message else 1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
     assert host.store.head().revision == 1
 
 

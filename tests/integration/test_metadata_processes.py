@@ -6,6 +6,8 @@ import itertools
 import signal
 import sqlite3
 from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import cast
 
@@ -127,6 +129,46 @@ def test_killed_at_any_statement_a_publish_is_there_wholly_or_not(database_url: 
     again = store.publish(children.replay())
     assert again.is_replay
     store.close()
+
+
+@pytest.mark.timeout(600)
+def test_killed_at_any_statement_each_that_is_on_its_way_is_there_wholly_or_not(
+    database_url: str,
+) -> None:
+    """What is there is the first so many, and all that were said to be done."""
+    open_store(database_url).close()
+    counts: list[int] = []
+    for statement in range(1, STATEMENTS_LIMIT):
+        ours, theirs = FORK.Pipe(duplex=False)
+        child = FORK.Process(
+            target=children.publish_soon_and_die, args=(database_url, statement, theirs)
+        )
+        child.start()
+        theirs.close()
+        told = list(iter(partial(receive, ours), None))
+        child.join(120)
+        store = open_store(database_url)
+        assert store.check() == ()
+        found = [one for one in store.changes(after=0) if one.writer == f"w{statement}"]
+        store.close()
+        assert [one.batch for one in found] == [str(number) for number in range(len(found))]
+        assert told == [(int(one.batch or ""), one.revision) for one in found[: len(told)]]
+        counts.append(len(found))
+        if child.exitcode == children.KILLED_NOWHERE:
+            break
+        assert child.exitcode == -signal.SIGKILL
+    assert counts[-1] == children.ON_THEIR_WAY, "the last child was not killed"
+    assert counts == sorted(counts)
+    assert counts[0] == 0 < counts[-2], "they were not all in one transaction"
+
+
+def receive(told: Connection) -> tuple[int, int] | None:
+    """Return what a child says; None when it is gone."""
+    try:
+        found: tuple[int, int] = told.recv()
+    except EOFError:
+        return None
+    return found
 
 
 def test_a_file_that_is_no_database_is_corrupt(tmp_path: Path) -> None:

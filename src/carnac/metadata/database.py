@@ -32,6 +32,14 @@ class Database(Protocol):
         """Release connections. Idempotent."""
         ...
 
+    def check_writable(self) -> None:
+        """Refuse what is closed, and what was opened before this process was forked.
+
+        Raises:
+            Unavailable: It is; says what to do.
+        """
+        ...
+
     def read(self) -> AbstractContextManager[Session]:
         """Open a transaction that sees one state of the database."""
         ...

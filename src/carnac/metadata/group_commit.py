@@ -1,7 +1,8 @@
-"""One transaction for many threads: commits that come while another is being made share the next one.
+"""One transaction for many commits: those that come while another is being made share the next one.
 
-A waiting thread never starves: jobs run in the order in which they came, and the thread whose job is the oldest makes
-the next transaction for itself and up to `GROUP_LIMIT - 1` that came after it.
+Nobody starves: jobs run in the order in which they came. A thread that waits for its job runs the next transaction when
+that job is the oldest, for itself and up to `GROUP_LIMIT - 1` that came after it. Jobs that nobody waits for get a
+thread, which runs transactions until there is nothing left to do, and ends.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from carnac.metadata.session import Session
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from carnac.metadata.append_requests import Append, Since
 
 T = TypeVar("T")
 
 GROUP_LIMIT = 32
 """Jobs in one transaction; bounds how long those wait that are not in it."""
+WAITING_MAX = 1024
+"""Jobs in the queue above which `submit_soon` waits for room."""
 
 
 class Job:
@@ -29,11 +34,24 @@ class Job:
         work: May raise a CarnacError before its first write; that fails this job and no other.
         append: What `work` publishes, if another process may do so; else None.
         is_durable: Whether what it writes must survive a power cut.
+        future: What its caller has; None: its caller waits for it.
         since: Another process may have done so since then; None: it cannot have.
         error: What the caller gets raised; None if `result` holds what `work` returned.
+        is_done: Whether `result` or `error` is there.
     """
 
-    __slots__ = ("append", "error", "is_durable", "leads", "result", "since", "wake", "work")
+    __slots__ = (
+        "append",
+        "error",
+        "future",
+        "is_done",
+        "is_durable",
+        "leads",
+        "result",
+        "since",
+        "wake",
+        "work",
+    )
 
     def __init__(
         self,
@@ -41,15 +59,29 @@ class Job:
         append: Append | None = None,
         *,
         is_durable: bool = True,
+        future: Future[Any] | None = None,
     ) -> None:
         self.work = work
         self.append = append
         self.is_durable = is_durable
+        self.future = future
         self.since: Since | None = None
         self.result: Any = None
         self.error: BaseException | None = None
+        self.is_done = False
         self.leads = False
         self.wake = threading.Lock()
+
+    def finish(self) -> None:
+        """Tell the caller."""
+        self.is_done = True
+        if self.future is None:
+            if self.wake.locked():
+                self.wake.release()
+        elif self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
 
 
 class CommitQueue:
@@ -57,13 +89,19 @@ class CommitQueue:
 
     Args:
         run_group: Runs the jobs in one transaction and sets `result` or `error` of each; never raises.
+        check: Raises if nothing may be written here.
     """
 
-    def __init__(self, run_group: Callable[[Sequence[Job]], None]) -> None:
+    def __init__(
+        self, run_group: Callable[[Sequence[Job]], None], check: Callable[[], None]
+    ) -> None:
         self._run_group = run_group
+        self._check = check
         self._mutex = threading.Lock()
+        self._has_room = threading.Condition(self._mutex)
         self._waiting: deque[Job] = deque()
         self._is_busy = False
+        self._leader: int | None = None  # the thread that runs a group, or tells of one
 
     def submit(
         self,
@@ -78,7 +116,42 @@ class CommitQueue:
             append: What `work` publishes, if it does no more than that and another process may do it.
             is_durable: Whether what it writes must survive a power cut; else nobody need wait for the disk.
         """
+        self._check()
         job = Job(work, append, is_durable=is_durable)
+        if self._leader == threading.get_ident():
+            self._do_now(job)
+        else:
+            self._wait_for(job)
+        if job.error is not None:
+            raise job.error
+        return cast("T", job.result)
+
+    def submit_soon(self, work: Callable[[Session], T], append: Append | None = None) -> Future[T]:
+        """Let `work` run in a transaction, behind all that was submitted before; see `submit`.
+
+        Waits only for room: at most about `WAITING_MAX` jobs are on their way. A future that is cancelled before its
+        job has begun takes it back.
+        """
+        from concurrent.futures import Future
+
+        self._check()
+        future: Future[T] = Future()
+        with self._mutex:
+            while len(self._waiting) >= WAITING_MAX and self._leader != threading.get_ident():
+                self._has_room.wait()
+            is_first = not self._is_busy
+            self._is_busy = True
+            self._waiting.append(Job(work, append, future=future))
+        if is_first:
+            self._start_serving()
+        return future
+
+    def drain(self) -> None:
+        """Return when all is done that was submitted before."""
+        if self._is_busy:
+            self.submit(lambda _session: None, is_durable=False)
+
+    def _wait_for(self, job: Job) -> None:
         with self._mutex:
             job.leads = not self._is_busy
             self._is_busy = True
@@ -92,34 +165,75 @@ class CommitQueue:
                 self._abandon(job)
                 raise
         if job.leads:
-            self._lead(job)
-        if job.error is not None:
-            raise job.error
-        return cast("T", job.result)
+            try:
+                self._lead()
+            finally:
+                self._hand_over()
 
-    def _lead(self, own: Job) -> None:
+    def _do_now(self, job: Job) -> None:
+        """Do what a callback of a future wants done: its thread leads, and waits in vain for another to do it."""
+        with self._mutex:
+            self._waiting.append(job)
+        while not job.is_done:
+            self._lead()
+
+    def _start_serving(self) -> None:
+        try:
+            threading.Thread(target=self._serve, name="carnac-commits", daemon=False).start()
+        except RuntimeError:  # there is no thread to be had
+            self._serve()
+
+    def _serve(self) -> None:
+        """Lead until nothing waits."""
+        try:
+            while self._waiting:
+                self._lead()
+        finally:
+            self._hand_over()
+
+    def _lead(self) -> None:
+        """Do the oldest jobs."""
+        self._leader = threading.get_ident()
         with self._mutex:
             group = [self._waiting.popleft() for _ in range(min(GROUP_LIMIT, len(self._waiting)))]
+            self._has_room.notify(len(group))
+        group = [
+            job for job in group if job.future is None or job.future.set_running_or_notify_cancel()
+        ]
         try:
-            self._run_group(group)
+            if group:
+                self._run_group(group)
         finally:
-            for job in group:
-                if job is not own:
-                    job.wake.release()
-            with self._mutex:
-                self._hand_over()
+            _finish(deque(sorted(group, key=lambda job: job.future is not None)))
 
     def _abandon(self, job: Job) -> None:
         """Take a job back that nobody waits for any more; if it is being done already, let it."""
         with self._mutex:
             if job in self._waiting:
                 self._waiting.remove(job)
-            if job.leads:
-                self._hand_over()
+        if job.leads:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         """Let the oldest waiting job lead, if there is one."""
-        self._is_busy = bool(self._waiting)
-        if self._waiting:
-            self._waiting[0].leads = True
-            self._waiting[0].wake.release()
+        with self._mutex:
+            self._leader = None
+            self._is_busy = bool(self._waiting)
+            if not self._waiting:
+                return
+            oldest = self._waiting[0]
+            if oldest.future is None:
+                oldest.leads = True
+                oldest.wake.release()
+                return
+        self._start_serving()
+
+
+def _finish(jobs: deque[Job]) -> None:
+    """Tell the callers of all jobs, whatever a callback raises, or Ctrl-C interrupts."""
+    try:
+        while jobs:
+            jobs.popleft().finish()
+    finally:
+        if jobs:
+            _finish(jobs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
 from carnac.core.commits import Commit, CommitSummary, DatasourceSummary, Publication
 from carnac.core.entries import Chunk, VisibleSegment
@@ -20,7 +21,7 @@ from carnac.core.publishing import plan_commit
 from carnac.core.records import dump_schema, load_schema
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import ColumnType, Segment
-from carnac.errors import NotFound, Revoked
+from carnac.errors import CarnacError, NotFound, Revoked
 from carnac.metadata import memory_tables as tables
 from carnac.metadata import retention as keeping
 from carnac.metadata.memory_allocation_records import MemoryAllocationRecords
@@ -131,6 +132,15 @@ class MemoryMetadataStore(MemoryAllocationRecords, MemoryTaskRecords, MemoryComp
             return Published(
                 revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit
             )
+
+    def publish_soon(self, publication: Publication) -> Future[Published]:
+        """Publish at once: there is no disk to wait for."""
+        future: Future[Published] = Future()
+        try:
+            future.set_result(self.publish(publication))
+        except CarnacError as error:
+            future.set_exception(error)
+        return future
 
     def _view(self) -> MemoryView:
         return MemoryView(self._tables, self._locks)

@@ -8,6 +8,7 @@ transaction of a process that says nothing more, as one that was stopped (SIGSTO
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,7 @@ class PostgresqlDatabase:
         self._writer: Any = None
         self._mutex = threading.RLock()
         self._is_closed = False
+        self._process = os.getpid()
 
     @property
     def mailboxes(self) -> None:
@@ -124,7 +126,7 @@ class PostgresqlDatabase:
             is_durable: Of no account: writers live on when the server's machine loses power.
         """
         with self._mutex:
-            self._check_open()
+            self.check_writable()
             connection = self._writer_connection()
             session = Session(connection, POSTGRESQL, self._on_statement)
             try:
@@ -169,6 +171,15 @@ class PostgresqlDatabase:
         if isinstance(error, psycopg.errors.UniqueViolation):
             return Invalid(f"the publication names something that the store has already: {text}")
         return Unavailable(f"the metadata store {self._shown} does not answer: {text}")
+
+    def check_writable(self) -> None:
+        """Refuse a child's writes: a connection is for one side of a fork."""
+        self._check_open()
+        if os.getpid() != self._process:
+            raise Unavailable(
+                f"the metadata store {self._shown} was opened before this process was forked; "
+                "open it again in the child"
+            )
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -131,6 +131,10 @@ class ReadOnlySqliteDatabase:
         """Refuse."""
         self._refuse()
 
+    def check_writable(self) -> None:
+        """Refuse."""
+        self._refuse()
+
     def try_enter(self) -> bool:
         """Refuse."""
         self._refuse()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.records import load_segment, load_texts
-from carnac.errors import NotFound, Revoked
+from carnac.errors import NotFound, Revoked, Unavailable
 from carnac.metadata import history, reader
 from carnac.metadata.allocation_records import SqlAllocationRecords
 from carnac.metadata.combining import GroupCommit
@@ -30,12 +30,15 @@ from carnac.ports import (
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from carnac.core.commits import Commit, CommitSummary, Publication
     from carnac.core.entries import Chunk, VisibleSegment
     from carnac.core.intervals import Interval, IntervalSet
     from carnac.core.locks.events import LockEvent, LockReply
     from carnac.core.locks.model import Lock
     from carnac.core.segments import ColumnType, Segment
+    from carnac.metadata.append_requests import Append
     from carnac.metadata.database import Database
     from carnac.metadata.session import Session
     from carnac.ports import (
@@ -69,10 +72,12 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         self._clock = clock
         self._ids = ids
         self._batch_retention_ms = batch_retention_ms
-        self._queue = CommitQueue(GroupCommit(database, clock.now_ms).run)
+        self._queue = CommitQueue(GroupCommit(database, clock.now_ms).run, database.check_writable)
 
     def close(self) -> None:
-        """Release connections. Idempotent."""
+        """Finish what is on its way, and release connections. Idempotent."""
+        with suppress(Unavailable):  # closed already, or a forked child's copy
+            self._queue.drain()
         self._database.close()
 
     # ------------------------------------------------------------------------------------------- transactions
@@ -108,12 +113,21 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def publish(self, publication: Publication) -> Published:
         """Publish in one transaction, or change nothing."""
+        return self._queue.submit(*self._publishing(publication))
+
+    def publish_soon(self, publication: Publication) -> Future[Published]:
+        """Publish, behind what was asked for before, and wait for none of it."""
+        return self._queue.submit_soon(*self._publishing(publication))
+
+    def _publishing(
+        self, publication: Publication
+    ) -> tuple[Callable[[Session], Published], Append | None]:
         from carnac.core.appending import is_plain
         from carnac.metadata.append_requests import Append
         from carnac.metadata.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)
-        return self._queue.submit(
+        return (
             lambda session: write_publication(session, publication, encoded, self._clock.now_ms()),
             Append(publication, encoded) if is_plain(publication) else None,
         )

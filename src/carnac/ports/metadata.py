@@ -12,6 +12,8 @@ from carnac.ports.compaction_records import CompactionRecords
 from carnac.ports.task_records import TaskRecords
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from carnac.core.commits import Commit, CommitSummary, Publication
     from carnac.core.entries import Chunk, VisibleSegment
     from carnac.core.intervals import Interval, IntervalSet
@@ -107,7 +109,7 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol)
     """
 
     def close(self) -> None:
-        """Release connections. Idempotent."""
+        """Finish what is on its way, and release connections. Idempotent."""
         ...
 
     def settings(self) -> Mapping[str, str]:
@@ -129,6 +131,22 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol)
             Conflict: A requirement does not hold; names the commit in the way.
             Invalid: The publication contradicts itself.
             Revoked: Its lease is gone, or a lock that it is published under.
+        """
+        ...
+
+    def publish_soon(self, publication: Publication) -> Future[Published]:
+        """Publish as `publish` does, and do not wait for it: publications on their way share transactions.
+
+        Each is a commit of its own, and has its result or its error in its own future, which is done when the commit is
+        durable. Those of one caller are published in the order in which they were given, whatever becomes of those
+        before. A future that is cancelled before its publication has begun takes it back. Callbacks run in the
+        thread that publishes, so they should be short; they may use the store. `close` waits for what is on its way,
+        and so does the end of the process, unless that is killed.
+
+        Waits for room when about a thousand are on their way.
+
+        Raises:
+            Unavailable: The store is closed, or was opened before this process was forked.
         """
         ...
 

@@ -48,7 +48,7 @@ def start(queue: CommitQueue, work: Callable[[Session], object]) -> threading.Th
 
 def test_jobs_that_wait_together_run_together_and_in_order() -> None:
     groups = Groups()
-    queue = CommitQueue(groups.run)
+    queue = CommitQueue(groups.run, lambda: None)
     done: list[int] = []
     threads = [start(queue, lambda _session: done.append(-1))]
     assert groups.has_begun.wait(30)
@@ -65,7 +65,7 @@ def test_jobs_that_wait_together_run_together_and_in_order() -> None:
 def test_a_job_raises_to_its_own_caller_only() -> None:
     groups = Groups()
     groups.may_go_on.set()
-    queue = CommitQueue(groups.run)
+    queue = CommitQueue(groups.run, lambda: None)
 
     def fail(_session: Session) -> None:
         raise ValueError("mine")
@@ -83,7 +83,7 @@ def test_an_interrupted_waiter_takes_its_job_back(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs us may ignore it
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     groups = Groups()
-    queue = CommitQueue(groups.run)
+    queue = CommitQueue(groups.run, lambda: None)
     done: list[str] = []
     threads = [start(queue, lambda _session: done.append("first"))]
     assert groups.has_begun.wait(30)
