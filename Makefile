@@ -10,7 +10,7 @@ ARGS ?=
 help:  ## show this list
 	@echo "Carnac: an event store for teams who run Spark"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## create .venv with everything that development needs (done by the other targets)
 	@$(setup) dev

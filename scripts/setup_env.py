@@ -8,6 +8,7 @@ Usage: python scripts/setup_env.py {demo,dev}
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ import threading
 import time
 import venv
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,14 @@ GROUPS = {"demo": ("demo", "dev"), "dev": ("dev",)}  # what satisfies what: dev 
 HEARTBEAT_S = 10.0
 SILENCE_S = 0.5
 ERROR_TAIL_LINES = 25
+NO_ANSWER = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError"
+    r"|Network is unreachable|Temporary failure in name resolution"
+)
+NO_INDEX = (
+    "the package index cannot be reached, and set-up needs it once; pip's own settings choose another one, or a folder"
+    " of wheels (PIP_INDEX_URL, PIP_FIND_LINKS); the next run goes on where this one stopped"
+)
 
 
 class SetupError(Exception):
@@ -91,6 +101,8 @@ class PipProgress:
             self.text = f"building {match.group(1)}"
         elif line.startswith("Installing collected packages"):
             self.text = "unpacking into .venv"
+        elif line.startswith("WARNING: Retrying"):
+            self.text = "the package index does not answer, trying again"
 
     def __str__(self) -> str:
         """Return one line for people."""
@@ -136,6 +148,8 @@ def run_logged(
                 on_line(line)
             tick()
     if process.returncode != 0:
+        if any(NO_ANSWER.search(line) for line in tail):
+            raise SetupError(f"{NO_INDEX}\n  the whole output: {LOG}")
         shown = "\n".join(f"    {line}" for line in tail)
         raise SetupError(f"this failed: {' '.join(command)}\n{shown}\n  the whole output: {LOG}")
 
@@ -250,6 +264,21 @@ def ensure_java(progress: Progress) -> str:
     return f"Java {found['version']} ({found['source']})"
 
 
+@contextmanager
+def alone(progress: Progress, folder: Path = ROOT) -> Iterator[None]:
+    """Hold the checkout: of two set-ups at once each would take apart what the other one makes."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.step("another set-up is at work in this checkout: waiting for its end")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def main(arguments: list[str]) -> int:
     """Set one group up and print a summary; return the exit code."""
     if len(arguments) != 1 or arguments[0] not in GROUPS:
@@ -258,11 +287,12 @@ def main(arguments: list[str]) -> int:
     group = arguments[0]
     progress = Progress()
     try:
-        was_ready = works(VENV) and is_ready(group)
-        if not was_ready:
-            make_venv(progress)
-            install_group(progress, group)
-        java = ensure_java(progress)
+        with alone(progress):
+            was_ready = works(VENV) and is_ready(group)
+            if not was_ready:
+                make_venv(progress)
+                install_group(progress, group)
+            java = ensure_java(progress)
     except SetupError as error:
         progress.step("setup failed")
         print(f"  {error}", file=sys.stderr)

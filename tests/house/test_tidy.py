@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 from tests.house.checkout import (
@@ -128,3 +129,14 @@ def test_every_make_target_is_explained() -> None:
     assert targets == shown
     contributing = text_of(ROOT / "CONTRIBUTING.md")
     assert [target for target in targets if f"`make {target}`" not in contributing] == []
+
+
+def test_the_list_of_make_targets_is_in_line() -> None:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    explained = [line for line in shown.stdout.splitlines() if line.startswith("  make ")]
+    starts = {
+        len(line) - len(line[7:].lstrip("abcdefghijklmnopqrstuvwxyz").lstrip())
+        for line in explained
+    }
+    assert len(explained) > 10
+    assert len(starts) == 1

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from carnac.cli.app import ReaderGone
 from carnac.cli.session import Session
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import CarnacError, Invalid, Unavailable
 
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 _FLAGS = ("--debug", "--no-color")
 _VALUED = ("--store", "--overlord")
 
@@ -48,18 +49,31 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
         session.show_error(error)
         return error.exit_code
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _NO_SPACE:
-            _drop_output()
-            full = Unavailable(
-                f"there is no space left to write to{_at(error)}; make some and try again"
-            )
-            session.show_error(full)
-            return full.exit_code
+        if known := _known(error):
+            session.show_error(known)
+            return known.exit_code
         session.show_internal_error(error)
         return EXIT_INTERNAL
     if code == EXIT_INTERRUPTED:
         session.output.note("interrupted")
     return code
+
+
+def _known(error: Exception) -> CarnacError | None:
+    """Return the sentence for what the machine refuses, or None."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _NO_SPACE:
+        _drop_output()
+        return Unavailable(
+            f"there is no space left to write to{_at(error)}; make some and try again"
+        )
+    if error.errno in _NOT_ALLOWED and error.filename:
+        reason = (error.strerror or "not allowed").lower()
+        return Invalid(
+            f"{error.filename}: {reason}; choose a place that this user can read and write"
+        )
+    return None
 
 
 def _drop_output() -> None:

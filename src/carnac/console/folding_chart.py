@@ -87,7 +87,7 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_las
         "width": WIDTH,
         "height": HEIGHT,
         "data": {"values": values},
-        "mark": {"type": "line", "strokeWidth": 1.8},
+        "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round"},
         "encoding": {
             "x": {
                 "field": "day",

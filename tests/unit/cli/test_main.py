@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from carnac import __version__
-from carnac.cli.main import _first_word, _hoist, run
+from carnac.cli.main import _first_word, _hoist, _known, run
+from carnac.errors import Invalid
 
 
 @pytest.mark.parametrize(
@@ -49,3 +53,11 @@ def test_the_version_is_shown_without_a_store(
 ) -> None:
     assert run(given, owns_process=False) == 0
     assert capsys.readouterr().out == f"carnac {__version__}\n"
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_place_where_nothing_may_be_written_is_the_users_to_choose(number: int) -> None:
+    known = _known(OSError(number, os.strerror(number), "demo-output"))
+    assert isinstance(known, Invalid)
+    assert str(known).startswith(f"demo-output: {os.strerror(number).lower()}; choose a place")
+    assert _known(OSError(number, os.strerror(number))) is None

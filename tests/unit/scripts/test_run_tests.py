@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.run_tests import summarise
+import pytest
+
+from scripts import run_tests
+from scripts.run_tests import main, summarise
 
 REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 
@@ -13,3 +16,12 @@ def test_the_last_line_counts_what_passed_and_what_was_skipped(tmp_path: Path) -
     assert summarise(report, 125.4) == "tests: 7 passed, 3 skipped, 2 min 5 s"
     report.write_text(REPORT.format(10, 1, 2, 3))
     assert summarise(report, 59.6) == "tests: 3 failed, 4 passed, 3 skipped, 1 min 0 s"
+
+
+def test_a_checkout_where_nothing_can_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "artifacts").write_text("no folder")
+    monkeypatch.setattr(run_tests, "REPORT", tmp_path / "artifacts" / "tests.xml")
+    assert main([]) == 2
+    assert capsys.readouterr().out.startswith("tests: the report cannot be written")
