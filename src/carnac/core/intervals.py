@@ -34,6 +34,8 @@ def format_ms(ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
 
 
+_FAR_OFFSET = re.compile(r".*[T ].*[+-]\d\d:?[6-9]\d", re.DOTALL)
+"""Minutes of an offset that are none; Python takes them."""
 _FINER_THAN_MS = re.compile(r"[.,]\d{3}\d*[1-9]")
 
 
@@ -53,6 +55,8 @@ def parse_instant(text: str) -> int:
     elif re.fullmatch(r"\d{4}-\d{2}", stripped):
         stripped += "-01"
     try:
+        if _FAR_OFFSET.fullmatch(stripped):
+            raise ValueError(stripped)
         moment = datetime.fromisoformat(stripped)
     except ValueError:
         raise Invalid(

@@ -2,8 +2,8 @@
 
 A cell comes as text (CSV, TSV), as JSON, or typed (Parquet, ORC, Arrow). The rules, whatever it comes as:
 
-- string: text as it is; numbers in their shortest text that reads back the same; `true`, `false`; objects as JSON text;
-  an array of none is null, of one is that value, of several raises `SeveralValues`.
+- string: text as it is; numbers in their shortest text that reads back the same, `NaN`, `Infinity`; `true`, `false`;
+  objects as JSON text; an array of none is null, of one is that value, of several raises `SeveralValues`.
 - long: whole numbers, the whole part of others (`12.7` is 12, `-0.5` is 0), written as number or text (blanks around
   it, an exponent and `_` between digits may be there); booleans as 1 and 0; blank text is null. Not: other text, NaN,
   infinities, what does not fit into 64 bits.
@@ -279,6 +279,11 @@ def _typed_string(x: str, sql_type: str) -> str:
         return f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END"
     if sql_type == "BLOB":
         return f"CASE WHEN {x} IS NOT NULL THEN to_base64({x}) END"
+    if sql_type in {"DOUBLE", "FLOAT"}:  # as Java writes them, and JSON's own dialects
+        return (
+            f"CASE WHEN isfinite({x}) THEN CAST({x} AS VARCHAR) WHEN isnan({x}) THEN 'NaN'"
+            f" WHEN {x} > 0 THEN 'Infinity' WHEN {x} < 0 THEN '-Infinity' END"
+        )
     if sql_type.startswith("TIMESTAMP"):
         instant = f"CAST(TRY_CAST({x} AS TIMESTAMPTZ) AS TIMESTAMP)"
         return f"strftime({instant}, '%Y-%m-%dT%H:%M:%S.%gZ')"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from carnac.core.commits import Place
 from carnac.core.intervals import IntervalSet
 from carnac.core.late_ledger import with_late
-from carnac.core.segments import Segment, safe_name
+from carnac.core.segments import TIME_COLUMN, Segment, safe_name
 from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.failures import of_task
 from carnac.pipeline.merge import MergeTask
@@ -37,6 +37,7 @@ from carnac.pipeline.rejections import gather
 from carnac.pipeline.session import SparkHolder, local_master
 from carnac.pipeline.shape import row_shape
 from carnac.pipeline.tasks import run_tasks
+from carnac.pipeline.timestamps import REASON_MISSING
 from carnac.pipeline.write_pass import merge_all, pack, plan_merges, remove_others
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
 from carnac.ports.places import PlacePlan
@@ -218,7 +219,23 @@ class IngestJob:
         limit = tuning.max_parse_exceptions
         if limit is not None and rejected.count > limit:
             raise self._too_many_error(rejected.count, ", ".join(rejected.by_reason))
+        read = sum(result.counts.rows_read for result in results)
+        if read and rejected.by_reason == {REASON_MISSING: read}:
+            raise self._no_time_error(read, rejected)
         return rejected
+
+    def _no_time_error(self, count: int, rejected: RejectedRows) -> CarnacError:
+        made = any(one.name == TIME_COLUMN for one in self.spec.transforms.transforms)
+        where = "the transform of __time" if made else f"field '{self.spec.timestamp.column}'"
+        example = next((one["raw"] for one in rejected.examples if one.get("raw")), None)
+        like = "" if example is None else f", such as {example[:200]}"
+        return Invalid(
+            f"{'the only row' if count == 1 else f'none of the {count:,} rows'} has"
+            f"{' no' if count == 1 else ' a'} time in {where}{like}: nothing was published, "
+            "name the field that holds it in timestampSpec",
+            column=self.spec.timestamp.column,
+            path=self.quarantine_folder,
+        )
 
     def _too_many_error(self, count: int, what: str) -> CarnacError:
         rows = "1 row was" if count == 1 else f"{count:,} rows were"

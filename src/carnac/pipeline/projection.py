@@ -148,7 +148,7 @@ def instant_cell(source: Field, target: Target) -> coerce.Cell:
     reason = quote_text(f"not a time: {target.field}")
     return coerce.Cell(
         value=f"_time_us({time.value})",
-        reason=f"CASE WHEN {target.out} IS NULL AND {there} IS NOT NULL THEN {reason} END",
+        reason=f"CASE WHEN {there} IS NOT NULL AND ({target.out} IS NULL OR {time.has_far_offset}) THEN {reason} END",
     )
 
 

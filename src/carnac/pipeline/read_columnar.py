@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ ARROW_BATCH_ROWS = 1 << 16
 SOURCE_LINE = "__carnac_row"
 
 _F = "__carnac_f"
+_NUMBERED = re.compile(r"_\d+$")
 _ELEMENT = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 
 
@@ -61,18 +62,33 @@ def parquet_source(
     """Open a Parquet file.
 
     Raises:
-        Invalid: It is no Parquet file, or a damaged one; names it.
+        Invalid: It is no Parquet file, or a damaged one, or two of its columns have one name; names it.
     """
     binary = ", binary_as_string=true" if binary_as_string else ""
     relation = f"read_parquet({quote_text(str(path))}, file_row_number=true{binary})"
     with unreadable(name, "Parquet"):
         types = describe(con, relation)
     del types["file_row_number"]
+    # Such a name may be the engine's, of a column that has none of its own.
+    if any(_NUMBERED.search(column) for column in types):
+        import pyarrow.parquet as pq
+
+        require_own_names(pq.read_schema(path).names, name)
     return TypedSource(relation, "file_row_number + 1", types, name)
 
 
-def arrow_source(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> TypedSource:
-    """Return a registered Arrow reader made by `numbered`."""
+def arrow_source(
+    con: duckdb.DuckDBPyConnection, relation: str, name: str, schema: pa.Schema
+) -> TypedSource:
+    """Return a registered Arrow reader made by `numbered`.
+
+    Args:
+        schema: Of the data.
+
+    Raises:
+        Invalid: Two of its columns have one name.
+    """
+    require_own_names(schema.names, name)
     types = describe(con, relation)
     del types[SOURCE_LINE]
     return TypedSource(relation, SOURCE_LINE, types, name)
@@ -122,6 +138,49 @@ def numbered(
     return wide, widened()
 
 
+def require_own_names(names: Sequence[str], source: str) -> None:
+    """Refuse columns that the engine cannot tell apart; it would call one of two `v` and `V` another name.
+
+    Raises:
+        Invalid: There are such.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.lower(), []).append(name)
+    for group in alike.values():
+        if len(group) > 1:
+            differs = "" if len(set(group)) == 1 else " (they differ in case only)"
+            raise Invalid(
+                f"input {source} has {len(group)} columns named {' and '.join(dict.fromkeys(group))}{differs}; "
+                "rename all but one",
+                columns=group,
+            )
+
+
+def require_time(
+    spec: TimestampSpec, columns: Sequence[str], source: str, *, hint: str = ""
+) -> None:
+    """Refuse an input of which no row has a time.
+
+    Args:
+        columns: All that it has, without that of the spec.
+        hint: What else may be wrong.
+
+    Raises:
+        Invalid: The spec says nothing of rows without one.
+    """
+    if spec.missing_value is not None or not columns:
+        return
+    shown = ", ".join(name if len(name) <= 40 else f"{name[:40]}…" for name in columns[:10])
+    more = f" and {len(columns) - 10} more" if len(columns) > 10 else ""
+    raise Invalid(
+        f"input {source} has no column '{spec.column}', in which timestampSpec looks for the time: "
+        f"its columns are {shown}{more}{hint}",
+        column=spec.column,
+        url=source,
+    )
+
+
 def load_typed(
     con: duckdb.DuckDBPyConnection,
     source: TypedSource,
@@ -134,7 +193,7 @@ def load_typed(
     """Read the relation into the table, good and bad.
 
     Raises:
-        Invalid: A column's type can never become what the spec says.
+        Invalid: A column's type can never become what the spec says; there is none for the time.
         SeveralValues: A column is an array, its dimension a string.
     """
     names = field_names(shape, timestamp)
@@ -148,6 +207,8 @@ def load_typed(
         sql, sql_type = found
         selected.append(f"{sql} AS {_F}{index}")
         fields[name] = Field(kind="typed", sql=f"{_F}{index}", sql_type=str(sql_type))
+    if fields[timestamp.column].kind == "absent":
+        require_time(timestamp, list(source.types), source.name)
     try:
         projection = make_projection(shape, timestamp, fields.__getitem__)
     except Invalid as error:

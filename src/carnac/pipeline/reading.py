@@ -154,7 +154,7 @@ def load_rows_from_arrow(
     reader = _as_reader(data)
     counted = Counted(reader)
     with registered(con, *numbered(reader.schema, counted, first_row=first_row)):
-        source = arrow_source(con, BATCH, origin)
+        source = arrow_source(con, BATCH, origin, reader.schema)
         load_typed(con, source, shape, timestamp, paths or FieldPaths(), file=0)
     return _finish(con, shape, within=within, files=[origin], rejects=[], records=counted.rows)
 
@@ -193,7 +193,9 @@ class _Loader:
         self.count += lines.count - _count(self._con, f"{REASON} = '{BLANK}'")
 
     def _load_csv(self, file_format: CsvFormat | TsvFormat) -> None:
-        files = CsvFiles(self._task.files, file_format, self._task.scratch_dir)
+        files = CsvFiles(
+            self._task.files, file_format, self._task.scratch_dir, self._task.timestamp
+        )
         with closing(files):
             for columns, batches in files.groups():
                 self._insert_csv(columns, batches, file_format)
@@ -239,7 +241,7 @@ class _Loader:
             reader = orc_batches(path, file.url)
             counted = Counted(reader)
             with registered(con, *numbered(reader.schema, counted)):
-                source = arrow_source(con, BATCH, file.url)
+                source = arrow_source(con, BATCH, file.url, reader.schema)
                 load_typed(con, source, self._shape, timestamp, paths, file=index)
             self.count += counted.rows
 

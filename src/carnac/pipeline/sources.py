@@ -12,6 +12,7 @@ from carnac.errors import Invalid, NotFound
 from carnac.pipeline.inputs import InputFile, local_file
 from carnac.pipeline.lines import RecordReader, Records, Reject, long_array, record_array
 from carnac.pipeline.projection import FILE, LINE, OFFSET, RAW
+from carnac.pipeline.read_columnar import require_time
 from carnac.pipeline.read_csv import CsvReader, Header
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.specs.inputs import CsvFormat, TsvFormat
+    from carnac.specs.schema import TimestampSpec
 
+_NO_HEADER = ", as its first line says; if that is a row already, give columns in inputFormat"
 BATCH = "__carnac_batch"
 """Name of the relation."""
 CELL = "__carnac_c"
@@ -101,14 +104,21 @@ def open_lines(
 class CsvFiles:
     """The rows of some CSV files, in groups of files that have the same columns one after the other.
 
+    A file without a header loses its first line to us, so one whose header does not name the time's column is refused.
+
     Attributes:
         count: Rows so far, rejected ones included.
         rejects: Index of the file, and the record.
     """
 
     def __init__(
-        self, files: Sequence[InputFile], file_format: CsvFormat | TsvFormat, scratch_dir: str
+        self,
+        files: Sequence[InputFile],
+        file_format: CsvFormat | TsvFormat,
+        scratch_dir: str,
+        timestamp: TimestampSpec,
     ) -> None:
+        self._timestamp = timestamp
         self._open_files = self._opened(files, file_format, scratch_dir)
         self._next: tuple[tuple[str, ...], Iterator[pa.RecordBatch]] | None = None
         self.count = 0
@@ -140,6 +150,9 @@ class CsvFiles:
                 reader = CsvReader(stream, file.url, file_format, header)
                 tables = reader.tables()
                 first = next(tables, None)
+                if self._timestamp.column not in header.columns:
+                    hint = _NO_HEADER if file_format.header else ""
+                    require_time(self._timestamp, header.columns, file.url, hint=hint)
                 if first is not None:
                     yield (
                         header.columns,

@@ -9,6 +9,7 @@ None of them raises. The session's time zone must be UTC.
   Druid's `auto`) the name of a zone after a space.
 - A time that names no zone is one of the spec's zone, by Joda's rule: where clocks go back and show it twice, the
   earlier instant; where they go forward over it, it is no time (`REASON_GAP`).
+- An offset has at most 23 hours, 59 minutes and 59 seconds, as Joda's.
 - Two digits of a year (`yy`) are 1969 to 2068.
 
 Source: Druid's TimestampSpec and TimestampParser. We depart from it where `missingValue` stands for an absent or null
@@ -24,6 +25,7 @@ from carnac.core.intervals import MAX_MS, MIN_MS, parse_instant
 from carnac.core.zones import canonical_zone, fixed_offset_ms
 from carnac.errors import Invalid
 from carnac.specs.joda import has_offset, to_strptime
+from carnac.specs.schema import TIMESTAMP_FORMATS
 
 if TYPE_CHECKING:
     from carnac.specs.schema import TimestampSpec
@@ -46,13 +48,15 @@ class TimeCell:
     """SQL of a time.
 
     Attributes:
-        value: The time, not yet checked for its range; null if the cell is no time.
+        value: The time, not yet checked for its range and offset; null if the cell is no time.
         reason: Why there is no time, or null. Refers to the value by the name it was given. None of a row's other
             reasons goes before it.
+        has_far_offset: Whether the cell names an offset that is none: part of `reason`.
     """
 
     value: str
     reason: str
+    has_far_offset: str = "false"
 
 
 def text_time(sql: str, out: str, spec: TimestampSpec) -> TimeCell:
@@ -66,7 +70,7 @@ def text_time(sql: str, out: str, spec: TimestampSpec) -> TimeCell:
         Invalid: The format has letters that cannot be read.
     """
     parsed, wall = _parsed_text(sql, spec)
-    return _cell(sql, out, spec, parsed, wall)
+    return _cell(sql, out, spec, parsed, wall, far=_far_offset(sql, spec))
 
 
 def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCell:
@@ -86,7 +90,7 @@ def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCe
     if base in {"VARCHAR", "JSON", "ENUM"}:
         text = f"CAST({sql} AS VARCHAR)"
         parsed, wall_text = _parsed_text(text, spec)
-        return _cell(sql, out, spec, parsed, wall_text)
+        return _cell(sql, out, spec, parsed, wall_text, far=_far_offset(text, spec))
     raise Invalid(
         f"column '{spec.column}' of type {sql_type} cannot be the timestamp; "
         "name a column of times, numbers or text in timestampSpec",
@@ -134,6 +138,12 @@ MACROS = (
     r"regexp_replace(regexp_replace(upper(trim(x)), '^(\d{4})$', '\1-01-01'),"
     r" '^(\d{4}-\d{2})$', '\1-01'), '\s+(Z|[+-]\d{2}:?\d{2})$', '\1'),"
     r" '[T ](\d{2})(Z|[+-]\d{2}:?\d{2}|)$', 'T\1:00:00\2'), '(:\d{2}),(\d)', '\1.\2')",
+    # an offset of more than 23 hours, or with more than 59 minutes or seconds
+    "CREATE OR REPLACE TEMP MACRO _has_far_offset(x) AS regexp_matches(x, '[+-]("
+    r"(2[4-9]|[3-9]\d)(:?\d\d){0,2}|\d\d:?[6-9]\d(:?\d\d)?|\d\d:?\d\d:?[6-9]\d)\s*$')",
+    # the same of a common form, most of which have no sign behind the time: cheap
+    "CREATE OR REPLACE TEMP MACRO _is_far(x) AS NOT ends_with(x, 'Z')"
+    " AND (contains(x, '+') OR x LIKE '%:%-%') AND _has_far_offset(x)",
     # strptime, without the words that mean an instant to the engine
     "CREATE OR REPLACE TEMP MACRO _strptime(x, f) AS CASE WHEN lower(trim(x)) NOT IN"
     " ('epoch', 'infinity', '-infinity') THEN try_strptime(x, f) END",
@@ -160,6 +170,15 @@ def _parsed_text(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
             return _pattern(sql, spec)
 
 
+def _far_offset(sql: str, spec: TimestampSpec) -> str:
+    """Return whether a text names an offset that is none; not part of the value, which is evaluated several times."""
+    if spec.format in {"auto", "iso"}:
+        return f"_is_far({sql})"
+    if spec.format in TIMESTAMP_FORMATS or not has_offset(spec.format):
+        return "false"
+    return f"_has_far_offset({sql})"
+
+
 def _ruby(number: str) -> str:
     return (
         f"CASE WHEN abs({number}) < 1e12 THEN _us_time(CAST(round({number} * 1e6) AS BIGINT))"
@@ -173,7 +192,8 @@ def _floor_div(sql: str, divisor: int) -> str:
 
 def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
     """Common forms are cast as they are; rare ones are rewritten first, only where the cast fails."""
-    rare = f"CASE WHEN {sql} < ':' THEN TRY_CAST(_iso_rewrite({sql}) AS TIMESTAMPTZ) END"
+    rare = f"TRY_CAST(_iso_rewrite({sql}) AS TIMESTAMPTZ)"
+    rare = f"CASE WHEN {sql} < ':' AND NOT _has_far_offset({sql}) THEN {rare} END"
     if not year_alone:
         rare = f"CASE WHEN NOT regexp_full_match({sql}, '\\s*\\d+\\s*') THEN {rare} END"
     dates = (
@@ -187,7 +207,7 @@ def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
     # the cast took a time without a zone as UTC: what it reads there is the wall clock
     wall = f"({any_zone} AT TIME ZONE 'UTC')"
     names_zone = (
-        f"regexp_matches({sql}, '\\d.*(?i)(\\dz|[+-]\\d\\d(:?\\d\\d)?| [a-z_]+(/[a-z_+0-9-]+)*)\\s*$')"
+        f"regexp_matches({sql}, '\\d.*(?i)(\\dz|[+-]\\d\\d(:?\\d\\d){{0,2}}| [a-z_]+(/[a-z_+0-9-]+)*)\\s*$')"
         f" AND length(trim({sql})) > 10"
     )
     return (
@@ -250,7 +270,15 @@ def _numeric_cell(sql: str, out: str, base: str, spec: TimestampSpec) -> TimeCel
     return _cell(sql, out, spec, parsed, None)
 
 
-def _cell(sql: str, out: str, spec: TimestampSpec, parsed: str, wall: str | None) -> TimeCell:
+def _cell(
+    sql: str,
+    out: str,
+    spec: TimestampSpec,
+    parsed: str,
+    wall: str | None,
+    *,
+    far: str = "false",
+) -> TimeCell:
     missing = "NULL"
     if spec.missing_value is not None:
         missing = f"make_timestamptz({parse_instant(spec.missing_value)}::BIGINT * 1000)"
@@ -259,13 +287,13 @@ def _cell(sql: str, out: str, spec: TimestampSpec, parsed: str, wall: str | None
     if wall is not None and spec.time_zone != "UTC":
         gap = f" WHEN {out} IS NULL AND {wall} IS NOT NULL THEN {quote_text(REASON_GAP)}"
     reason = (
-        f"CASE WHEN {out} >= make_timestamptz({_MIN_US}::BIGINT)"
+        f"CASE WHEN {far} THEN {quote_text(REASON_UNPARSEABLE)} WHEN {out} >= make_timestamptz({_MIN_US}::BIGINT)"
         f" AND {out} < make_timestamptz({_MAX_US}::BIGINT) THEN NULL"
         f" WHEN {out} IS NOT NULL THEN {quote_text(REASON_RANGE)}"
         f" WHEN {sql} IS NULL THEN {quote_text(REASON_MISSING)}{gap}"
         f" ELSE {quote_text(REASON_UNPARSEABLE)} END"
     )
-    return TimeCell(value=value, reason=reason)
+    return TimeCell(value=value, reason=reason, has_far_offset=far)
 
 
 def quote_text(text: str) -> str:

@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from carnac.clock import MarkedIds, SystemClock
@@ -114,6 +115,31 @@ def test_too_many_bad_rows_fail_the_job(
         update={"tuning": spec.tuning.model_copy(update={"max_parse_exceptions": 3})}
     )
     assert pipeline.run_ingest(enough, DAY).report.rejected.count == 3
+
+
+@pytest.mark.parametrize("more", [{}, {"transforms": {"filter": "n > 0"}}], ids=["files", "spark"])
+def test_rows_of_which_none_has_a_time_fail_the_job(
+    pipeline: SparkPipeline, make_spec: MakeSpec, more: dict[str, object]
+) -> None:
+    rows = [{"time": "2024-01-01", "d": "a", "n": 1}, {"time": "2024-01-02", "d": "b", "n": 2}]
+    with pytest.raises(
+        Invalid,
+        match=r"^none of the 2 rows has a time in field 't', such as .*nothing was published, name the field",
+    ):
+        pipeline.run_ingest(make_spec(lines(*rows), **more), DAY)
+    some = [*rows, {"t": "2024-01-03", "d": "c", "n": 3}]
+    report = pipeline.run_ingest(make_spec(lines(*some), **more), DAY).report
+    assert (report.rows_written, dict(report.rejected.by_reason)) == (1, {"missing timestamp": 2})
+
+
+def test_a_frame_without_the_column_of_the_time_is_one_sentence(
+    pipeline: SparkPipeline, make_spec: MakeSpec
+) -> None:
+    table = pa.table({"time": ["2024-01-01"], "d": ["a"], "n": [1]})
+    for more in ({}, {"transforms": {"filter": "n > 0"}}):
+        spec = make_spec(input={"type": "frame", "frame": "arrow"}, **more)
+        with pytest.raises(Invalid, match="no column 't', in which timestampSpec looks"):
+            pipeline.run_ingest(spec, DAY, rows=table)
 
 
 def test_rollup_is_perfect_over_all_files(

@@ -184,7 +184,9 @@ TYPED_CELLS: list[tuple[Any, pa.DataType, dict[str, Any]]] = [
     (2**63, pa.uint64(), {"long": Bad, "string": "9223372036854775808", "double": 2.0**63}),
     (12.7, pa.float64(), {"string": "12.7", "long": 12, "float": 12.699999809265137}),
     (-12.7, pa.float32(), {"long": -12}),
-    (NAN, pa.float64(), {"long": Bad, "double": NAN, "string": "nan"}),
+    (NAN, pa.float64(), {"long": Bad, "double": NAN, "string": "NaN"}),
+    (-INF, pa.float32(), {"string": "-Infinity", "array<string>": ["-Infinity"], "float": -INF}),
+    (INF, pa.float64(), {"string": "Infinity", "json": "Infinity"}),
     (1e300, pa.float64(), {"long": Bad}),
     (decimal.Decimal("12.70"), pa.decimal128(9, 2), {"string": "12.70", "long": 12}),
     (True, pa.bool_(), {"string": "true", "long": 1, "double": 1.0, "boolean": True}),
@@ -315,11 +317,11 @@ def test_instant_that_orders_first_and_last() -> None:
     )
     lines = (
         '{"t":1,"x":1,"seen":"1970-01-01T00:00:01Z"}\n{"t":2,"x":1,"seen":2000}\n'
-        '{"t":3,"x":1}\n{"t":4,"x":1,"seen":"soon"}'
+        '{"t":3,"x":1}\n{"t":4,"x":1,"seen":"soon"}\n{"t":5,"x":1,"seen":"1970-01-02T00:00:00+25:00"}'
     )
     found = load_files([inline(lines)], row_shape, file_format=JsonFormat())
     assert found.column("__at_m") == [1_000_000, 2_000_000, None]
-    assert found.reasons == ["not a time: seen"]
+    assert found.reasons == ["not a time: seen"] * 2
 
 
 def test_one_field_may_be_dimension_and_input_at_once() -> None:

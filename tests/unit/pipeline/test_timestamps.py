@@ -78,6 +78,16 @@ ISO = [
     ("2015-W37-6", 1442016000000),
     ("2015-255", 1442016000000),
     ("2015-09-12T24:00:00Z", 1442102400000),
+    ("2015-09-12T23:46:58.771+23:00", WIKI),
+    ("2015-09-11T23:45:58.771-01:01", WIKI),
+    ("2015-09-12T06:17:43.771+05:30:45", WIKI),
+    ("2015-09-12T00:46:58+24:00", REASON_UNPARSEABLE),
+    ("2015-09-12T00:46:58+25:00", REASON_UNPARSEABLE),
+    ("2015-09-12T00:46:58-2500", REASON_UNPARSEABLE),
+    ("2015-09-12 00:46:58 +99", REASON_UNPARSEABLE),
+    ("2015-09-12T00:46:58-01:60", REASON_UNPARSEABLE),
+    ("2015-09-12T00-25:00", REASON_UNPARSEABLE),
+    ("2015-09-12T00:46:58+01:00:75", REASON_UNPARSEABLE),
     ("1969-12-31T23:59:59.9999999Z", -1),
     ("0001-01-01", -62135596800000),
     ("9999-12-31T23:59:59.999Z", 253402300799999),
@@ -137,6 +147,23 @@ NUMBERS = [
     ("x", "posix", REASON_UNPARSEABLE),
     (None, "posix", REASON_MISSING),
 ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_offsets_are_those_of_joda_whatever_the_zone(zone: str) -> None:
+    cells = {
+        json.dumps(cell): time for cell, time in ISO if "+" in str(cell) or ":58-" in str(cell)
+    }
+    found = times_of(tuple(cells), format="auto", time_zone=zone)
+    assert found == cells
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-MM-dd HH:mm:ssZZ", "yyyyMMdd Z"])
+def test_offsets_of_patterns_are_those_of_joda(pattern: str) -> None:
+    head = "2015-09-12 00:46:58" if ":" in pattern else "20150912 "
+    offsets = {"+0200": True, "-2359": True, "+2400": False, "-0160": False, "+9900": False}
+    found = times_of(as_json(head + one for one in offsets), format=pattern)
+    assert {one: isinstance(found[json.dumps(head + one)], int) for one in offsets} == offsets
 
 
 @pytest.mark.parametrize(("cell", "kind", "time"), NUMBERS)
