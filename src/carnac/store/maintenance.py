@@ -125,15 +125,17 @@ class Maintenance:
             return len(doomed)
 
         report = self._trim(now_ms, dry_run=dry_run, make_room=delete_what_is_doomed)
-        actions = list(self._kept_actions(report.reasons))
-        actions += [
-            _action(segment, "trash", "no retained revision, tag or lease names it")
+        told = {one.path: one for one in self._kept_actions(report.reasons)}
+        emptied = self._empty_trash(now_ms, dry_run=dry_run)
+        told.update((one.path, one) for one in emptied if one.action == "keep")
+        told.update(
+            (segment.path, _action(segment, "trash", "no retained revision, tag or lease names it"))
             for segment in report.trashed
-        ]
-        actions += self._empty_trash(now_ms, dry_run=dry_run)
-        actions += self._delete(
-            self._without_record(suspects), "no record names it since", dry_run=dry_run
         )
+        told.update((one.path, one) for one in emptied if one.action == "delete")
+        orphans = [file for file in self._without_record(suspects) if file.path not in told]
+        actions = list(told.values())
+        actions += self._delete(orphans, "no record names it since", dry_run=dry_run)
         actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
         return GcReport(
             is_dry_run=dry_run,

@@ -29,6 +29,8 @@ from tests.unit.store.events import (
 
 
 def actions(report: GcReport, kind: str) -> dict[str, str]:
+    paths = [action.path for action in report.actions]
+    assert sorted(set(paths)) == sorted(paths), "a file is told of twice"
     return {action.path: action.reason for action in report.actions if action.action == kind}
 
 
