@@ -13,16 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import shlex
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from carnac.errors import Unavailable
 from carnac.pipeline.java import JavaRuntime
-
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-"""Spark's setting for options of the driver's Java."""
+from carnac.pipeline.java_options import JAVA_OPTIONS, with_option
 
 END_TIMEOUT_S = 180
 _WRITE = "-XX:ArchiveClassesAtExit"
@@ -54,12 +51,12 @@ def use_archive(
     path = archive_path(java, environ)
     if _WRITE in config.get(JAVA_OPTIONS, "") or not path.is_file():
         return dict(config)
-    return _with_option(config, f"-XX:SharedArchiveFile={path}")
+    return with_option(config, f"-XX:SharedArchiveFile={path}")
 
 
 def write_archive(config: Mapping[str, str], path: Path) -> dict[str, str]:
     """Return Spark's settings with which Java writes an archive when it ends."""
-    return _with_option(config, f"{_WRITE}={path}")
+    return with_option(config, f"{_WRITE}={path}")
 
 
 def end_java() -> None:
@@ -87,9 +84,3 @@ def end_java() -> None:
         raise Unavailable(
             f"Java did not end within {END_TIMEOUT_S} s; try again when the machine is less busy"
         ) from error
-
-
-def _with_option(config: Mapping[str, str], option: str) -> dict[str, str]:
-    """Put an option before the others: of two alike, Java takes the last."""
-    options = f"{shlex.quote(option)} {config.get(JAVA_OPTIONS, '')}".strip()
-    return {**config, JAVA_OPTIONS: options}

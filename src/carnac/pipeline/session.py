@@ -25,6 +25,7 @@ import carnac
 from carnac.errors import Unavailable
 from carnac.pipeline.class_archive import use_archive
 from carnac.pipeline.java import prepare_java
+from carnac.pipeline.java_options import COMPILES_LATE, with_option
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -214,7 +215,9 @@ class SparkHolder:
             config.update(_LOCAL_DEFAULTS)
         config["spark.master"] = local or self.settings.master
         config.update(self.settings.config)
-        return config if local is None else use_archive(config, java, os.environ)
+        if local is None:
+            return config
+        return use_archive(with_option(config, COMPILES_LATE), java, os.environ)
 
 
 def _remove_log(path: Path) -> None:

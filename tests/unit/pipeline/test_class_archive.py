@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from carnac.pipeline.class_archive import (
-    JAVA_OPTIONS,
     archive_path,
     use_archive,
     write_archive,
 )
 from carnac.pipeline.java import JavaRuntime
+from carnac.pipeline.java_options import JAVA_OPTIONS
 
 JAVA = JavaRuntime(home=Path("/opt/java"), version="17.0.15", source="PATH")
 
