@@ -39,7 +39,8 @@ class Settings(BaseModel):
     )
     spark_master: str = Field(default="local[*]", description="Spark master for data jobs.")
     spark_remote: str | None = Field(
-        default=None, description="Spark Connect URL (`sc://host:port`); wins over the master."
+        default=None,
+        description="Spark Connect URL (`sc://host:port`); wins over the master. Needs `carnac[connect]`.",
     )
     spark_conf: dict[str, str] = Field(
         default_factory=dict,

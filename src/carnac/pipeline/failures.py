@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import re
-from pathlib import Path
 
 from carnac.errors import (
     CarnacError,
@@ -40,7 +39,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 _JVM_GONE = re.compile(
     r"Py4JNetworkError|Connection refused|Answer from Java side is empty|"
-    r"Cannot call methods on a stopped SparkContext|SparkContext was shut down"
+    r"Cannot call methods on a stopped SparkContext|SparkContext was shut down|RETRIES_EXCEEDED|"
+    r"StatusCode\.UNAVAILABLE|INVALID_HANDLE\.SESSION"
 )
 _CANCELLED = re.compile(r"cancelled|OPERATION_CANCELED", re.IGNORECASE)
 _CAUSED_BY = re.compile(r"^(?:Caused by: )?([\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -84,8 +84,12 @@ def of_task(error: Exception) -> CarnacError:
     )
 
 
-def of_spark(error: Exception, log_path: Path) -> CarnacError:
-    """Say in one sentence why a Spark job failed; a failure of ours comes back as it was."""
+def of_spark(error: Exception, log: str) -> CarnacError:
+    """Say in one sentence why a Spark job failed; a failure of ours comes back as it was.
+
+    Args:
+        log: Where Spark's log is.
+    """
     if isinstance(error, CarnacError):
         return error
     text = f"{type(error).__name__}: {error}"
@@ -93,21 +97,21 @@ def of_spark(error: Exception, log_path: Path) -> CarnacError:
     if marked is not None:
         return load_failure(marked[1].replace("\\\n", ""))
     if _JVM_GONE.search(text):
-        return Unavailable(f"Spark has stopped while the job ran; its log is {log_path}")
+        return Unavailable(f"Spark has stopped while the job ran; its log is {log}")
     if _OUT_OF_MEMORY.search(text):
         return Unavailable(
-            f"Spark ran out of memory; use fewer cores or more memory; its log is {log_path}"
+            f"Spark ran out of memory; use fewer cores or more memory; its log is {log}"
         )
     if _WORKER_DIED.search(text):
         return Unavailable(
             "a Python worker of Spark died again and again, often for lack of memory;"
-            f" use fewer cores or more memory; Spark's log is {log_path}"
+            f" use fewer cores or more memory; Spark's log is {log}"
         )
     if _CANCELLED.search(text):
         return Unavailable("the Spark job was cancelled")
     causes = _CAUSED_BY.findall(text)
     cause = f"{causes[-1][0].rsplit('.', 1)[-1]}: {causes[-1][1]}" if causes else first_line(error)
-    return Unavailable(f"the Spark job failed: {cause}; Spark's log is {log_path}")
+    return Unavailable(f"the Spark job failed: {cause}; Spark's log is {log}")
 
 
 def _of_os_error(error: OSError) -> CarnacError:

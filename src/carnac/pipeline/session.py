@@ -22,8 +22,9 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 import carnac
-from carnac.errors import Unavailable
+from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.class_archive import use_archive
+from carnac.pipeline.connect import connect
 from carnac.pipeline.java import prepare_java
 from carnac.pipeline.java_options import COMPILES_LATE, with_option
 
@@ -111,10 +112,14 @@ class SparkHolder:
         default = Path(tempfile.gettempdir()) / f"carnac-spark-{os.getpid()}.log"
         return self.settings.log_path or default
 
-    def keep_log(self) -> Path:
-        """Return where the JVM's output goes, for a message about a failure: the file stays when the process ends."""
+    def keep_log(self) -> str:
+        """Return where the JVM's output goes, for a message about a failure: a file stays when the process ends."""
+        if not self._is_ours:
+            return "where its session was started"
+        if self.settings.remote:
+            return f"at its server, {self.settings.remote}"
         _KEPT_LOGS.add(self.log_path)
-        return self.log_path
+        return str(self.log_path)
 
     def session(self) -> SparkSession:
         """Return the session; starts Spark if this is the first call.
@@ -154,6 +159,8 @@ class SparkHolder:
             self._is_ours = False
             return active
         self._is_ours = True
+        # What is wrong with an expression, we say ourselves, in one sentence.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         if self.settings.remote:
             return self._connect(self.settings.remote)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -161,19 +168,12 @@ class SparkHolder:
         return self._start(prepare_java())
 
     def _connect(self, url: str) -> SparkSession:
-        from pyspark.sql import SparkSession
-
         try:
-            builder = SparkSession.builder.remote(url)
-            for key, value in self.settings.config.items():
-                builder = builder.config(key, value)
-            session: SparkSession = builder.getOrCreate()
+            session = connect(url, self.settings.config)
             with _package_archive() as archive:
                 session.addArtifacts(str(archive), pyfile=True)
-        except ImportError as error:
-            raise Unavailable(
-                f"Spark Connect at {url} needs further packages: pip install 'pyspark[connect]' ({error})"
-            ) from error
+        except CarnacError:
+            raise
         except Exception as error:
             raise Unavailable(
                 f"Spark Connect at {url} does not answer: {first_line(error)}", url=url
@@ -184,8 +184,6 @@ class SparkHolder:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-        # What is wrong with an expression, we say ourselves, in one sentence.
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         local = local_master(self.settings.master)
         try:
             if self.settings.log_path is None:

