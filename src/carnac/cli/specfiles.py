@@ -44,7 +44,7 @@ def load_spec_file(
     from carnac.specs.load import load_spec
 
     text = read_text(file)
-    spec = load_spec(text)
+    spec = load_spec(text, has_rows=bool(inputs))
     if not inputs and mode is None:
         return spec
     block = spec.to_json_dict()

@@ -29,6 +29,7 @@ from carnac.specs.druid_fields import (
     Block,
 )
 from carnac.specs.druid_input import convert_format, convert_source, modernise
+from carnac.specs.inputs import NO_INPUT
 from carnac.specs.problems import Findings, Problem, raise_problems
 
 BATCH_TYPES = ("index_parallel", "index")
@@ -42,9 +43,12 @@ def is_druid_spec(value: Mapping[str, Any]) -> bool:
 
 
 def convert(
-    value: Mapping[str, Any],
+    value: Mapping[str, Any], *, has_rows: bool = False
 ) -> tuple[dict[str, Any], Findings, Callable[[str], str]]:
     """Return the native form, what was found, and a map from native places to Druid's places.
+
+    Args:
+        has_rows: Whether the rows come from elsewhere, so that the spec need not say where they are.
 
     Raises:
         Invalid: It is a task, but not one that ingests a batch.
@@ -61,7 +65,7 @@ def convert(
         context = context or inner.take("context")
     schema, io = modernise(spec.block("dataSchema"), spec.block("ioConfig"))
     native = _convert_schema(schema)
-    native.update(_convert_io(io, native))
+    native.update(_convert_io(io, native, has_rows=has_rows))
     native.update(_convert_tuning(spec.block("tuningConfig"), native))
     if context:
         native["context"] = context
@@ -215,9 +219,13 @@ def _convert_transforms(schema: Block) -> dict[str, Any]:
     return native
 
 
-def _convert_io(io: Block, native: dict[str, Any]) -> dict[str, Any]:
+def _convert_io(io: Block, native: dict[str, Any], *, has_rows: bool) -> dict[str, Any]:
     io.take("type")
-    source = convert_source(io)
+    source: dict[str, Any]
+    if has_rows and not io.has("inputSource"):
+        source = {"type": "files", "paths": ["-"]} if io.has("inputFormat") else dict(NO_INPUT)
+    else:
+        source = convert_source(io)
     if source.get("type") == "files" or "data" in source:
         source["inputFormat"] = convert_format(io)
     result: dict[str, Any] = {"input": source}

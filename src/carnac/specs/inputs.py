@@ -32,6 +32,9 @@ FORMAT_BY_SUFFIX: dict[str, str] = {
 }
 """The format that a file name says, under its compression suffix."""
 
+NO_INPUT: dict[str, str] = {"frame": "dataframe"}
+"""The input of a spec that names none, as rows or files are given next to it."""
+
 UNSUPPORTED_COMPRESSIONS = (".bz2", ".xz", ".zip", ".sz", ".snappy", ".lz4")
 
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from carnac.errors import Invalid
 from carnac.specs.druid import convert, is_druid_spec
 from carnac.specs.ingest import IngestSpec
+from carnac.specs.inputs import NO_INPUT
 from carnac.specs.problems import Problem, explain, raise_problems
 from carnac.specs.transforms import check_transforms
 
@@ -31,7 +32,7 @@ def load_spec(
     with or without their envelope.
 
     Args:
-        has_rows: Rows are handed over next to it, so that it need not name an input.
+        has_rows: Rows, or the files to read, are named next to it, so that it need not name an input.
 
     Raises:
         Invalid: The text is neither JSON nor YAML, or the spec is wrong; one sentence that names
@@ -43,9 +44,9 @@ def load_spec(
     if not isinstance(value, Mapping):
         raise Invalid(f"a spec is an object with fields, not {_kind_of(value)}")
     if is_druid_spec(value):
-        return _from_druid(value)
-    if has_rows and "input" not in value:
-        value = {**value, "input": {"frame": "dataframe"}}
+        return _from_druid(value, has_rows=has_rows)
+    if has_rows and not {"input", "inputSource"} & value.keys():
+        value = {**value, "input": NO_INPUT}
     spec, problems = _validate(value)
     raise_problems(problems)
     assert spec is not None  # noqa: S101 - raise_problems returns only if there is none
@@ -94,8 +95,8 @@ def _validate(value: Mapping[str, Any]) -> tuple[IngestSpec | None, list[Problem
     return spec, check_transforms(spec)
 
 
-def _from_druid(value: Mapping[str, Any]) -> IngestSpec:
-    native, findings, place = convert(value)
+def _from_druid(value: Mapping[str, Any], *, has_rows: bool) -> IngestSpec:
+    native, findings, place = convert(value, has_rows=has_rows)
     spec, problems = _validate(native)
     found = [*findings.problems, *(Problem(place(p.path), p.message) for p in problems)]
     raise_problems(found)
