@@ -6,7 +6,8 @@ Each process appends one segment (eight columns with statistics) to one datasour
 In the same run the same rows are written by plain SQL: one transaction of seven INSERTs with a driver's cursor, no
 reading, no deciding. On SQLite with several processes that is what an application does by itself: `BEGIN IMMEDIATE`
 and SQLite's own waiting. The ratio of the two rates is the overhead of the log. How often the disk syncs at all bounds
-what one process can do that publishes one commit after another; its threads share transactions, as in a server.
+what one process can do that publishes one commit after another. Commits that are on their way at the same time share
+transactions: those of its threads, as in a server, and those of one thread that does not wait for each.
 
     python -m benchmarks.bench_publish [--seconds 3] [--runs 5] [--only sqlite]
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import math
 import multiprocessing
 import os
 import sqlite3
@@ -24,7 +26,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -34,11 +38,13 @@ from benchmarks.bench_million_segments import append, segment
 from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.metadata import open_metadata
+from carnac.ports import Published
 from carnac.testing.postgresql import run_postgresql
 
 SPAWN = multiprocessing.get_context("spawn")
 PROCESSES = (1, 4, 16)
 THREADS = (8, 32)
+IN_FLIGHT = 32
 WARM_UP = 20
 LOGGED_BYTES = 1 << 16
 """Of one commit in SQLite's log: 14 pages of 4 KiB, rounded up."""
@@ -116,6 +122,9 @@ def measure_all(
             "carnac": medians([one_run(new_store, work, 1, secs) for _ in range(runs)])
         }
         print(threads, found[f"1_process_{threads}_threads"], file=sys.stderr)
+    soon = [one_run(new_store, publish_soon_for, 1, secs) for _ in range(runs)]
+    found[f"1_process_{IN_FLIGHT}_in_flight"] = {"carnac": medians(soon)}
+    print(f"{IN_FLIGHT} in flight", medians(soon), file=sys.stderr)
     return found
 
 
@@ -208,6 +217,38 @@ def publish_in_threads(
         thread.start()
     for thread in threads:
         thread.join()
+    answers.put(found)
+    store.close()
+
+
+def publish_soon_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
+    """One thread that keeps many commits on their way; each latency is from asking until the commit is durable."""
+    store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
+    found: list[float] = []
+
+    def run(until: float, most: int) -> None:
+        on_their_way: deque[tuple[float, Future[Published]]] = deque()
+
+        def wait_for_oldest() -> None:
+            asked, future = on_their_way.popleft()
+            future.result()
+            found.append(time.perf_counter() - asked)
+
+        number = 0
+        while (start := time.perf_counter()) < until and number < most:
+            publication = append([segment(ids, 0, number)])
+            batch = replace(publication, writer=f"{writer}.{most}", batch=str(number))
+            on_their_way.append((start, store.publish_soon(batch)))
+            number += 1
+            if len(on_their_way) == IN_FLIGHT:
+                wait_for_oldest()
+        while on_their_way:
+            wait_for_oldest()
+
+    run(math.inf, WARM_UP)
+    found.clear()
+    barrier.wait()
+    run(time.perf_counter() + secs, 10**9)
     answers.put(found)
     store.close()
 

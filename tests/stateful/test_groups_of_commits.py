@@ -14,13 +14,14 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from carnac.core.appending import plan_append
+from carnac.core.appending import is_plain, plan_append
 from carnac.core.commits import Publication
 from carnac.core.intervals import Interval
 from carnac.core.publishing import plan_any
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
 from carnac.metadata import open_metadata
+from carnac.metadata.append_requests import Append
 from carnac.metadata.combining import GroupCommit
 from carnac.metadata.group_commit import Job
 from carnac.metadata.memory import MemoryMetadataStore
@@ -119,7 +120,8 @@ def run_group(store: SqlMetadataStore, group: list[tuple[Publication, int]]) -> 
         Job(
             lambda session, one=one, at_ms=at_ms: write_publication(
                 session, one, encode_segments(one), at_ms
-            )
+            ),
+            Append(one, encode_segments(one)) if is_plain(one) else None,
         )
         for one, at_ms in group
     ]

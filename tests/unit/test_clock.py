@@ -8,7 +8,7 @@ import time
 import pytest
 
 from carnac.clock import MarkedIds, RandomIds, SystemClock
-from carnac.core.ids import bears_mark, mark_of
+from carnac.core.ids import ALPHABET, bears_mark, digits, mark_of
 from carnac.ports import Clock, IdSource
 from carnac.testing.clock import FakeClock, SequentialIds
 
@@ -21,6 +21,15 @@ def test_ids_are_new_and_safe_in_file_names(ids: IdSource) -> None:
     made = [ids.new_id() for _ in range(10_000)]
     assert len(set(made)) == len(made)
     assert all(re.fullmatch(r"[0-9a-z]+", one) for one in made)
+
+
+@pytest.mark.parametrize("count", range(1, 27))
+def test_digits_are_the_last_of_the_number_in_base_32(count: int) -> None:
+    number = 0x1F2E3D4C5B6A79880F1E2D3C4B5A69788796
+    found = digits(number, count)
+    assert len(found) == count
+    value = sum(ALPHABET.index(digit) << 5 * place for place, digit in enumerate(reversed(found)))
+    assert value == number % 32**count
 
 
 def test_random_ids_of_later_milliseconds_sort_later() -> None:

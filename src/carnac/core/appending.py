@@ -99,7 +99,9 @@ def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, .
                 chunk=chunk.interval,
                 span=segment.span,
                 clip=None,
-                version=SegmentVersion(chunk.version.major_ms, 0),
+                version=chunk.version
+                if chunk.version.minor == 0
+                else SegmentVersion(chunk.version.major_ms, 0),
                 partition_id=first + taken[segment.chunk],
                 overshadowed_ids=NO_IDS,
                 update_group=IdRanges(((first, first + len(together) - 1),)),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no letter looks like a digit, and text order is number order."""
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 TIME_DIGITS = 10
 MARK_DIGITS = 10
 COUNT_DIGITS = 6
@@ -20,7 +21,8 @@ COUNT_DIGITS = 6
 
 def digits(number: int, count: int) -> str:
     """Return the last digits of a number."""
-    return "".join(ALPHABET[number >> 5 * place & 31] for place in range(count - 1, -1, -1))
+    pairs = [_PAIRS[number >> 5 * place & 1023] for place in range(count & ~1, -1, -2)]
+    return "".join(pairs)[-count:]
 
 
 def mark_of(task_id: str, number: int, created_at_ms: int) -> str:

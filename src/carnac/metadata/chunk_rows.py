@@ -112,7 +112,10 @@ def next_row(
         read_live: Sums up the live entries after the commit; called only if the commit drops some and leaves some.
     """
     adds = change.adds
-    highest_add = max((entry.version.major_ms for entry in adds), default=-(2**62))
+    highest_add, next_id = -(2**62), 0
+    for entry in adds:
+        highest_add = max(highest_add, entry.version.major_ms)
+        next_id = max(next_id, entry.partition_id + 1)
     row = before or ChunkRow(interval=interval, top_major_ms=highest_add)
     entries = row.entries + len(adds) - len(change.drops)
     live = row.live
@@ -128,7 +131,7 @@ def next_row(
         entries=entries,
         live=live,
         top_major_ms=max(row.top_major_ms, highest_add),
-        next_partition_id=max([row.next_partition_id, *(e.partition_id + 1 for e in adds)]),
+        next_partition_id=max(row.next_partition_id, next_id),
         revision=revision,
         changes=row.changes + len(adds) + len(change.drops),
     )
@@ -152,6 +155,9 @@ def _merge(summary: LiveSummary | None, entry: Entry) -> LiveSummary:
         start, end = shown[0].start_ms, shown[-1].end_ms
     version = entry.version
     if summary is not None:
+        before = summary.shown
+        if before.start_ms <= start and end <= before.end_ms and version == summary.version:
+            return summary
         start = min(start, summary.shown.start_ms)
         end = max(end, summary.shown.end_ms)
         version = max(version, summary.version)

@@ -55,7 +55,7 @@ class GroupCommit:
         """Do the jobs, or have them done; set `result` or `error` of each."""
         mailboxes = self._database.mailboxes
         if mailboxes is None:
-            self._commit(jobs)
+            self._commit([jobs])
             return
         try:
             if not self._hand_over(mailboxes, jobs):
@@ -113,7 +113,7 @@ class GroupCommit:
 
     def _lead_group(self, mailboxes: Mailboxes, jobs: Sequence[Job]) -> None:
         if jobs and not any(job.is_durable for job in jobs):
-            self._commit(jobs, is_durable=False)  # others' appends must be
+            self._commit([jobs], is_durable=False)  # others' appends must be
             return
         guests: list[_Guest] = []
         try:
@@ -124,15 +124,16 @@ class GroupCommit:
 
     def _gather(
         self, mailboxes: Mailboxes, jobs: Sequence[Job], guests: list[_Guest]
-    ) -> Iterator[Job]:
+    ) -> Iterator[Sequence[Job]]:
         """Yield our jobs, and those of others that come until they are done."""
-        yield from jobs
+        yield jobs
         count = len(jobs)
         while requests := mailboxes.collect(GROUP_LIMIT - count):
-            for request in requests:
-                guests.append(_Guest(request, self._jobs_of(request)))
-                yield from guests[-1].jobs
-                count += len(guests[-1].jobs)
+            come = [_Guest(request, self._jobs_of(request)) for request in requests]
+            guests.extend(come)
+            found = [job for guest in come for job in guest.jobs]
+            yield found
+            count += len(found)
 
     def _jobs_of(self, request: Request) -> list[Job]:
         from carnac.metadata.append_requests import load_values, parse_append
@@ -151,27 +152,27 @@ class GroupCommit:
             session, append.publication, append.encoded, self._now_ms()
         )
 
-    def _commit(self, jobs: Iterable[Job], *, is_durable: bool = True) -> None:
+    def _commit(self, groups: Iterable[Sequence[Job]], *, is_durable: bool = True) -> None:
         """Run the jobs in one transaction; if that breaks before its commit, each in one of its own."""
-        coming, begun = iter(jobs), list[Job]()
+        coming, begun = iter(groups), list[Job]()
         is_committing = False
         try:
             with translated(self._database), self._database.write(is_durable=is_durable) as writing:
-                for job in coming:
-                    begun.append(job)
-                    _run_job(job, writing.session)
+                for jobs in coming:
+                    begun.extend(jobs)
+                    _run_jobs(jobs, writing.session)
                 if writing.session.writes:
                     writing.session.flush()
                     is_committing = True
                     writing.commit()
         except BaseException as error:
-            begun.extend(coming)
+            begun.extend(job for jobs in coming for job in jobs)
             if len(begun) == 1 or is_committing or not isinstance(error, Exception):
                 for job in begun:
                     job.error = error
             else:
                 for job in begun:
-                    self._commit([job])
+                    self._commit([[job]])
 
 
 class _Guest(NamedTuple):
@@ -187,6 +188,15 @@ class _Guest(NamedTuple):
         from carnac.metadata.append_requests import answer, dump_values
 
         return Ring.ANSWERED, dump_values([answer(job.result) for job in self.jobs])
+
+
+def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
+    if len(jobs) > 1:
+        from carnac.metadata.writer import look_ahead
+
+        look_ahead(session, [job.append.publication for job in jobs if job.append is not None])
+    for job in jobs:
+        _run_job(job, session)
 
 
 def _run_job(job: Job, session: Session) -> None:

@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 GROUP_LIMIT = 32
 """Jobs in one transaction; bounds how long those wait that are not in it."""
+GATHER_MS = 2
+"""How long a group waits at most until half as many are there as in the one before: callers that were told together
+come back together, and the first of them would else wait for the disk alone."""
 WAITING_MAX = 1024
 """Jobs in the queue above which `submit_soon` waits for room."""
 
@@ -100,6 +103,9 @@ class CommitQueue:
         self._mutex = threading.Lock()
         self._has_room = threading.Condition(self._mutex)
         self._waiting: deque[Job] = deque()
+        self._has_come = threading.Condition(self._mutex)
+        self._awaited = 0  # jobs; 0: they are not waited for
+        self._last_count = 0
         self._is_busy = False
         self._leader: int | None = None  # the thread that runs a group, or tells of one
 
@@ -139,10 +145,8 @@ class CommitQueue:
         with self._mutex:
             while len(self._waiting) >= WAITING_MAX and self._leader != threading.get_ident():
                 self._has_room.wait()
-            is_first = not self._is_busy
-            self._is_busy = True
-            self._waiting.append(Job(work, append, future=future))
-        if is_first:
+            leads = self._enter(Job(work, append, future=future))
+        if leads:
             self._start_serving()
         return future
 
@@ -153,22 +157,28 @@ class CommitQueue:
 
     def _wait_for(self, job: Job) -> None:
         with self._mutex:
-            job.leads = not self._is_busy
-            self._is_busy = True
-            self._waiting.append(job)
+            job.leads = self._enter(job)
             if not job.leads:
                 job.wake.acquire()
-        if not job.leads:
-            try:
+        try:
+            if not job.leads:
                 job.wake.acquire()  # released by the thread that did the job, or makes this one lead
-            except BaseException:  # Ctrl-C, which only the main thread gets
-                self._abandon(job)
-                raise
-        if job.leads:
-            try:
+            if job.leads:
                 self._lead()
-            finally:
+        finally:
+            if not job.is_done:  # Ctrl-C, which only the main thread gets
+                self._take_back(job)
+            if job.leads:
                 self._hand_over()
+
+    def _enter(self, job: Job) -> bool:
+        """Put a job into the queue; True if somebody must lead."""
+        is_first = not self._is_busy
+        self._is_busy = True
+        self._waiting.append(job)
+        if len(self._waiting) == self._awaited:
+            self._has_come.notify()
+        return is_first
 
     def _do_now(self, job: Job) -> None:
         """Do what a callback of a future wants done: its thread leads, and waits in vain for another to do it."""
@@ -195,7 +205,9 @@ class CommitQueue:
         """Do the oldest jobs."""
         self._leader = threading.get_ident()
         with self._mutex:
+            self._gather()
             group = [self._waiting.popleft() for _ in range(min(GROUP_LIMIT, len(self._waiting)))]
+            self._last_count = len(group)
             self._has_room.notify(len(group))
         group = [
             job for job in group if job.future is None or job.future.set_running_or_notify_cancel()
@@ -206,13 +218,19 @@ class CommitQueue:
         finally:
             _finish(deque(sorted(group, key=lambda job: job.future is not None)))
 
-    def _abandon(self, job: Job) -> None:
-        """Take a job back that nobody waits for any more; if it is being done already, let it."""
+    def _gather(self) -> None:
+        self._awaited = self._last_count // 2
+        if len(self._waiting) < self._awaited:
+            self._has_come.wait_for(
+                lambda: len(self._waiting) >= self._awaited, timeout=GATHER_MS / 1000
+            )
+        self._awaited = 0
+
+    def _take_back(self, job: Job) -> None:
+        """Do not do a job that nobody waits for any more; if it is being done already, let it."""
         with self._mutex:
             if job in self._waiting:
                 self._waiting.remove(job)
-        if job.leads:
-            self._hand_over()
 
     def _hand_over(self) -> None:
         """Let the oldest waiting job lead, if there is one."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 Row: TypeAlias = tuple[Any, ...]
@@ -65,6 +67,7 @@ class Session:
         self.memo: dict[object, Any] = {}
         self.memo_writes = 0
         self._deferred: dict[int, tuple[Statement, list[Params]]] = {}
+        self._merged: dict[int, tuple[Statement, dict[object, Params]]] = {}
 
     def recall(self) -> dict[object, Any]:
         """Return `memo`, emptied if anybody has written who does not keep it in step."""
@@ -87,6 +90,11 @@ class Session:
         """Return the first row of a query as if nothing were deferred; the caller knows what that would change."""
         row: Row | None = self._send(stated, params).fetchone()
         return row
+
+    def peek_all(self, stated: Statement, /, **params: object) -> list[Row]:
+        """Return all rows of a query as `peek` does the first."""
+        rows: list[Row] = self._send(stated, params).fetchall()
+        return rows
 
     def stream(self, stated: Statement, /, **params: object) -> Iterator[Row]:
         """Yield the rows of a query without holding all of them."""
@@ -122,12 +130,34 @@ class Session:
             self.writes += 1
             self._deferred.setdefault(id(stated), (stated, []))[1].extend(rows)
 
+    def defer_merged(
+        self,
+        stated: Statement,
+        key: object,
+        row: Params,
+        merge: Callable[[Params, Params], Params] | None = None,
+    ) -> None:
+        """Write a row as `defer` does, once for all commits of a group that write it.
+
+        Args:
+            key: Of the row in its table.
+            merge: Makes one of the row that waits and this one; None: this one is what matters. The rows keep the order
+                in which they were last written.
+        """
+        self.writes += 1
+        rows = self._merged.setdefault(id(stated), (stated, {}))[1]
+        before = rows.pop(key, None)
+        rows[key] = row if before is None or merge is None else merge(before, row)
+
     def flush(self) -> None:
         """Write what was deferred."""
-        if self._deferred:
+        if self._deferred or self._merged:
             deferred, self._deferred = self._deferred, {}
+            merged, self._merged = self._merged, {}
             for stated, rows in deferred.values():
                 self._send_many(stated, rows)
+            for stated, by_key in merged.values():
+                self._send_many(stated, [*by_key.values()])
 
     def _send_many(self, stated: Statement, rows: Sequence[Params]) -> None:
         if len(rows) == 1:
@@ -139,7 +169,7 @@ class Session:
         if self._by_name:
             cursor.executemany(text, rows)
         else:
-            cursor.executemany(text, [[row[name] for name in names] for row in rows])
+            cursor.executemany(text, map(_values_of(names), rows))
 
     def lasting(self) -> dict[object, Any]:
         """Return what the next transaction may know, if nobody writes in between: head, datasources, chunks."""
@@ -168,7 +198,7 @@ class Session:
         return nullcontext() if pipeline is None else pipeline()
 
     def _execute(self, stated: Statement, params: Params) -> Any:
-        if self._deferred:
+        if self._deferred or self._merged:
             self.flush()
         return self._send(stated, params)
 
@@ -180,11 +210,20 @@ class Session:
             params = {**constants, **params}
         if self._by_name:
             return self._connection.execute(text, params)
-        return self._connection.execute(text, [params[name] for name in names])
+        return self._connection.execute(text, _values_of(names)(params) if names else ())
 
     def _notify(self, text: str) -> None:
         if self._on_statement is not None:
             self._on_statement(text)
+
+
+@lru_cache(maxsize=512)  # each statement has its own
+def _values_of(names: tuple[str, ...]) -> Callable[[Params], tuple[object, ...]]:
+    """Return what takes parameters in the order of their places in a text."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda params: (params[name],)
+    return itemgetter(*names)
 
 
 @contextmanager

@@ -131,10 +131,6 @@ class ReadOnlySqliteDatabase:
         """Refuse."""
         self._refuse()
 
-    def check_writable(self) -> None:
-        """Refuse."""
-        self._refuse()
-
     def try_enter(self) -> bool:
         """Refuse."""
         self._refuse()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,12 +36,15 @@ from carnac.metadata.retention import (
     require_base,
     require_history,
 )
-from carnac.metadata.session import Row, Session
+from carnac.metadata.session import Params, Row, Session
 from carnac.metadata.texts import pending_rows as pending_sql
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
 from carnac.metadata.view import SqlPublishView
 from carnac.ports import Head, Published
+
+ABSENT: Row = ()
+"""Known not to be there."""
 
 
 def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:
@@ -50,6 +54,30 @@ def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:
         for change in publication.changes
         for segment in change.adds
     }
+
+
+def look_ahead(session: Session, publications: Sequence[Publication]) -> None:
+    """Read with two statements what `write_publication` would ask for each of them: batches and leases."""
+    memo = session.recall()
+    batches = [
+        [one.writer, one.batch]
+        for one in publications
+        if one.writer
+        and one.batch
+        and ("batch", one.writer, one.batch) not in memo
+        and one.writer.isprintable()  # it is the same text in JSON
+        and one.batch.isprintable()
+    ]
+    if len(batches) > 1:
+        memo.update((("batch", writer, batch), ABSENT) for writer, batch in batches)
+        for writer, batch, *found in session.peek_all(s.FIND_BATCHES, pairs=json.dumps(batches)):
+            memo["batch", writer, batch] = tuple(found)
+    leases = {one.lease_id for one in publications if one.lease_id is not None}
+    leases = {one for one in leases if ("lease", one) not in memo}
+    if len(leases) > 1:
+        memo.update((("lease", one), ABSENT) for one in leases)
+        for row in session.peek_all(s.FIND_LEASES, lease_ids=session.array(leases)):
+            memo["lease", row[0]] = row
 
 
 def write_publication(
@@ -70,7 +98,9 @@ def write_publication(
     head: Head = session.memo.get("head") or load_head(session)
     require_base(publication.base_revision, head.revision)
     _check_lease(session, publication.lease_id, now_ms)
-    if any(not isinstance(one, LockHeld) for one in publication.requirements):
+    if publication.requirements and not all(
+        isinstance(one, LockHeld) for one in publication.requirements
+    ):
         oldest = session.row(q.OLDEST)
         require_history(publication.requirements, None if oldest is None else oldest[0])
     view = SqlPublishView(session)
@@ -108,16 +138,18 @@ def _find_batch(session: Session, publication: Publication) -> Row | None:
     if publication.writer is None or publication.batch is None:
         return None
     known: Row | None = session.memo.get(("batch", publication.writer, publication.batch))
-    return known or session.peek(s.FIND_BATCH, writer=publication.writer, batch=publication.batch)
+    if known is None:
+        return session.peek(s.FIND_BATCH, writer=publication.writer, batch=publication.batch)
+    return known or None
 
 
 def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
     if lease_id is None:
         return
-    row = None
-    if ("released", lease_id) not in session.memo:
+    row: Row | None = session.memo.get(("lease", lease_id))
+    if row is None:
         row = session.peek(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
-    if row is None or row[1] != "writer":
+    if not row or row[1] != "writer" or row[5] <= now_ms:
         raise no_writer_lease(lease_id)
 
 
@@ -134,7 +166,7 @@ def _write_commit(session: Session, commit: Commit, lease_id: str | None) -> Non
         session.memo["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)
     if lease_id is not None:
         session.defer(s.RELEASE_LEASE, [{"lease_id": lease_id}])
-        session.memo["released", lease_id] = True
+        session.memo["lease", lease_id] = ABSENT
     if commit.lookups:
         _write_lookups(session, commit.lookups, commit.revision)
 
@@ -230,7 +262,9 @@ class _DatasourceWriter:
         self._write_segments(schemas)
         self._write_entries()
         self._add_restored(schemas)
-        session.defer(s.ADD_TO_SCHEMA, schemas.rows())
+        for row in schemas.rows():
+            key = (self._datasource_id, row["digest"])
+            session.defer_merged(s.ADD_TO_SCHEMA, key, row, _add_up)
         self._write_chunks()
 
     def _key(self, ordinal: int) -> int:
@@ -309,7 +343,10 @@ class _DatasourceWriter:
         written.sort(
             key=lambda row: row.entries > 0
         )  # chunks that end make room for those that begin
-        self._session.defer(s.PUT_CHUNK, [r.chunk_row(row, self._datasource_id) for row in written])
+        for row in written:
+            key = (self._datasource_id, row.interval.start_ms, row.interval.end_ms)
+            found = r.chunk_row(row, self._datasource_id)
+            self._session.defer_merged(s.PUT_CHUNK, key, found)
 
     def _settle_reserved(self, row: ChunkRow) -> ChunkRow:
         """Return the row with the ids that others have reserved in its chunk used up."""
@@ -378,3 +415,9 @@ class _SchemaSums:
             }
             for digest, (columns, first_key, (segments, rows, size_bytes)) in self._sums.items()
         ]
+
+
+def _add_up(before: Params, row: Params) -> Params:
+    """Return what two commits add to the sums of a schema; its columns and its first key are the first one's."""
+    sums = {name: before[name] + row[name] for name in ("segments", "rows", "size_bytes")}  # type: ignore[operator]
+    return {**before, **sums}

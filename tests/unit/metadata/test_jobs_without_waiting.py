@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -72,6 +73,52 @@ def test_who_waited_leads_those_behind_it_and_gives_them_a_thread_at_its_end() -
         future.result(PATIENCE_S)
     thread.join(PATIENCE_S)
     assert done == [-1, 0, 1, 2]
+
+
+def test_those_who_were_told_together_are_waited_for_until_half_are_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "GATHER_MS", PATIENCE_S * 1000)
+    groups, queue, _ = held_up()
+    together = [queue.submit_soon(lambda _session: None) for _ in range(4)]
+    groups.may_go_on.set()
+    for future in together:
+        future.result(PATIENCE_S)
+    first = queue.submit_soon(lambda _session: None)
+    second = start(queue, lambda _session: None)
+    first.result(PATIENCE_S)
+    second.join(PATIENCE_S)
+    queue.submit(lambda _session: None)
+    assert groups.sizes == [1, 4, 2, 1]
+
+
+def test_an_interrupted_leader_takes_its_job_back(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Ctrl-C while the main thread waits for others to come back."""
+    monkeypatch.setattr(group_commit, "GATHER_MS", PATIENCE_S * 1000)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs us may ignore it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    groups, queue, _ = held_up()
+    together = [queue.submit_soon(lambda _session: None) for _ in range(8)]
+    groups.may_go_on.set()
+    for future in together:
+        future.result(PATIENCE_S)
+    until(lambda: not serving(), "the end of the thread", period_s=0.001)
+
+    def interrupt() -> None:
+        until(lambda: queue._awaited, "one that waits for others", period_s=0.001)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        queue.submit(lambda _session: done.append(1))
+    helper.join(PATIENCE_S)
+    monkeypatch.setattr(group_commit, "GATHER_MS", 0)
+    queue.submit(lambda _session: done.append(2))
+    assert done == [2]
 
 
 def test_one_that_was_taken_back_is_not_done() -> None:

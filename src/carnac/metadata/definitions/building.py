@@ -59,6 +59,38 @@ def _is_in_json(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
     return f"{column} IN (SELECT value FROM json_each({values}))"
 
 
+class IsPairIn(ColumnElement[bool]):
+    """Two columns of text are one of the pairs of a parameter, a JSON array of arrays."""
+
+    inherit_cache = True
+    _traverse_internals = [  # noqa: RUF012 - SQLAlchemy's own form
+        ("first", InternalTraversal.dp_clauseelement),
+        ("second", InternalTraversal.dp_clauseelement),
+        ("pairs", InternalTraversal.dp_clauseelement),
+    ]
+
+    def __init__(self, first: ColumnElement[str], second: ColumnElement[str], name: str) -> None:
+        self.first = first
+        self.second = second
+        self.pairs: BindParameter[Any] = bindparam(name, type_=Text())
+
+
+@compiles(IsPairIn, POSTGRESQL)
+def _is_pair_in_jsonb(element: IsPairIn, compiler: SQLCompiler, **options: Any) -> str:
+    return _is_pair_in(element, compiler, "jsonb_array_elements({}::JSONB)", **options)
+
+
+@compiles(IsPairIn, SQLITE)
+def _is_pair_in_json(element: IsPairIn, compiler: SQLCompiler, **options: Any) -> str:
+    return _is_pair_in(element, compiler, "json_each({})", **options)
+
+
+def _is_pair_in(element: IsPairIn, compiler: SQLCompiler, form: str, **options: Any) -> str:
+    first, second = (compiler.process(one, **options) for one in (element.first, element.second))
+    pairs = form.format(compiler.process(element.pairs, **options))
+    return f"({first}, {second}) IN (SELECT value ->> 0, value ->> 1 FROM {pairs})"
+
+
 def upsert(table: Table, dialect: Dialect, change: Mapping[str, str]) -> Executable:
     """Return an insert that changes the row if its key is there.
 

@@ -22,6 +22,7 @@ from sqlalchemy.sql.base import Executable
 from carnac.metadata import tables as t
 from carnac.metadata.definitions.building import (
     IsIn,
+    IsPairIn,
     dialect_statement,
     statement,
     upsert,
@@ -53,6 +54,11 @@ FIND_BATCH = statement(
     lambda: select(t.batches.c.revision, t.batches.c.at_ms).where(
         t.batches.c.writer == p("writer"), t.batches.c.batch == p("batch")
     )
+)
+FIND_BATCHES = statement(
+    lambda: select(
+        t.batches.c.writer, t.batches.c.batch, t.batches.c.revision, t.batches.c.at_ms
+    ).where(IsPairIn(t.batches.c.writer, t.batches.c.batch, "pairs"))
 )
 FIND_DATASOURCE = statement(
     lambda: select(t.datasources.c.datasource_id).where(t.datasources.c.name == p("name"))
@@ -253,6 +259,9 @@ FIND_LEASE = statement(
     lambda: select(*LEASE_COLUMNS).where(
         t.leases.c.lease_id == p("lease_id"), t.leases.c.expires_at_ms > p("now_ms")
     )
+)
+FIND_LEASES = statement(
+    lambda: select(*LEASE_COLUMNS).where(IsIn(t.leases.c.lease_id, "lease_ids"))
 )
 MOVE_LEASE = statement(
     lambda: (

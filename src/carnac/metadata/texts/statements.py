@@ -27,6 +27,10 @@ FIND_BATCH = Statement(
     sqlite=SqlText('SELECT batches.revision, batches.at_ms FROM batches WHERE batches.writer = ? AND batches.batch = ?', ('writer', 'batch')),
     postgresql=SqlText('SELECT batches.revision, batches.at_ms FROM batches WHERE batches.writer = %(writer)s::VARCHAR AND batches.batch = %(batch)s::VARCHAR'),
 )
+FIND_BATCHES = Statement(
+    sqlite=SqlText('SELECT batches.writer, batches.batch, batches.revision, batches.at_ms FROM batches WHERE (batches.writer, batches.batch) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))', ('pairs',)),
+    postgresql=SqlText('SELECT batches.writer, batches.batch, batches.revision, batches.at_ms FROM batches WHERE (batches.writer, batches.batch) IN (SELECT value ->> 0, value ->> 1 FROM jsonb_array_elements(%(pairs)s::VARCHAR::JSONB))'),
+)
 FIND_DATASOURCE = Statement(
     sqlite=SqlText('SELECT datasources.datasource_id FROM datasources WHERE datasources.name = ?', ('name',)),
     postgresql=SqlText('SELECT datasources.datasource_id FROM datasources WHERE datasources.name = %(name)s::VARCHAR'),
@@ -174,6 +178,10 @@ LEASES = Statement(
 FIND_LEASE = Statement(
     sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id = ? AND leases.expires_at_ms > ?', ('lease_id', 'now_ms')),
     postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id = %(lease_id)s::VARCHAR AND leases.expires_at_ms > %(now_ms)s::BIGINT'),
+)
+FIND_LEASES = Statement(
+    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id IN (SELECT value FROM json_each(?))', ('lease_ids',)),
+    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id = ANY(%(lease_ids)s::TEXT[])'),
 )
 MOVE_LEASE = Statement(
     sqlite=SqlText('UPDATE leases SET revision=?, expires_at_ms=? WHERE leases.lease_id = ?', ('revision', 'expires_at_ms', 'k_lease_id')),
