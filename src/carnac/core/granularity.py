@@ -27,6 +27,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from carnac.core.intervals import (
@@ -221,6 +222,7 @@ def parse_granularity(value: str | Mapping[str, object]) -> Granularity:
     raise Invalid(f"a granularity cannot be {value!r}; write {_ALLOWED}")
 
 
+@lru_cache  # records name the same few, over and over
 def _parse_text(text: str) -> Granularity:
     word = text.strip().upper()
     if word == "ALL":

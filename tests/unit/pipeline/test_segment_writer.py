@@ -91,6 +91,8 @@ def test_the_format_on_disk(tmp_path: Path, group_rows: int, compression: str) -
     assert [group.num_rows for group in groups] == [group_rows, group_rows, 50]
     time = groups[0].column(0)
     assert {group.column(0).compression for group in groups} == {compression}
+    has_statistics = {group.column(index).is_stats_set for group in groups for index in (0, 1, 2)}
+    assert has_statistics == {group_rows > FEW_ROWS}
     assert "DELTA_BINARY_PACKED" in time.encodings
     assert "RLE_DICTIONARY" in groups[0].column(1).encodings
     assert file.schema_arrow.field("__time") == pa.field(
