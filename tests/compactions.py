@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from hypothesis import strategies as st
 
 from carnac.core.compaction.groups import CompactionTarget
@@ -17,6 +19,13 @@ GRANULARITIES = ("HOUR", "SIX_HOUR", "DAY", "WEEK")
 
 LAYOUTS = (SegmentLayout(), SegmentLayout(filtered_by="n > 0"))
 CHEAP = CostModel(group_bytes=4, segment_bytes=1)
+
+
+class History(NamedTuple):
+    """What a chunk has gone through."""
+
+    arrived_bytes: int
+    rewritten_bytes: int
 
 
 @st.composite

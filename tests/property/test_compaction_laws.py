@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
 from carnac.core.compaction.candidates import plan_tasks
-from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.chunks import segments_of_holders
 from carnac.core.compaction.colouring import color_by_neighbour, color_serially, find_neighbours
 from carnac.core.compaction.inputs import PlanSegment
@@ -19,7 +18,7 @@ from carnac.core.compaction.scoring import Action
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import IntervalSet, interval_set
-from tests.compactions import NOW_MS, segment_lists, settings, timelines
+from tests.compactions import NOW_MS, History, segment_lists, settings, timelines
 
 any_timeline = timelines() | segment_lists()
 
@@ -194,7 +193,7 @@ def test_what_is_folded_keeps_the_bound_on_writing(
     segments: list[PlanSegment], how: CompactionSettings, arrived: int, rewritten: int
 ) -> None:
     histories = {
-        one.interval: ChunkHistory(arrived_bytes=arrived, rewritten_bytes=rewritten)
+        one.interval: History(arrived_bytes=arrived, rewritten_bytes=rewritten)
         for one in plan(segments, how).chunks
     }
     made = plan_compaction("events", segments, how, now_ms=NOW_MS, histories=histories)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.chunks import cut_chunks
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
@@ -34,6 +33,7 @@ from carnac.core.compaction.wording import bytes_text
 from carnac.core.intervals import Interval, format_ms, parse_instant, parse_interval
 from carnac.core.periods import parse_period
 from carnac.core.words import counted
+from tests.compactions import History
 
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "B": 1}
 
@@ -50,7 +50,7 @@ class Desk:
         self.segments: list[PlanSegment] = []
         self.busy: dict[str, str] = {}
         self.refusals: dict[Interval, str] = {}
-        self.histories: dict[Interval, ChunkHistory] = {}
+        self.histories: dict[Interval, History] = {}
         self.revision = 0
         self.last: CompactionPlan | None = None
 
@@ -131,7 +131,7 @@ class Desk:
         return []
 
     def do_history(self, words: list[str]) -> list[str]:
-        self.histories[parse_interval(words[0])] = ChunkHistory(
+        self.histories[parse_interval(words[0])] = History(
             arrived_bytes=size_of(words[1]), rewritten_bytes=size_of(words[2])
         )
         return []
@@ -146,7 +146,8 @@ class Desk:
         lines = []
         for chunk in cut_chunks(self.segments, plan_stretches(self.settings, self.now_ms)):
             marks = "<" if chunk.overlaps_prior else " ", ">" if chunk.overlaps_later else " "
-            ids = " ".join(one.segment_id for one in chunk.segments)
+            ordered = sorted(chunk.segments, key=lambda one: (one.start_ms, len(one.segment_id)))
+            ids = " ".join(one.segment_id for one in ordered)
             cut = " (cut)" if chunk.is_cut else ""
             lines.append(f"{marks[0]} {brief(chunk.interval)} {marks[1]} {ids}{cut}")
         return lines

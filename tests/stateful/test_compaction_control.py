@@ -98,13 +98,13 @@ class Desk:
         due, states = conductor.look(NAME, reached, world.chunks(reached), now_ms=self.now_ms)
         self.remember(states)
         survey, watch = conductor.survey(NAME), conductor._watches[NAME]
-        for chunk in due:
+        for sight in watch.due:
+            chunk = sight.chunk
             state = survey.states.get(chunk)
-            sight = watch.sights[chunk]
             is_known = state is not None and state.status is not ChunkStatus.UNSTABLE
             if is_known:
                 by = survey.judged_by(sight.target)
-                laws.check_analysis([chunk], watch.sights, survey.states, by)
+                laws.check_analysis([chunk], {chunk: sight}, survey.states, by)
         self.remember(conductor.judge(NAME, world.segments(due)))
         starts = conductor.start(revision=world.revision, now_ms=self.now_ms)
         for states in starts.states.values():
@@ -228,7 +228,7 @@ def test_what_is_planned_change_by_change_is_what_a_whole_analysis_plans(
             desk.world.segments(),
             how,
             now_ms=desk.now_ms,
-            histories={one.chunk: one.history for one in desk.states() if one.history},
+            histories={one.chunk: one for one in desk.states()},
         )
         assert [plain(one) for one in desk.conductor.queue.waiting] == sorted(
             [plain(one) for one in made.tasks], key=lambda one: one.order

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from carnac.compactor.status import read_status
-from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.states import ChunkState
@@ -122,11 +121,7 @@ class CompactionDesk(Closing):
                 f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
                 datasource=datasource,
             )
-        histories: dict[Interval, ChunkHistory] = {
-            state.chunk: state.history
-            for state in self._metadata.compaction_states(datasource)
-            if state.history is not None
-        }
+        states = self._metadata.compaction_states(datasource)
         return plan_compaction(
             datasource,
             plan_segments(visible),
@@ -134,7 +129,7 @@ class CompactionDesk(Closing):
             now_ms=self._clock.now_ms(),
             revision=head.revision,
             within=None if interval is None else IntervalSet((interval,)),
-            histories=histories,
+            histories={state.chunk: state for state in states},
         )
 
     def status(self, datasource: str | None = None) -> CompactionStatus:

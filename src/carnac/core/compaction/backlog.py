@@ -16,7 +16,6 @@ from carnac.core.compaction.candidates import (
     make_task,
 )
 from carnac.core.compaction.colouring import color_by_neighbour
-from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import Interval
@@ -63,7 +62,6 @@ class Backlog:
         self._owners: dict[str, int] = {}
         self._shared = 0
         self._is_colored = False
-        self._views: dict[int, TargetView] = {}
 
     def __contains__(self, chunk: object) -> bool:
         if not isinstance(chunk, Interval):
@@ -77,17 +75,19 @@ class Backlog:
         Args:
             revision: Of the state that was judged.
         """
-        self.take(one.interval)
-        start_ms = one.interval.start_ms
+        interval = one.chunk.interval
+        start_ms = interval.start_ms
+        if start_ms in self._chunks:
+            self.take(interval)
         self._chunks[start_ms] = one
-        for segment_id in _ids_shared(one):
+        is_tied, settings = one.is_tied, self._settings
+        for segment_id in _ids_shared(one, is_tied):
             count = self._owners[segment_id] = self._owners.get(segment_id, 0) + 1
             self._shared += count == 2
-        if one.is_tied:
+        if is_tied:
             self._tied[start_ms] = one
             return
-        settings = self._settings
-        made = make_candidate_alone(self._datasource, one, settings, revision, self._views)
+        made = make_candidate_alone(self._datasource, one, settings, revision)
         if is_small(made, settings):
             self._small[start_ms] = made
         else:
@@ -105,7 +105,7 @@ class Backlog:
         task = self._large.pop(start_ms, None)
         if task is not None:
             self._gone.append(task)
-        for segment_id in _ids_shared(one):
+        for segment_id in _ids_shared(one, one.is_tied):
             count = self._owners[segment_id] = self._owners[segment_id] - 1
             self._shared -= count == 1
             if not count:
@@ -147,7 +147,6 @@ def _start_of(candidate: Candidate) -> int:
     return candidate.chunks[0].start_ms
 
 
-def _ids_shared(one: JudgedChunk) -> list[str]:
+def _ids_shared(one: JudgedChunk, is_tied: bool) -> list[str]:
     """Return the segments of which another chunk may have a part."""
-    is_tied = one.is_tied
     return [segment.segment_id for segment in one.chunk.segments if is_tied or segment.is_part]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, overload
 
 from carnac.core.compaction.choosing import Choice, choose_all, join
 from carnac.core.compaction.chunks import TimeChunk
@@ -19,10 +19,11 @@ from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.scoring import Action, Score
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.compaction.wording import interval_text
+from carnac.core.compaction.wording import interval_text, time_text
 from carnac.core.intervals import Interval
 
 _name_of = attrgetter("segment_id")
+_Slice: TypeAlias = "slice[int | None, int | None, int | None]"
 
 
 class JudgedChunk(NamedTuple):
@@ -53,15 +54,68 @@ class Candidate(NamedTuple):
     """What is to be done together in any case: one group.
 
     Attributes:
+        interval: Of the chunks together.
         chunks: The time chunks of the group, in order.
-        segments_out, gain, cost: As of `CompactionTask`.
+        cost: Of the choice.
+        revision: Of the state that was judged.
     """
 
-    group: CompactionGroup
+    datasource: str
+    interval: Interval
     chunks: tuple[Interval, ...]
-    segments_out: int
-    gain: int
+    target: CompactionTarget
+    choice: Choice
     cost: int
+    revision: int
+
+    def group(self) -> CompactionGroup:
+        """Return the group, as a job wants it."""
+        choice = self.choice
+        return CompactionGroup(
+            f"{self.datasource} {interval_text(self.interval)}",
+            self.datasource,
+            choice.kind,
+            self.interval,
+            tuple(sorted(set(map(_name_of, choice.segments)))),
+            self.target,
+            rows=choice.rows,
+            size_bytes=choice.size_bytes,
+            revision=self.revision,
+        )
+
+
+class _Groups(Sequence[CompactionGroup]):
+    """The groups of candidates. They are made when somebody asks for one: most tasks change before they start."""
+
+    __slots__ = ("_made", "_run")
+
+    def __init__(self, run: Sequence[Candidate]) -> None:
+        self._run = run
+        self._made: tuple[CompactionGroup, ...] | None = None
+
+    def _all(self) -> tuple[CompactionGroup, ...]:
+        if self._made is None:
+            self._made = tuple([one.group() for one in self._run])
+        return self._made
+
+    @overload
+    def __getitem__(self, place: int) -> CompactionGroup: ...
+    @overload
+    def __getitem__(self, place: _Slice) -> tuple[CompactionGroup, ...]: ...
+    def __getitem__(self, place: int | _Slice) -> CompactionGroup | tuple[CompactionGroup, ...]:
+        return self._all()[place]
+
+    def __iter__(self) -> Iterator[CompactionGroup]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._run)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
 
 
 def find_runs(judged: Iterable[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
@@ -100,31 +154,20 @@ def make_candidates(
     datasource: str, judged: Iterable[JudgedChunk], settings: CompactionSettings, revision: int
 ) -> list[Candidate]:
     """Return what is to be done, in order of time, before small candidates are combined."""
-    views: dict[int, TargetView] = {}
     return [
-        _candidate_of(datasource, parts, revision, views)
+        _candidate_of(datasource, parts, revision)
         for run in find_runs(judged)
         for parts in _split(run, settings)
     ]
 
 
 def make_candidate_alone(
-    datasource: str,
-    one: JudgedChunk,
-    settings: CompactionSettings,
-    revision: int,
-    views: dict[int, TargetView],
+    datasource: str, one: JudgedChunk, settings: CompactionSettings, revision: int
 ) -> Candidate:
-    """Return the candidate of a chunk to be compacted that shares no segment with a neighbour.
-
-    Args:
-        views: By target, to be kept from call to call.
-    """
+    """Return the candidate of a chunk to be compacted that shares no segment with a neighbour."""
     chunk, score = one
-    choice = score.choice or _whole(chunk, settings)
-    interval = chunk.interval
-    group = _group(datasource, interval, chunk.target, choice, revision)
-    return _candidate(group, (interval,), choice, views)
+    interval, choice = chunk.interval, score.choice or _whole(chunk, settings)
+    return Candidate(datasource, interval, (interval,), chunk.target, choice, choice.cost, revision)
 
 
 def combine_small(
@@ -158,29 +201,18 @@ def is_small(candidate: Candidate, settings: CompactionSettings) -> bool:
 
 def make_task(run: Sequence[Candidate], settings: CompactionSettings) -> CompactionTask:
     """Return the task of candidates that are put together; they are in order of time."""
-    first = run[0]
-    if len(run) == 1:
-        return CompactionTask(
-            task_id=first.group.group_id,
-            datasource=first.group.datasource,
-            datasource_priority=settings.priority,
-            groups=(first.group,),
-            chunks=first.chunks,
-            segments_out=first.segments_out,
-            gain=first.gain,
-            cost=first.cost,
-        )
-    datasource = first.group.datasource
-    span = interval_text(Interval(first.chunks[0].start_ms, run[-1].chunks[-1].end_ms))
+    first, last = run[0], run[-1]
+    span = f"{time_text(first.interval.start_ms)}/{time_text(last.interval.end_ms)}"
+    choices = [one.choice for one in run]
     return CompactionTask(
-        task_id=f"{datasource} {span}",
-        datasource=datasource,
+        task_id=f"{first.datasource} {span}",
+        datasource=first.datasource,
         datasource_priority=settings.priority,
-        groups=tuple([one.group for one in run]),
+        groups=_Groups(run),
         chunks=tuple([chunk for one in run for chunk in one.chunks]),
-        segments_out=sum([one.segments_out for one in run]),
-        gain=sum([one.gain for one in run]),
-        cost=sum([one.cost for one in run]),
+        segments_out=sum([one.segments_out for one in choices]),
+        gain=sum([one.gain for one in choices]),
+        cost=sum([one.cost for one in choices]),
     )
 
 
@@ -222,44 +254,11 @@ def _whole(chunk: TimeChunk, settings: CompactionSettings) -> Choice:
     return choose_all(chunk, TargetView(chunk.target), settings, None)
 
 
-def _candidate_of(
-    datasource: str, parts: Sequence[_Part], revision: int, views: dict[int, TargetView]
-) -> Candidate:
+def _candidate_of(datasource: str, parts: Sequence[_Part], revision: int) -> Candidate:
     first, choice = parts[0]
     interval = first.interval
     if len(parts) > 1:
         interval = Interval(interval.start_ms, parts[-1].chunk.interval.end_ms)
         choice = join([part.choice for part in parts])
-    group = _group(datasource, interval, first.target, choice, revision)
-    return _candidate(group, tuple([part.chunk.interval for part in parts]), choice, views)
-
-
-def _group(
-    datasource: str, interval: Interval, target: CompactionTarget, choice: Choice, revision: int
-) -> CompactionGroup:
-    return CompactionGroup(
-        f"{datasource} {interval_text(interval)}",
-        datasource,
-        choice.kind,
-        interval,
-        tuple(sorted(set(map(_name_of, choice.segments)))),
-        target,
-        rows=choice.rows,
-        size_bytes=choice.size_bytes,
-        revision=revision,
-    )
-
-
-def _candidate(
-    group: CompactionGroup,
-    chunks: tuple[Interval, ...],
-    choice: Choice,
-    views: dict[int, TargetView],
-) -> Candidate:
-    target = group.target
-    view = views.get(id(target))
-    if view is None:
-        view = views[id(target)] = TargetView(target)
-    return Candidate(
-        group, chunks, choice.segments_out, choice.benefit * view.unit_bytes, choice.cost
-    )
+    chunks = tuple([part.chunk.interval for part in parts])
+    return Candidate(datasource, interval, chunks, first.target, choice, choice.cost, revision)

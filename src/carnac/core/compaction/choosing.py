@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias
 
 from carnac.core.compaction.chunks import TimeChunk
 from carnac.core.compaction.groups import GroupKind
@@ -28,16 +28,16 @@ _name_of, _size_of = attrgetter("segment_id"), attrgetter("size_bytes")
 _MINOR, _MAJOR = GroupKind.MINOR, GroupKind.MAJOR  # looking up a member takes longer than using it
 
 
-class ChunkHistory(NamedTuple):
-    """What a chunk has gone through.
+class ChunkHistory(Protocol):
+    """What a chunk has gone through; its state tells."""
 
-    Attributes:
-        arrived_bytes: Bytes of segments that others than compaction put there.
-        rewritten_bytes: Bytes that compaction has written there.
-    """
+    @property
+    def arrived_bytes(self) -> int:
+        """Bytes of segments that others than compaction put there; 0: not known."""
 
-    arrived_bytes: int = 0
-    rewritten_bytes: int = 0
+    @property
+    def rewritten_bytes(self) -> int:
+        """Bytes that compaction has written there."""
 
 
 class Choice(NamedTuple):
@@ -47,6 +47,7 @@ class Choice(NamedTuple):
         segments: What is rewritten, smallest first.
         segments_out: How many are expected to come out.
         benefit: Segments that the chunk loses, and segments that become as the target asks for.
+        gain: What the benefit is worth, in bytes of the cost model: so many segments of the target's size.
         cost: Of the cost model, in bytes.
         size_bytes: Bytes that are read.
         rows: Rows that are read.
@@ -57,6 +58,7 @@ class Choice(NamedTuple):
     segments: tuple[PlanSegment, ...]
     segments_out: int
     benefit: int
+    gain: int
     cost: int
     size_bytes: int
     rows: int
@@ -70,6 +72,7 @@ def join(choices: Sequence[Choice]) -> Choice:
         segments=tuple([segment for one in choices for segment in one.segments]),
         segments_out=sum([one.segments_out for one in choices]),
         benefit=sum([one.benefit for one in choices]),
+        gain=sum([one.gain for one in choices]),
         cost=sum([one.cost for one in choices]),
         size_bytes=sum([one.size_bytes for one in choices]),
         rows=sum([one.rows for one in choices]),
@@ -90,13 +93,15 @@ def choose_all(
     Args:
         forced: How many of the segments must be rewritten whatever their number.
     """
-    ordered, size_bytes = _smallest_first(chunk.segments), chunk.size_bytes
+    ordered, size_bytes = sorted(chunk.segments, key=_size_of), chunk.size_bytes
     out = view.ideal(size_bytes, chunk.rows)
+    benefit = forced + max(len(ordered) - out, 0)
     return Choice(
         kind=_MAJOR,
         segments=tuple(ordered),
         segments_out=out,
-        benefit=forced + max(len(ordered) - out, 0),
+        benefit=benefit,
+        gain=benefit * view.unit_bytes,
         cost=settings.cost.cost(len(ordered), size_bytes),
         size_bytes=size_bytes,
         rows=chunk.rows,
@@ -116,149 +121,128 @@ def choose(
     Args:
         forced: Those of the segments that must be rewritten: too large, or not as the target asks for.
     """
-    free, fixed = _smallest_first(chunk.segments), list(forced)
-    if fixed:
-        ids = {one.segment_id for one in forced}
-        fixed.sort(key=_by_size)
-        free = [one for one in free if one.segment_id not in ids]
-    options = _Options(chunk, fixed, free, view, settings, history=history)
-    best = options.best()
-    if best is None:
+    options = _Options(chunk, forced, view, settings, history)
+    best, frugal = options.best()
+    if best is None or frugal is None:
         return None
-    return options.choice(best)
+    for option in (options.grown(best), frugal):
+        choice = options.choice(option)
+        if options.may(choice):
+            return choice
+    # what must be rewritten is not given up for the rest
+    return options.choice(options.option(0)) if forced else None
 
 
-def _smallest_first(segments: Sequence[PlanSegment]) -> list[PlanSegment]:
-    """Return the segments by size, those of one size by name: two plain keys sort faster than one of both."""
-    ordered = sorted(segments, key=_name_of)
-    ordered.sort(key=_size_of)
-    return ordered
+_Option: TypeAlias = tuple[int, int, int, int]
+"""A choice of the forced segments and the k smallest of the others: k, their bytes and rows, and what comes out."""
 
 
 class _Options:
-    """The choices of a chunk: the forced segments, and the k smallest of the others."""
+    """The choices of a chunk."""
 
-    __slots__ = (
-        "_allowed",
-        "_fixed",
-        "_forced_bytes",
-        "_free",
-        "_history",
-        "_rows",
-        "_settings",
-        "_sizes",
-        "_total_bytes",
-        "_view",
-    )
+    __slots__ = ("_chunk", "_forced", "_free", "_history", "_settings", "_view")
 
     def __init__(
         self,
         chunk: TimeChunk,
-        fixed: Sequence[PlanSegment],
-        free: Sequence[PlanSegment],
+        forced: Sequence[PlanSegment],
         view: TargetView,
         settings: CompactionSettings,
-        *,
         history: ChunkHistory | None,
     ) -> None:
-        self._fixed, self._free, self._view = fixed, free, view
-        self._settings, self._history = settings, history
-        self._forced_bytes = sum([one.size_bytes for one in fixed]) if fixed else 0
-        self._total_bytes = chunk.size_bytes
-        self._allowed = view.ideal(chunk.size_bytes, chunk.rows) + settings.slack
-        # of the choices, by their k, as far as they were asked for: most searches end long before the last one
-        self._sizes = [self._forced_bytes]
-        self._rows = [sum([one.rows for one in fixed]) if fixed else 0]
+        free = sorted(chunk.segments, key=_size_of)  # those of one size in the order of their names
+        if forced:
+            ids = set(map(_name_of, forced))
+            free = [one for one in free if one.segment_id not in ids]
+        self._forced, self._free, self._chunk = forced, free, chunk
+        self._view, self._settings, self._history = view, settings, history
 
-    def best(self) -> int | None:
-        """Return the k of the best choice; None if there is none that the bound on writing allows."""
-        found = frugal = None
-        most = 0.0
-        allowed, fixed, free = self._allowed, len(self._fixed), len(self._free)
-        sizes, rows, ideal = self._sizes, self._rows, self._view.ideal
-        model = self._settings.cost
-        least, each = model.group_bytes + fixed * model.segment_bytes, model.segment_bytes
-        benefit_max = fixed + fixed + free
-        first = (
-            free - allowed if free > allowed else 0
-        )  # with fewer the chunk would not become stable
-        for k in range(first, free + 1):
-            cost = least + k * each + (sizes[k] if k < len(sizes) else self._size(k))
-            if benefit_max / cost < most:
-                break  # costs grow: nothing that comes can be worth more
-            out = ideal(sizes[k], rows[k]) if k or fixed else 0
+    def option(self, k: int) -> _Option:
+        """Return the option with this k."""
+        chosen = [*self._forced, *self._free[:k]]
+        size_bytes = sum([one.size_bytes for one in chosen])
+        rows = sum([one.rows for one in chosen])
+        return k, size_bytes, rows, self._view.ideal(size_bytes, rows)
+
+    def best(self) -> tuple[_Option | None, _Option | None]:
+        """Return the option that is worth most, and the smallest one that serves; None if none serves."""
+        free, fixed, count = self._free, len(self._forced), len(self._free)
+        model, ideal = self._settings.cost, self._view.ideal
+        allowed = ideal(self._chunk.size_bytes, self._chunk.rows) + self._settings.slack
+        # with fewer the chunk would not become stable, or would lose no segment
+        first = max(count - allowed + 1, 0 if fixed else 2)
+        best = frugal = None
+        if first > count:
+            return best, frugal
+        most, each = 0.0, model.segment_bytes
+        k, size_bytes, rows, out = option = self.option(first)
+        cost = model.cost(fixed + k, size_bytes)
+        while True:
             surplus = k + fixed - out
             benefit = fixed + surplus if surplus > 0 else fixed
-            if not benefit or free - k + out > allowed:
-                continue  # it buys nothing, or would not make the chunk stable
-            if benefit / cost >= most:
-                found, most = k, benefit / cost
-            if frugal is None:
-                frugal = k
-        if found is None or frugal is None:
-            return None
-        best = self._grown(found)
-        for choice in (best, frugal):
-            if self._may(choice):
-                return choice
-        return 0 if self._fixed else None  # what must be rewritten is not given up for the rest
+            if benefit and count - k + out <= allowed:
+                if benefit / cost >= most:
+                    best, most = option, benefit / cost
+                if frugal is None:
+                    frugal = option
+            if k == count:
+                break
+            segment = free[k]
+            k, cost = k + 1, cost + each + segment.size_bytes
+            if (fixed + fixed + count) / cost < most:
+                break  # costs grow: nothing that comes can be worth more
+            size_bytes, rows = size_bytes + segment.size_bytes, rows + segment.rows
+            out = ideal(size_bytes, rows)
+            option = k, size_bytes, rows, out
+        return best, frugal
 
-    def choice(self, k: int) -> Choice:
-        """Return a choice as a value."""
-        chosen, size_bytes = self._free[:k], self._size(k)
-        if self._fixed:
-            chosen = sorted((*self._fixed, *chosen), key=_by_size)
-        out, fixed = self._out(k), len(self._fixed)
+    def grown(self, option: _Option) -> _Option:
+        """Return the option or a larger one: what is folded takes the next segment along once it is worth it."""
+        k, gathered, rows, out = option
+        free, fixed = self._free, len(self._forced)
+        while 0 < k < len(free):
+            segment = free[k]
+            arrival = (gathered - free[k - 1].size_bytes) // max(fixed + k - 1, 1)
+            if gathered * gathered < 2 * segment.size_bytes * arrival:
+                break
+            size_bytes, rows_too = gathered + segment.size_bytes, rows + segment.rows
+            if fixed + k + 1 <= out or self._view.ideal(size_bytes, rows_too) != out:
+                break  # the larger one would lose no segment more
+            k, gathered, rows = k + 1, size_bytes, rows_too
+        return k, gathered, rows, out
+
+    def choice(self, option: _Option) -> Choice:
+        """Return an option as a value."""
+        k, size_bytes, rows, out = option
+        chosen, fixed = self._free[:k], len(self._forced)
+        if fixed:
+            chosen = sorted((*self._forced, *chosen), key=_by_size)
+        benefit = fixed + max(fixed + k - out, 0)
         return Choice(
             _MAJOR if k == len(self._free) else _MINOR,
             tuple(chosen),
             out,
-            fixed + max(k + fixed - out, 0),
+            benefit,
+            benefit * self._view.unit_bytes,
             self._settings.cost.cost(fixed + k, size_bytes),
             size_bytes,
-            self._rows[k],
-            _amplification(self._history, size_bytes, self._total_bytes),
+            rows,
+            _amplification(self._history, size_bytes, self._chunk.size_bytes),
         )
 
-    def _out(self, k: int) -> int:
-        """Return how many segments come out of a choice; more of a larger one, or as many."""
-        if not k and not self._fixed:
-            return 0
-        return self._view.ideal(self._size(k), self._rows[k])
-
-    def _size(self, k: int) -> int:
-        """Return the bytes of a choice."""
-        sizes, rows = self._sizes, self._rows
-        for segment in self._free[len(sizes) - 1 : k]:
-            sizes.append(sizes[-1] + segment.size_bytes)
-            rows.append(rows[-1] + segment.rows)
-        return sizes[k]
-
-    def _grown(self, k: int) -> int:
-        """Return k or a larger one: what is folded takes the next segment along once it is worth it."""
-        while 0 < k < len(self._free):
-            gathered, following = self._size(k), self._free[k].size_bytes
-            folded = len(self._fixed) + k
-            arrival = (gathered - self._free[k - 1].size_bytes) // max(folded - 1, 1)
-            if gathered * gathered < 2 * following * arrival or not self._helps(k + 1):
-                break
-            k += 1
-        return k
-
-    def _helps(self, k: int) -> bool:
-        """Whether the largest segment of a choice adds to its benefit."""
-        fixed = len(self._fixed)
-        return k + fixed > self._out(k) and self._out(k) == self._out(k - 1)
-
-    def _may(self, k: int) -> bool:
+    def may(self, choice: Choice) -> bool:
         """Whether writing it keeps the bound; what must be rewritten anyway does not count."""
-        size = self._size(k) - self._forced_bytes
         bound = self._settings.write_amplification_max
-        return not size or _amplification(self._history, size, self._total_bytes) <= bound
+        if choice.write_amplification <= bound:
+            return True
+        size_bytes = choice.size_bytes - sum([one.size_bytes for one in self._forced])
+        return (
+            not size_bytes
+            or _amplification(self._history, size_bytes, self._chunk.size_bytes) <= bound
+        )
 
 
 def _amplification(history: ChunkHistory | None, size_bytes: int, total_bytes: int) -> float:
-    if history is None:
+    if history is None or not history.arrived_bytes:
         return size_bytes / max(total_bytes, 1)
-    arrived = max(history.arrived_bytes, 1)
-    return (history.rewritten_bytes + size_bytes) / arrived
+    return (history.rewritten_bytes + size_bytes) / history.arrived_bytes

@@ -17,15 +17,15 @@ from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.stretches import Stretch, find_stretch
 from carnac.core.intervals import Interval
 
-_size_of, _rows_of = attrgetter("size_bytes"), attrgetter("rows")
+_name_of = attrgetter("segment_id")
 
 
 class TimeChunk(NamedTuple):
     """A time chunk of the target granularity that has segments.
 
     Attributes:
-        segments: Those with rows in it. Of one that overlaps, `size_bytes` and `rows` are the share of this chunk,
-            while `start_ms` and `end_ms` are those of the whole.
+        segments: Those with rows in it, by name. Of one that overlaps, `size_bytes` and `rows` are the share of this
+            chunk, while `start_ms` and `end_ms` are those of the whole.
         overlaps_prior: A segment of it begins before it.
         overlaps_later: A segment of it ends after it.
         is_cut: It is what the border of two age rules leaves of a bucket.
@@ -58,18 +58,18 @@ def segments_of_holders(
 def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) -> list[TimeChunk]:
     """Return the time chunks that have segments, in order of time."""
     whole: dict[int, _Place] = {}
-    place = _Place(Interval(0, 1), stretches[-1], False)
-    start_ms = end_ms = 0  # of `place`; no segment fits into it yet
-    for segment in sorted(segments, key=attrgetter("start_ms")):
+    inside: list[PlanSegment] = []
+    start_ms = end_ms = 0  # of the place that `inside` is of; no segment fits into it yet
+    for segment in segments:  # those of one chunk mostly come one after another
         if not (start_ms <= segment.start_ms and segment.end_ms <= end_ms):
             places = list(_places_of(segment, stretches, whole))
-            place = places[-1]
-            start_ms, end_ms = place.interval.start_ms, place.interval.end_ms
+            inside, interval = places[-1].segments, places[-1].interval
+            start_ms, end_ms = interval.start_ms, interval.end_ms
             if len(places) > 1 or segment.start_ms < start_ms or segment.end_ms > end_ms:
                 for one in places:
                     one.add_part(segment)
                 continue
-        place.segments.append(segment)
+        inside.append(segment)
     return [whole[key].chunk() for key in sorted(whole)]
 
 
@@ -102,12 +102,13 @@ class _Place:
 
     def chunk(self) -> TimeChunk:
         """Return it as a value."""
+        segments = sorted(self.segments, key=_name_of)
         return TimeChunk(
             self.interval,
             self.stretch.target,
-            self.segments,
-            sum(map(_size_of, self.segments)),
-            sum(map(_rows_of, self.segments)),
+            segments,
+            sum([one.size_bytes for one in segments]),
+            sum([one.rows for one in segments]),
             self.prior,
             self.later,
             self.is_cut,

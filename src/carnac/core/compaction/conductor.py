@@ -55,8 +55,7 @@ class _Watch:
     stretches: Sequence[Stretch] = ()
     skip_from_ms: int = MAX_MS
     again: set[Interval] = field(default_factory=set)
-    sights: Mapping[Interval, ChunkSight] = field(default_factory=dict)
-    due: Sequence[Interval] = ()
+    due: Sequence[ChunkSight] = ()
     gone: list[ChunkState] = field(default_factory=list)
     is_stale: bool = False
     is_new: bool = True
@@ -85,7 +84,7 @@ class Conductor:
         self.queue = TaskQueue()
         self.flow = flow or Flow()
         self._watches: dict[str, _Watch] = {}
-        self._known: dict[str, dict[Interval, int]] = {}
+        self._known: dict[str, dict[int, int]] = {}
         self._shed = 0
 
     @property
@@ -147,33 +146,31 @@ class Conductor:
             live: All live chunks that overlap it.
         """
         watch = self._watches[datasource]
+        survey, skip_from_ms = watch.survey, watch.skip_from_ms
         sights = _inside(reached, find_sights(live, watch.stretches))
-        working = interval_set(
-            group.interval
-            for one in self.queue.running
-            if one.task.datasource == datasource
-            for group in one.task.groups
-        )
-        busy = {chunk for chunk in sights if _touches(working, chunk)} if working else set()
-        watch.sights = sights
-        watch.due = watch.survey.find_due(
-            sights, now_ms=now_ms, skip_from_ms=watch.skip_from_ms, busy=busy
-        )
+        seen = sights.values()
+        busy = self._busy(datasource, seen)
+        watch.due = survey.find_due(seen, now_ms=now_ms, skip_from_ms=skip_from_ms, busy=busy)
         watch.again.update(busy)
-        watch.again.update(chunk for chunk in sights if chunk.end_ms > watch.skip_from_ms)
-        known = [chunk for one in reached for chunk in watch.survey.known_in(one)]
-        states = watch.survey.forget(chunk for chunk in known if chunk not in sights)
+        watch.again.update([one.chunk for one in seen if one.chunk.end_ms > skip_from_ms])
+        unseen = [
+            chunk
+            for interval in reached
+            for chunk in survey.known_in(interval)
+            if (one := sights.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms
+        ]
+        states = survey.forget(unseen)
         watch.is_stale = watch.is_stale or bool(states)
         gone, watch.gone = watch.gone, []
-        return list(watch.due), [*gone, *states]
+        return [one.chunk for one in watch.due], [*gone, *states]
 
     def judge(self, datasource: str, segments: Sequence[PlanSegment]) -> list[ChunkState]:
         """Judge what is due; return the new states, to be stored."""
         watch = self._watches[datasource]
         if not watch.due:
             return []
-        states = watch.survey.analyse(watch.due, watch.sights, segments, watch.stretches)
-        watch.due, watch.sights = (), {}
+        states = watch.survey.analyse(watch.due, segments, watch.stretches)
+        watch.due = ()
         watch.is_stale = True
         return states
 
@@ -188,7 +185,7 @@ class Conductor:
         for task in dispatch.starts:
             self._watches[task.datasource].survey.start(task.chunks)
             for chunk in task.chunks:
-                self._known[task.datasource].pop(chunk, None)
+                self._known[task.datasource].pop(chunk.start_ms, None)
         rest = shed_surplus(dispatch.queue, self.capacity)
         self.queue = rest.queue
         states: dict[str, list[ChunkState]] = {}
@@ -283,6 +280,18 @@ class Conductor:
             shed=self._shed,
         )
 
+    def _busy(self, datasource: str, seen: Iterable[ChunkSight]) -> set[Interval]:
+        """Return the chunks that running tasks are at work on."""
+        working = interval_set(
+            [
+                chunk
+                for one in self.queue.running
+                if one.task.datasource == datasource
+                for chunk in one.task.chunks
+            ]
+        )
+        return {one.chunk for one in seen if _touches(working, one.chunk)} if working else set()
+
     def _refill(self, revision: int, now_ms: int) -> None:
         removed: list[CompactionTask] = []
         added: list[CompactionTask] = []
@@ -311,8 +320,8 @@ class Conductor:
         for task in tasks:
             cost = task.cost // len(task.chunks)
             for chunk in task.chunks:
-                arrived += max(cost - known.get(chunk, 0), 0)
-                known[chunk] = cost
+                arrived += max(cost - known.get(chunk.start_ms, 0), 0)
+                known[chunk.start_ms] = cost
         if arrived and not is_backlog:
             self.flow.note_arrival(now_ms, arrived)
 
@@ -360,21 +369,19 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
     return interval_set(found)
 
 
-def _inside(
-    intervals: IntervalSet, sights: dict[Interval, ChunkSight]
-) -> dict[Interval, ChunkSight]:
+def _inside(intervals: IntervalSet, sights: dict[int, ChunkSight]) -> dict[int, ChunkSight]:
     """Return the sights of chunks that lie in one of the intervals."""
     if intervals.intervals == (ETERNITY,):
         return sights
     starts = [one.start_ms for one in intervals]
     ends = [one.end_ms for one in intervals]
     outside = [
-        chunk
-        for chunk in sights
-        if not (place := bisect_right(starts, chunk.start_ms)) or chunk.end_ms > ends[place - 1]
+        start_ms
+        for start_ms, one in sights.items()
+        if not (place := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[place - 1]
     ]
-    for chunk in outside:
-        del sights[chunk]
+    for start_ms in outside:
+        del sights[start_ms]
     return sights
 
 

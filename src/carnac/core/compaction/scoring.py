@@ -143,7 +143,7 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
         return None
     first = chunk.segments[0].chunk
     others = {one.chunk for one in chunk.segments if one.chunk is not first}
-    if not others and (first is None or first == chunk.interval):
+    if not others and first in (None, chunk.interval):
         return None
     live = {one for one in {first, *others} if one is not None and one != chunk.interval}
     if not live:
@@ -153,7 +153,6 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
     rest = "" if len(live) == 1 else f" and {len(live) - 1:,} more"
     return _compact(
         chunk,
-        situation,
         choice,
         f"segment granularity {chunk.target.segment_granularity} is asked for; "
         f"there is the time chunk {interval_text(example)}{rest}",
@@ -179,7 +178,7 @@ def score_unlike(chunk: TimeChunk, situation: Situation) -> Score | None:
         if found is None:
             return None
         choice = found
-    return _compact(chunk, situation, choice, f"{of_all} not as asked for: {words}")
+    return _compact(chunk, choice, f"{of_all} not as asked for: {words}")
 
 
 def score_oversize(chunk: TimeChunk, situation: Situation) -> Score | None:
@@ -194,11 +193,9 @@ def score_oversize(chunk: TimeChunk, situation: Situation) -> Score | None:
         f"{bytes_text(largest.size_bytes)}, {counted(largest.rows, 'row')}"
     )
     if chunk.overlaps_prior or chunk.overlaps_later:
-        return _compact(
-            chunk, situation, _choose_all(chunk, situation, forced=len(oversize)), reason
-        )
+        return _compact(chunk, _choose_all(chunk, situation, forced=len(oversize)), reason)
     choice = _choose(chunk, situation, oversize)
-    return None if choice is None else _compact(chunk, situation, choice, reason)
+    return None if choice is None else _compact(chunk, choice, reason)
 
 
 def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
@@ -221,7 +218,6 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
     choice = _choose_all(chunk, situation)
     return _compact(
         chunk,
-        situation,
         choice,
         f"{counted(count, 'segment')} where {ideal:,} would do; {where}",
     )
@@ -229,7 +225,8 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
 
 def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk with more segments than its size asks for, and some slack, is compacted."""
-    count, ideal = _count_and_ideal(chunk, situation)
+    count = len(chunk.segments)
+    ideal = situation.view(chunk.target).ideal(chunk.size_bytes, chunk.rows)
     if count <= ideal + situation.settings.slack:
         return None
     choice = _choose(chunk, situation, ())
@@ -239,9 +236,7 @@ def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
             f"{counted(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
             f"it may: {bound:g} times what arrived; judged again when more has arrived"
         )
-    return _compact(
-        chunk, situation, choice, f"{counted(count, 'segment')} where {ideal:,} would do"
-    )
+    return _compact(chunk, choice, f"{counted(count, 'segment')} where {ideal:,} would do")
 
 
 def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
@@ -283,7 +278,7 @@ def _choose(chunk: TimeChunk, situation: Situation, forced: Sequence[PlanSegment
     return choose(chunk, forced, view, situation.settings, history)
 
 
-def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str) -> Score:
+def _compact(chunk: TimeChunk, choice: Choice, reason: str) -> Score:
     """Return the score of a chunk that should be compacted; it says what of it, and the priority."""
     count = len(choice.segments)
     kept = len(chunk.segments) - count
@@ -293,5 +288,4 @@ def _compact(chunk: TimeChunk, situation: Situation, choice: Choice, reason: str
         reason += f"; {amount} become about {choice.segments_out:,}, {rest}"
     else:
         reason += f"; all of it ({amount}) becomes about {choice.segments_out:,}"
-    gain = choice.benefit * situation.view(chunk.target).unit_bytes
-    return Score(_COMPACT, reason, gain / (gain + choice.cost), choice)
+    return Score(_COMPACT, reason, choice.gain / (choice.gain + choice.cost), choice)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.stretches import Stretch, find_stretch
@@ -73,13 +72,6 @@ class ChunkState(NamedTuple):
     arrived_bytes: int = 0
     rewritten_bytes: int = 0
 
-    @property
-    def history(self) -> ChunkHistory | None:
-        """What the chunk has gone through; None if that is not known."""
-        if not self.arrived_bytes:
-            return None
-        return ChunkHistory(arrived_bytes=self.arrived_bytes, rewritten_bytes=self.rewritten_bytes)
-
     def is_as_seen(self, sight: ChunkSight, judged_by: str) -> bool:
         """Whether an analysis would find what the last one found."""
         return (
@@ -89,23 +81,24 @@ class ChunkState(NamedTuple):
         )
 
 
-def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[Interval, ChunkSight]:
-    """Return what can be seen of the chunks that live chunks overlap.
+def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[int, ChunkSight]:
+    """Return what can be seen of the chunks that live chunks overlap, by where they start: chunks are disjoint.
 
     Args:
         live: All live chunks that overlap a chunk that is asked about: a sight is only as whole as they are.
     """
-    found: dict[Interval, ChunkSight] = {}
+    found: dict[int, ChunkSight] = {}
     for one in live:
-        at_ms = one.interval.start_ms
-        while at_ms < one.interval.end_ms:
+        interval = one.interval
+        at_ms, end_ms = interval.start_ms, interval.end_ms
+        while at_ms < end_ms:
             stretch = find_stretch(stretches, at_ms)
-            chunk, is_cut = stretch.chunk_at(at_ms, one.interval)
-            known = found.get(chunk)
+            chunk, is_cut = stretch.chunk_at(at_ms, interval)
+            known = found.get(chunk.start_ms)
             revision, segments = one.revision, one.entries
             if known is not None:
                 revision, segments = max(revision, known.revision), segments + known.segments
-            found[chunk] = ChunkSight(chunk, revision, segments, stretch.target, is_cut)
+            found[chunk.start_ms] = ChunkSight(chunk, revision, segments, stretch.target, is_cut)
             at_ms = chunk.end_ms
     return found
 

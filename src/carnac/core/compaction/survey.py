@@ -10,17 +10,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 
 from carnac.core.compaction.backlog import Backlog, PlanChange
 from carnac.core.compaction.candidates import JudgedChunk
-from carnac.core.compaction.choosing import ChunkHistory
-from carnac.core.compaction.chunks import TimeChunk, cut_chunks
+from carnac.core.compaction.chunks import cut_chunks
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.planning import judge_chunks
-from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Rule, Situation
+from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Rule, Situation, score_chunk
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.states import ChunkSight, ChunkState, ChunkStatus, fingerprint
 from carnac.core.compaction.stretches import Stretch
@@ -74,12 +72,12 @@ class Survey:
 
     def find_due(
         self,
-        sights: Mapping[Interval, ChunkSight],
+        sights: Iterable[ChunkSight],
         *,
         now_ms: int,
         skip_from_ms: int = MAX_MS,
-        busy: Iterable[Interval] = (),
-    ) -> list[Interval]:
+        busy: Collection[Interval] = (),
+    ) -> list[ChunkSight]:
         """Return the chunks that have to be analysed, in order of time.
 
         What is too new, cut, in the hands of a task or resting after a failure is not due yet.
@@ -87,19 +85,18 @@ class Survey:
         Args:
             busy: Chunks of running tasks.
         """
-        working = set(busy)
         due = [
-            chunk
-            for chunk, sight in sights.items()
+            sight
+            for sight in sights
             if not sight.is_cut
-            and chunk.end_ms <= skip_from_ms
-            and not (working and chunk in working)
-            and self._is_due(chunk, sight, now_ms)
+            and sight.chunk.end_ms <= skip_from_ms
+            and not (busy and sight.chunk in busy)
+            and self._is_due(sight, now_ms)
         ]
-        return sorted(due, key=attrgetter("start_ms"))
+        return sorted(due, key=attrgetter("chunk.start_ms"))
 
-    def _is_due(self, chunk: Interval, sight: ChunkSight, now_ms: int) -> bool:
-        state = self.states.get(chunk)
+    def _is_due(self, sight: ChunkSight, now_ms: int) -> bool:
+        state = self.states.get(sight.chunk)
         if state is None:
             return True
         if state.retry_at_ms > now_ms:
@@ -107,13 +104,12 @@ class Survey:
         if state.revision == sight.revision and state.is_as_seen(
             sight, self.judged_by(sight.target)
         ):
-            return state.status is _UNSTABLE and chunk not in self._backlog
+            return state.status is _UNSTABLE and sight.chunk not in self._backlog
         return True
 
     def analyse(
         self,
-        due: Iterable[Interval],
-        sights: Mapping[Interval, ChunkSight],
+        due: Iterable[ChunkSight],
         segments: Sequence[PlanSegment],
         stretches: Sequence[Stretch],
     ) -> list[ChunkState]:
@@ -122,25 +118,17 @@ class Survey:
         Args:
             segments: At least all that have rows in them.
         """
-        empty = {chunk.start_ms: chunk for chunk in due}
-        chunks: list[TimeChunk] = []
-        histories: dict[Interval, ChunkHistory] = {}
-        for one in cut_chunks(segments, stretches):
-            interval = one.interval
-            if empty.get(interval.start_ms) != interval:
-                continue
-            del empty[interval.start_ms]
-            chunks.append(one)
-            known = self.states.get(interval)
-            history = None if known is None else known.history
-            if history is not None:
-                histories[interval] = history
-        situation = Situation(settings=self.settings, histories=histories)
-        found = [
-            self._record(one, sights[one.interval])
-            for one in judge_chunks(chunks, situation, self._rules)
-        ]
-        found.extend(self._record_empty(sights[empty[key]]) for key in sorted(empty))
+        left = {sight.chunk.start_ms: sight for sight in due}
+        situation = Situation(settings=self.settings, histories=self.states)
+        found: list[ChunkState] = []
+        for chunk in cut_chunks(segments, stretches):
+            interval = chunk.interval
+            sight = left.get(interval.start_ms)
+            if sight is not None and sight.chunk.end_ms == interval.end_ms:
+                del left[interval.start_ms]
+                score = score_chunk(chunk, situation, self._rules)
+                found.append(self._record(JudgedChunk(chunk, score), sight))
+        found.extend([self._record_empty(left[key]) for key in sorted(left)])
         if len(self._known) != len(self.states):
             self._order_known()
         return found
@@ -286,9 +274,10 @@ class Survey:
                 score.reason,
                 score.priority,
                 choice.cost if choice else 0,
-                failures=known.failures if known and is_wanted else 0,
-                arrived_bytes=(known.arrived_bytes if known else 0) or chunk.size_bytes,
-                rewritten_bytes=known.rewritten_bytes if known else 0,
+                known.failures if known and is_wanted else 0,
+                0,
+                (known.arrived_bytes if known else 0) or chunk.size_bytes,
+                known.rewritten_bytes if known else 0,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -35,7 +36,7 @@ class CompactionTask:
     task_id: str
     datasource: str
     datasource_priority: int
-    groups: tuple[CompactionGroup, ...]
+    groups: Sequence[CompactionGroup]
     chunks: tuple[Interval, ...]
     segments_out: int
     gain: int
