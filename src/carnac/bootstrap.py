@@ -72,6 +72,24 @@ def show_name(name: str) -> str:
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", name)
 
 
+def name_of_store(store: object, settings: Settings) -> str:
+    """Return the name of the store that a caller means; None means that of the settings.
+
+    Raises:
+        Invalid: `store` is neither a text nor a path, or the settings are none.
+    """
+    if not isinstance(settings, Settings):
+        raise Invalid(
+            f"settings are a carnac.config.Settings, not {settings!r}; give single ones by name"
+        )
+    if store is None:
+        return settings.store
+    name = os.fspath(store) if isinstance(store, os.PathLike) else store
+    if not isinstance(name, str):
+        raise Invalid(f"{store!r} names no store; give a directory or a URL as a text or a path")
+    return name
+
+
 def locate_store(name: str) -> StorePlace:
     """Return where the store `name` is, or would be.
 
@@ -133,8 +151,7 @@ def open_store(
         settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
     elif overrides:
         settings = settings.model_copy(update=overrides)
-    name = os.fspath(store) if store is not None else settings.store
-    place = locate_store(name)
+    place = locate_store(name_of_store(store, settings))
     clock, ids = clock or SystemClock(), ids or RandomIds()
     metadata = _open_metadata(place, create=create, clock=clock, ids=ids)
     try:
@@ -219,7 +236,7 @@ def open_records(
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
-    place = locate_store(os.fspath(store) if store is not None else settings.store)
+    place = locate_store(name_of_store(store, settings))
     metadata = _open_metadata(
         place, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
     )

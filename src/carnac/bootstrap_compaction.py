@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.bootstrap import open_records
+from carnac.bootstrap import name_of_store, open_records
 from carnac.bootstrap_tasks import open_tasks
 from carnac.clock import RandomIds, SystemClock
 from carnac.compactor.controller import Controller
@@ -44,7 +44,7 @@ def open_compaction(
     """
     settings = settings or load_settings(os.environ, directory=Path.cwd())
     if store is not None:
-        settings = settings.model_copy(update={"store": os.fspath(store)})
+        settings = settings.model_copy(update={"store": name_of_store(store, settings)})
     clock = clock or SystemClock()
     return CompactionDesk(open_records(settings=settings, clock=clock), clock)
 

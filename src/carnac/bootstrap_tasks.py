@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from carnac.bootstrap import make_lockbox, open_files, open_records, open_store, process_name
+from carnac.bootstrap import (
+    make_lockbox,
+    name_of_store,
+    open_files,
+    open_records,
+    open_store,
+    process_name,
+)
 from carnac.clock import MarkedIds, RandomIds, SystemClock
 from carnac.config import Settings, load_settings
 from carnac.core.ids import mark_of
@@ -197,4 +204,4 @@ def _load(payload: Mapping[str, object]) -> TaskHead:
 
 def _settings(store: str | os.PathLike[str] | None, settings: Settings | None) -> Settings:
     settings = settings or load_settings(os.environ, directory=Path.cwd())
-    return settings if store is None else settings.model_copy(update={"store": os.fspath(store)})
+    return settings.model_copy(update={"store": name_of_store(store, settings)})

@@ -19,8 +19,10 @@ def require_tag_name(name: str) -> None:
     """Refuse names that `at=` would read as something else.
 
     Raises:
-        Invalid: It is empty, only digits, a time, or has a space at an end.
+        Invalid: It is no text, empty, only digits, a time, or has a space at an end.
     """
+    if not isinstance(name, str):
+        raise Invalid(f"the name of a tag is a text, not {name!r}")
     if not name or name != name.strip() or name.isdecimal() or _is_time(name):
         raise Invalid(
             f"'{name}' cannot be the name of a tag: it must not be empty, only digits, a time, or begin or end with "

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from carnac.core.commits import Change, CommitKind, ConservationProof, Publication
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.errors import NotFound
 from carnac.ports import MetadataStore, WriteGuard
 from carnac.store import guarding
+from carnac.store.catalog import require_datasource
 from carnac.store.writing import WriteOutcome
 
 CHUNKS_MAX = 1_000
@@ -35,12 +35,7 @@ def clean(
         NotFound: There is no such datasource.
         Conflict, Unavailable, Revoked: As locks and publish say.
     """
-    if not metadata.count_visible(datasource):
-        names = ", ".join(info.name for info in metadata.datasources())
-        raise NotFound(
-            f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
-            datasource=datasource,
-        )
+    require_datasource(metadata, datasource)
     chunks = [
         chunk.interval
         for chunk in metadata.chunks(datasource, interval=interval)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from carnac.core.commits import Commit, CommitKind, LookupChange, Publication
@@ -45,14 +45,16 @@ class History:
         self._metadata = metadata
         self._segment_granularity = segment_granularity
 
-    def revert(self, at: int | str) -> Published:
+    def revert(self, at: int | str | None) -> Published:
         """Undo one commit and keep all later appends.
 
         Raises:
             Conflict: A later commit stands in the way; names it.
-            Invalid: The commit changed no row.
+            Invalid: The commit changed no row, or none is named.
             NotFound: There is no such commit, or what it took out of sight was deleted since.
         """
+        if at is None:
+            raise Invalid("say which commit to revert: its revision, a time or a tag")
         commit = self.commit(at)
         publication = plan_revert(
             commit,
@@ -220,6 +222,8 @@ def _shown(visible: Sequence[VisibleSegment]) -> dict[str, IntervalSet]:
 
 def _require_texts(change: LookupChange) -> None:
     """Refuse what a record of a mapping cannot hold: the log would have it for good."""
+    if change.mapping is not None and not isinstance(change.mapping, Mapping):
+        raise Invalid(f"a lookup is a mapping of texts to texts, not {change.mapping!r}")
     pairs = [] if change.mapping is None else list(change.mapping.items())
     for value in (change.name, *(one for pair in pairs for one in pair)):
         if not isinstance(value, str):

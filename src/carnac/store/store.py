@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import IntervalSet, parse_interval
+from carnac.core.intervals import IntervalSet
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import (
     SegmentInput,
 )
 from carnac.ports.closing import Closing
-from carnac.store.catalog import RevisionCatalog
+from carnac.store.arguments import as_interval, require_count, require_list, require_text
+from carnac.store.catalog import RevisionCatalog, require_datasource
 from carnac.store.leases import LeaseKeeper
 from carnac.store.parts import Parts
 from carnac.store.results import Result
@@ -94,6 +95,10 @@ class Store(Closing):
         """Where the segment files and the quarantined rows are."""
         return self._deep_storage
 
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied: connections, leases and Spark are of this process."""
+        raise Invalid("a store cannot be copied or pickled; open it by its name in the other place")
+
     def close(self) -> None:
         """Release leases and connections, and stop Spark if this store started it. Idempotent.
 
@@ -164,7 +169,8 @@ class Store(Closing):
         """
         from carnac.store.writing import WriteOutcome
 
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        parsed = as_interval(interval)
+        require_text("" if where is None else where, "a predicate")
         done = None if batch is None else self._metadata.find_batch(*batch)
         if done is not None:
             return WriteOutcome(revision=done, is_replay=True)
@@ -228,7 +234,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such datasource, or a named segment is not visible.
         """
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        parsed = as_interval(interval)
         return self._parts.compactor.plan_interval(
             datasource, parsed, segments, target or CompactionTarget()
         )
@@ -282,6 +288,8 @@ class Store(Closing):
             Invalid: The statement is wrong, or reaches for something else than the store's data.
             NotFound: A datasource, column or revision does not exist.
         """
+        require_text(text, "a statement")
+        require_list(parameters, "parameters")
         for attempt in range(1, READ_ATTEMPTS_MAX + 1):
             with self._leases.reading(at) as reading:
                 catalog = RevisionCatalog(self._metadata, reading.head.revision)
@@ -307,13 +315,13 @@ class Store(Closing):
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        parsed = as_interval(interval)
         clip = None if parsed is None else IntervalSet((parsed,))
         revision = self._leases.pin(at).head.revision
         columns = self._metadata.columns(datasource, revision=revision)
         found = self._metadata.visible(datasource, revision=revision, intervals=clip)
         if not found:
-            self._require_datasource(datasource, revision)
+            require_datasource(self._metadata, datasource, revision)
         inputs = [
             SegmentInput(
                 segment=item.segment,
@@ -334,25 +342,29 @@ class Store(Closing):
         at: int | str | None = None,
         interval: Interval | str | None = None,
     ) -> Sequence[VisibleSegment]:
-        """Return the visible segments with their entries, in order of time chunk and partition id."""
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
-        return self._metadata.visible(
-            datasource,
-            revision=self._metadata.resolve(at).revision,
-            intervals=None if parsed is None else IntervalSet((parsed,)),
-        )
+        """Return the visible segments with their entries, in order of time chunk and partition id.
 
-    def _require_datasource(self, name: str, revision: int) -> None:
-        if not self._metadata.count_visible(name, revision=revision):
-            names = ", ".join(info.name for info in self._metadata.datasources(revision))
-            raise NotFound(
-                f"there is no datasource '{name}'; there are {names or 'none yet'}",
-                datasource=name,
-            )
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
+        parsed = as_interval(interval)
+        revision = self._metadata.resolve(at).revision
+        where = None if parsed is None else IntervalSet((parsed,))
+        found = self._metadata.visible(datasource, revision=revision, intervals=where)
+        if not found:
+            require_datasource(self._metadata, datasource, revision)
+        return found
 
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
-        """Return the live time chunks, in order of time."""
-        return self._metadata.chunks(datasource)
+        """Return the live time chunks, in order of time.
+
+        Raises:
+            NotFound: There is no such datasource.
+        """
+        found = self._metadata.chunks(datasource)
+        if not found:
+            require_datasource(self._metadata, datasource, self._metadata.head().revision)
+        return found
 
     def late(
         self,
@@ -370,12 +382,12 @@ class Store(Closing):
         """
         from carnac.core.late_ledger import draw_up_ledger
 
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        parsed = as_interval(interval)
         head = self._metadata.resolve(at)
         where = None if parsed is None else IntervalSet((parsed,))
         found = self._metadata.visible_late(datasource, revision=head.revision, intervals=where)
         if not found:
-            self._require_datasource(datasource, head.revision)
+            require_datasource(self._metadata, datasource, head.revision)
         return draw_up_ledger(
             found, datasource=datasource, revision=head.revision, at_ms=head.at_ms, within=parsed
         )
@@ -397,7 +409,9 @@ class Store(Closing):
     def log(
         self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
     ) -> tuple[CommitSummary, ...]:
-        """Return the newest commits, newest first."""
+        """Return the newest commits, newest first; `before` a revision: the next page."""
+        require_count(limit, "a limit")
+        require_count(0 if before is None else before, "a revision")
         return self._metadata.log(datasource=datasource, before=before, limit=limit)
 
     def show(self, at: int | str | None = None) -> Commit:
@@ -406,6 +420,8 @@ class Store(Closing):
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after a revision, oldest first: what a reader needs to follow the store."""
+        require_count(after, "a revision")
+        require_count(limit, "a limit")
         return self._metadata.changes(after=after, limit=limit)
 
     def diff(
@@ -439,7 +455,7 @@ class Store(Closing):
 
     def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
         """Delete the files of unused segments for good: those that no retained revision, tag or reader names."""
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        parsed = as_interval(interval)
         self._leases.release_idle()
         return self._parts.maintenance.kill(datasource, parsed)
 
@@ -457,7 +473,7 @@ class Store(Closing):
         """
         from carnac.store.cleaning import clean
 
-        parsed = parse_interval(interval) if isinstance(interval, str) else interval
+        parsed = as_interval(interval)
         return clean(
             self._metadata,
             datasource,
