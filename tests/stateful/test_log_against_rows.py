@@ -17,13 +17,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core import invariants
-from carnac.core.commits import Change, CommitKind, ConservationProof, Drop, Publication
-from carnac.core.entries import Entry
+from carnac.core.commits import Change, Commit, CommitKind, ConservationProof, Drop, Publication
 from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.layout import plan_chunks
 from carnac.core.reverting import plan_revert, restored_segments
-from carnac.core.revisions import KeyFrame, State, apply_commit, invert_commit, materialise
+from carnac.core.revisions import State, apply_commit, invert_commit
 from carnac.core.segments import Segment
 from carnac.errors import Conflict
 from carnac.metadata import open_metadata
@@ -37,7 +36,8 @@ START_MS = 15_000 * DAY_MS
 DATASOURCE = "events"
 SPAN_HOURS = 24 * 40
 
-hours = st.integers(0, SPAN_HOURS - 1)
+hours = st.one_of(st.integers(0, 35), st.integers(0, SPAN_HOURS - 1))
+"""Half of everything happens within a day and a half, so that writers get into each other's way."""
 row_hours = st.lists(hours, min_size=1, max_size=6)
 granularities = st.sampled_from(["hour", "six_hour", "day", "week", "month"])
 
@@ -143,8 +143,15 @@ class LogMachine(RuleBasedStateMachine):
         segments = self._segments(list(rows.elements()), "month", self._layout(), within=None)
         self._publish_rewrite(inputs, segments, rows, takes_over=False, covers=IntervalSet())
 
-    @rule(covers=spans())
-    def delete(self, covers: Interval) -> None:
+    @rule(covers=spans(), near=st.integers(0, 1000))
+    def delete(self, covers: Interval, near: int) -> None:
+        """Mostly from a row on, and of those that a writer is about to replace if there are any."""
+        rows = self._now()
+        if near % 4 and rows:
+            touched = self.oracle.within(rows, self.pending[-1].covers) if self.pending else rows
+            row = sorted(touched or rows)[near % len(touched or rows)]
+            start_ms = self.oracle.times[row] // HOUR_MS * HOUR_MS
+            covers = Interval(start_ms, start_ms + (1 + near % 3) * HOUR_MS)
         inside = IntervalSet((covers,))
         inputs = self._inputs(inside)
         if not inputs:
@@ -157,14 +164,22 @@ class LogMachine(RuleBasedStateMachine):
             ),
             before - self.oracle.within(before, inside),
         )
+        if near % 5 == 0:
+            self._revert(self.store.head().revision)
 
     @rule(which=st.integers(0, 1000))
     def revert(self, which: int) -> None:
         head = self.store.head().revision
         if head == 0:
             return
-        target = head - which % min(head, 6)
-        commit = self.store.commit(target)
+        targets = list(range(max(1, head - 5), head + 1))
+        undone = [one for one in targets if self.store.commit(one).kind is CommitKind.REVERT]
+        if undone and which % 2:
+            targets = undone
+        self._revert(targets[-1 - which // 2 % len(targets)])
+
+    def _revert(self, target: int) -> None:
+        head, commit = self.store.head().revision, self.store.commit(target)
         if commit.kind is CommitKind.REWRITE:
             return
         segments = {}
@@ -175,14 +190,26 @@ class LogMachine(RuleBasedStateMachine):
         publication = plan_revert(commit, segments, {}, segment_granularity={DATASOURCE: "day"})
         added = self.oracle.at[target] - self.oracle.at[target - 1]
         removed = self.oracle.at[target - 1] - self.oracle.at[target]
+        later = [self.store.commit(revision) for revision in range(target + 1, head + 1)]
+        covered = {
+            revision for revision in range(target + 1, head + 1) if self._covers(revision, removed)
+        }
+        now = self._now()
+        is_blocked = (
+            bool(covered) or any(now[row] < n for row, n in added.items()) or bool(now & removed)
+        )
         try:
             self._publish(publication, self._now() - added + removed)
         except Conflict as conflict:
-            assert target != head, "the newest commit can always be reverted"
             culprit = conflict.ids["commit"]
             assert isinstance(culprit, int)
-            assert target < culprit <= head, "a conflict names a later commit"
+            assert target < culprit <= head, (
+                "a conflict names a later commit; the newest can always be reverted"
+            )
+            self._check_culprit(commit, later[culprit - target - 1])
             assert self.store.head().revision == head
+        else:
+            assert not is_blocked, "what was replaced or deleted since came back"
 
     # ----------------------------------------------------------------------------------------- invariants
 
@@ -213,6 +240,23 @@ class LogMachine(RuleBasedStateMachine):
             assert summary.next_partition_id > max(entry.partition_id for entry in members)
 
     # -------------------------------------------------------------------------------------------- helpers
+
+    def _covers(self, revision: int, rows: Counter[int]) -> bool:
+        """Whether the commit replaced or deleted a time in which one of the rows lies."""
+        (change,) = self.store.commit(revision).changes
+        return bool(self.oracle.within(rows, change.covers))
+
+    @staticmethod
+    def _check_culprit(commit: Commit, culprit: Commit) -> None:
+        """It dropped what the commit had added, brought back or replaced or deleted what it had dropped."""
+        ((undone,), (did,)) = commit.changes, culprit.changes
+        added = {entry.segment_id for entry in undone.adds}
+        dropped = {entry.segment_id for entry in undone.drops}
+        assert (
+            any(entry.segment_id in added for entry in did.drops)
+            or any(entry.segment_id in dropped for entry in did.adds)
+            or any(entry.visible.intersect(did.covers) for entry in undone.drops)
+        ), f"commit {culprit.revision} is not in the way"
 
     def _begin(self, kind: CommitKind, covers: IntervalSet, granularity: str) -> None:
         head = self.store.head().revision
@@ -440,37 +484,3 @@ class SqliteLogMachine(LogMachine):
 TestLogInMemory = LogMachine.TestCase
 SqliteLogMachine.TestCase.settings = settings(max_examples=max(5, settings().max_examples // 2))
 TestLogInSqlite = SqliteLogMachine.TestCase
-
-
-def test_materialising_from_any_key_frame_gives_the_same_state() -> None:
-    clock = FakeClock(START_MS)
-    store = open_metadata("memory://", clock=clock, ids=SequentialIds())
-    states = [State()]
-    for number in range(8):
-        entry_times = Interval(START_MS + number * DAY_MS, START_MS + number * DAY_MS + 1)
-        segment = Segment(
-            segment_id=f"s{number}",
-            datasource=DATASOURCE,
-            chunk=parse_granularity("day").bucket(entry_times.start_ms),
-            path=f"segments/{number}",
-            size_bytes=1,
-            rows=1,
-            input_rows=1,
-            min_time_ms=entry_times.start_ms,
-            max_time_ms=entry_times.start_ms,
-            columns=(),
-        )
-        change = Change(datasource=DATASOURCE, adds=(segment,))
-        store.publish(Publication(kind=CommitKind.APPEND, changes=(change,)))
-        states.append(apply_commit(states[-1], store.commit(number + 1)))
-    commits = store.changes(after=0)
-    for start in range(len(states)):
-        for revision in range(start, len(states)):
-            assert (
-                materialise([KeyFrame(state=states[start])], commits, revision) == states[revision]
-            )
-    assert len(interval_set(entry.chunk for entry in _entries(states[-1]))) == 1
-
-
-def _entries(state: State) -> list[Entry]:
-    return list(state.entries[DATASOURCE].values())

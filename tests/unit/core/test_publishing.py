@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from carnac.core.commits import (
@@ -151,6 +153,22 @@ class TestVersions:
         append(store, segment("S2", day(1)))
         third = entries(store)[0].version
         assert first < second < third, "although the clock stood still"
+
+    def test_a_take_over_and_what_is_clipped_name_nothing_as_hidden(
+        self, store: MetadataStore
+    ) -> None:
+        append(store, segment("S1", day(1)), segment("S2", day(1)))
+        store.publish(replacement(store, day(1), segment("R1", day(1))))
+        (taken,) = entries(store)
+        assert (taken.version.minor, len(taken.overshadowed_ids)) == (0, 0)
+        noon = days("2013-01-01T12/2013-01-02")
+        shown = IntervalSet((taken.span,))
+        drop = Drop(segment_id="R1", expected=shown, within=noon)
+        change = Change(datasource="events", adds=(segment("R2", day(1)),), drops=(drop,))
+        store.publish(Publication(kind=CommitKind.REPLACE, changes=(change,), base_revision=2))
+        found = {entry.segment_id: entry for entry in entries(store)}
+        assert found["R1"].visible == shown.minus(noon)
+        assert (found["R2"].version.minor, len(found["R2"].overshadowed_ids)) == (0, 0)
 
     def test_what_was_appended_meanwhile_is_entered_again_under_the_new_version(
         self, store: MetadataStore
@@ -340,6 +358,15 @@ class TestReverting:
 
 
 class TestNonsense:
+    def test_a_segment_with_a_row_outside_of_its_chunk_is_refused(
+        self, store: MetadataStore
+    ) -> None:
+        append(store, segment("S1", day(1)))
+        astray = replace(segment("S2", day(1)), max_time_ms=days(day(1)).intervals[0].end_ms)
+        with pytest.raises(Invalid, match="S2 has rows outside of its time chunk"):
+            append(store, astray)
+        assert names(store) == ["S1"]
+
     def test_a_rewrite_that_loses_a_row_is_refused(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)))
         rewrite = folding(store, ("S1",), segment("C", day(1)))
