@@ -80,13 +80,13 @@ class Backlog:
         if start_ms in self._chunks:
             self.take(interval)
         self._chunks[start_ms] = one
-        is_tied, settings = one.is_tied, self._settings
-        for segment_id in _ids_shared(one, is_tied):
+        for segment_id in _ids_shared(one):
             count = self._owners[segment_id] = self._owners.get(segment_id, 0) + 1
             self._shared += count == 2
-        if is_tied:
+        if one.is_tied:
             self._tied[start_ms] = one
             return
+        settings = self._settings
         made = make_candidate_alone(self._datasource, one, settings, revision)
         if is_small(made, settings):
             self._small[start_ms] = made
@@ -105,7 +105,7 @@ class Backlog:
         task = self._large.pop(start_ms, None)
         if task is not None:
             self._gone.append(task)
-        for segment_id in _ids_shared(one, one.is_tied):
+        for segment_id in _ids_shared(one):
             count = self._owners[segment_id] = self._owners[segment_id] - 1
             self._shared -= count == 1
             if not count:
@@ -147,6 +147,9 @@ def _start_of(candidate: Candidate) -> int:
     return candidate.chunks[0].start_ms
 
 
-def _ids_shared(one: JudgedChunk, is_tied: bool) -> list[str]:
+def _ids_shared(one: JudgedChunk) -> Sequence[str]:
     """Return the segments of which another chunk may have a part."""
+    if one.chunk.is_plain:
+        return ()
+    is_tied = one.is_tied
     return [segment.segment_id for segment in one.chunk.segments if is_tied or segment.is_part]

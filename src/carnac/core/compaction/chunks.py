@@ -29,6 +29,7 @@ class TimeChunk(NamedTuple):
         overlaps_prior: A segment of it begins before it.
         overlaps_later: A segment of it ends after it.
         is_cut: It is what the border of two age rules leaves of a bucket.
+        is_plain: It is a live time chunk, all of its segments are of it, and no other chunk has a part of one.
     """
 
     interval: Interval
@@ -39,6 +40,7 @@ class TimeChunk(NamedTuple):
     overlaps_prior: bool = False
     overlaps_later: bool = False
     is_cut: bool = False
+    is_plain: bool = False
 
 
 def segments_of_holders(
@@ -58,30 +60,35 @@ def segments_of_holders(
 def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) -> list[TimeChunk]:
     """Return the time chunks that have segments, in order of time."""
     whole: dict[int, _Place] = {}
-    inside: list[PlanSegment] = []
-    start_ms = end_ms = 0  # of the place that `inside` is of; no segment fits into it yet
+    place = _Place(Interval(0, 1), stretches[-1], False)
+    inside, interval = place.segments, place.interval
+    start_ms = end_ms = 0  # of `place`; no segment fits into it yet
     for segment in segments:  # those of one chunk mostly come one after another
         if not (start_ms <= segment.start_ms and segment.end_ms <= end_ms):
             places = list(_places_of(segment, stretches, whole))
-            inside, interval = places[-1].segments, places[-1].interval
+            place = places[-1]
+            inside, interval = place.segments, place.interval
             start_ms, end_ms = interval.start_ms, interval.end_ms
             if len(places) > 1 or segment.start_ms < start_ms or segment.end_ms > end_ms:
                 for one in places:
                     one.add_part(segment)
                 continue
         inside.append(segment)
+        if segment.chunk is not interval or segment.is_part:
+            place.is_plain = False
     return [whole[key].chunk() for key in sorted(whole)]
 
 
 class _Place:
     """A time chunk while it is filled."""
 
-    __slots__ = ("interval", "is_cut", "later", "prior", "segments", "stretch")
+    __slots__ = ("interval", "is_cut", "is_plain", "later", "prior", "segments", "stretch")
 
     def __init__(self, interval: Interval, stretch: Stretch, is_cut: bool) -> None:
         self.interval = interval
         self.stretch = stretch
         self.is_cut = is_cut
+        self.is_plain = True
         self.segments: list[PlanSegment] = []
         self.prior = self.later = False
 
@@ -89,6 +96,7 @@ class _Place:
         """Add what a segment that may reach over the borders has here."""
         start_ms = max(segment.start_ms, self.interval.start_ms)
         end_ms = min(segment.end_ms, self.interval.end_ms)
+        self.is_plain = False
         self.prior |= segment.start_ms < start_ms
         self.later |= segment.end_ms > end_ms
         length_ms, part_ms = segment.end_ms - segment.start_ms, end_ms - start_ms
@@ -112,6 +120,7 @@ class _Place:
             self.prior,
             self.later,
             self.is_cut,
+            self.is_plain,
         )
 
 

@@ -44,7 +44,7 @@ from carnac.core.compaction.stretches import (
 from carnac.core.compaction.survey import Survey
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.entries import Chunk
-from carnac.core.intervals import ETERNITY, MAX_MS, Interval, IntervalSet, interval_set
+from carnac.core.intervals import ETERNITY, MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
 
 
 @dataclass(slots=True, kw_only=True)
@@ -351,7 +351,7 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
     """Return the time of all target chunks that overlap one of the intervals."""
     found: list[Interval] = []
     for interval in intervals:
-        if interval == ETERNITY:
+        if interval.start_ms == MIN_MS and interval == ETERNITY:
             return IntervalSet((ETERNITY,))
         for stretch in stretches:
             is_whole = stretch.interval.contains(interval)

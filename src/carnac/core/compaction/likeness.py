@@ -64,8 +64,6 @@ class TargetView:
 
     def unlike(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments whose layout is not what the target asks for."""
-        if not self.asks_layout:
-            return []
         return [one for one in segments if one.layout is not None and self.difference(one.layout)]
 
     def difference(self, layout: SegmentLayout) -> str | None:

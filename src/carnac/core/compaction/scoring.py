@@ -139,7 +139,7 @@ def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
 
 def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk whose live time chunks are not what the target asks for is compacted as a whole."""
-    if chunk.target.segment_granularity is None:
+    if chunk.is_plain or chunk.target.segment_granularity is None:
         return None
     first = chunk.segments[0].chunk
     others = {one.chunk for one in chunk.segments if one.chunk is not first}
@@ -162,7 +162,7 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
 def score_unlike(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk with segments that are not as its target asks for is compacted: those, and what is small beside them."""
     view = situation.view(chunk.target)
-    unlike = view.unlike(chunk.segments)
+    unlike = view.unlike(chunk.segments) if view.asks_layout else ()
     if not unlike:
         return None
     first = min(unlike, key=lambda one: one.segment_id)
@@ -225,11 +225,12 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
 
 def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk with more segments than its size asks for, and some slack, is compacted."""
-    count = len(chunk.segments)
-    ideal = situation.view(chunk.target).ideal(chunk.size_bytes, chunk.rows)
+    count, view = len(chunk.segments), situation.view(chunk.target)
+    ideal = view.ideal(chunk.size_bytes, chunk.rows)
     if count <= ideal + situation.settings.slack:
         return None
-    choice = _choose(chunk, situation, ())
+    history = situation.histories.get(chunk.interval)
+    choice = choose(chunk, (), view, situation.settings, history)
     if choice is None:
         bound = situation.settings.write_amplification_max
         return leave_alone(
