@@ -125,4 +125,5 @@ def test_mistakes_are_one_sentence(
 )
 def test_a_wrong_command_line_exits_with_2(run: Run, args: list[str]) -> None:
     done = run("balance", *args, code=2)
-    assert "Usage: carnac balance" in done.err
+    assert done.err.count("error: ") == 1
+    assert "for help: carnac balance" in done.err

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from carnac.cli.commands import all_commands
 from tests.e2e.cli import Ran, run_process
 from tests.e2e.conftest import Run
 
@@ -121,12 +122,51 @@ def test_a_wrong_spec_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "args", [["log", "--bla"], ["blog"], ["sql", "--max-rows", "-1", "SELECT 1"], ["show"]]
+    ("args", "says"),
+    [
+        (["log", "--bla"], "no such option: --bla; for help: carnac log --help"),
+        (["blog"], "no such command 'blog'"),
+        (["sql", "--max-rows", "-1", "SELECT 1"], "invalid value for '--max-rows'"),
+        (["show"], "missing argument 'REVISION'; for help: carnac show --help"),
+        (["picture", "flights"], "missing option '--output' / '-o'"),
+        (["lookups", "set", "a"], "missing argument 'FILE'; for help: carnac lookups set --help"),
+        (["gc", "now"], "got unexpected extra argument"),
+        (["log", "--limit", "x"], "invalid value for '--limit'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_wrong_command_line_exits_with_2(run: Run, args: list[str]) -> None:
+def test_a_wrong_command_line_exits_with_2(run: Run, args: list[str], says: str) -> None:
     done = run(*args, code=2)
-    assert "Usage: carnac" in done.err
+    assert one_sentence(done).startswith(says)
+    assert one_sentence(done).endswith("--help")
     assert done.out == ""
+    as_json = run(*args, "--json", code=2)
+    assert as_json.json["error"]["message"] == one_sentence(done)
+
+
+@pytest.mark.parametrize("name", sorted(all_commands()))
+def test_every_command_refuses_what_it_does_not_know_in_one_sentence(run: Run, name: str) -> None:
+    done = run(*name.split(), "--no-such-option", "--json", code=2)
+    assert done.json["error"]["kind"] == "invalid"
+    assert one_sentence(done).startswith("no such option: --no-such-option")
+    assert one_sentence(done).endswith(f"carnac {name} --help")
+
+
+@pytest.mark.parametrize("name", sorted(all_commands()))
+def test_every_command_has_a_page_with_an_example(run: Run, name: str) -> None:
+    page = run(*name.split(), "--help").out
+    assert "--json" in page
+    assert f"  carnac {name}" in page.partition("Example")[2]
+    assert run(*name.split(), "-h").out == page
+
+
+@pytest.mark.parametrize(
+    "group", [[], ["task"], ["lookups"], ["spec"], ["compaction"], ["balance"]]
+)
+def test_a_group_alone_shows_its_commands(run: Run, group: list[str]) -> None:
+    done = run(*group, code=2)
+    assert " ".join(["Usage: carnac", *group]) in done.out
+    assert done.err == ""
 
 
 def test_no_store_says_how_to_make_one(run: Run, tmp_path: Path) -> None:

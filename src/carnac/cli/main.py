@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from carnac.cli.app import ReaderGone
 from carnac.cli.session import Session
@@ -98,12 +99,34 @@ def _run(args: Sequence[str], session: Session) -> int:
 
     app = load(_first_word(args))
     try:
-        app(args=list(args), prog_name="carnac", obj=session)
+        code = app(args=list(args), prog_name="carnac", obj=session, standalone_mode=False)
     except SystemExit as exit_:
         if isinstance(exit_.code, int):
             return exit_.code
         return 0 if exit_.code is None else 1
-    return 0
+    except Exception as error:
+        if not _is_about_words(error):
+            raise
+        context: Any = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(context.get_help())
+            return Invalid.exit_code
+        raise Invalid(_sentence(error, context)) from error
+    return code if isinstance(code, int) else 0
+
+
+def _is_about_words(error: Exception) -> bool:
+    """Whether Typer does not take the command line; it names only the narrowest kind of such errors."""
+    import typer
+
+    return isinstance(error, typer.BadParameter.__mro__[1])
+
+
+def _sentence(error: Any, context: Any) -> str:
+    """Return what Typer says of a command line as one sentence that says where to read on."""
+    text = " ".join(error.format_message().split()).rstrip(".")
+    page = "carnac" if context is None else context.command_path
+    return f"{text[:1].lower()}{text[1:]}; for help: {page} --help"
 
 
 def _hoist(args: Sequence[str]) -> list[str]:
