@@ -1,7 +1,7 @@
 """Where in a record a field is: `flattenSpec` and JSONPath.
 
-Taken of JSONPath: `$`, `.name`, `['name']`, `["name"]` and `[0]`, which name one place. Wildcards, filters, slices and
-functions do not, and are refused.
+Taken of JSONPath: `$`, `.name`, `['name']`, `["name"]`, `[0]` and `[-1]` (the last), which name one place. Wildcards,
+filters, slices and functions do not, and are refused.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Step = str | int
 
 _STEP = re.compile(
-    r"""\.(?P<name>[^.\[\]'"*?()@\s]+)|\[(?P<index>\d+)\]|\[\s*(?P<quoted>'[^']*'|"[^"]*")\s*\]"""
+    r"""\.(?P<name>[^.\[\]'"*?()@\s]+)|\[(?P<index>-?\d+)\]|\[\s*(?P<quoted>'[^']*'|"[^"]*")\s*\]"""
 )
 
 
 def parse_path(expr: str, name: str) -> tuple[Step, ...]:
-    """Return the steps of a JSONPath: names of fields, and indexes of arrays from 0.
+    """Return the steps of a JSONPath: names of fields, and indexes of arrays from 0, or from -1 backwards.
 
     Raises:
         Invalid: It is not a path to one place.
@@ -86,6 +86,10 @@ def field_paths(flatten: FlattenSpec | None) -> FieldPaths:
 def engine_path(steps: tuple[Step, ...]) -> str:
     """Return the path as DuckDB's JSON functions read it."""
     return "$" + "".join(
-        f"[{step}]" if isinstance(step, int) else "." + json.dumps(step, ensure_ascii=False)
+        _engine_index(step) if isinstance(step, int) else "." + json.dumps(step, ensure_ascii=False)
         for step in steps
     )
+
+
+def _engine_index(index: int) -> str:
+    return f"[{index}]" if index >= 0 else f"[#{index}]"

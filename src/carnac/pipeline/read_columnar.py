@@ -240,7 +240,7 @@ def locate(types: dict[str, Any], steps: tuple[Step, ...] | None) -> tuple[str, 
                 return None
             sql, kind = f"{sql}.{quote(step)}", children[step]
         elif kind.id in {"list", "array"} and isinstance(step, int):
-            sql, kind = f"{sql}[{step + 1}]", kind.children[0][1]
+            sql, kind = f"{sql}[{step + 1 if step >= 0 else step}]", kind.children[0][1]
         elif kind.id == "map" and isinstance(step, str):
             sql, kind = f"{sql}[{quote_text(step)}]", dict(kind.children)["value"]
         elif kind.id in {"varchar", "json"} or str(kind) == "JSON":

@@ -49,7 +49,7 @@ class FlattenField(SpecModel):
     expr: str | None = Field(
         default=None,
         description=(
-            "JSONPath of the value (`$.user.id`, `$.tags[0]`, `$['a b']`); for `root`, the name "
+            "JSONPath of the value (`$.user.id`, `$.tags[0]`, `$.tags[-1]`, `$['a b']`); for `root`, the name "
             "of the field when it is not `name`."
         ),
     )

@@ -159,7 +159,7 @@ def test_nested_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    "expr", ["$.a[*]", "$..a", "$.a[?(@.b)]", "$.a[-1]", "$.a[1:2]", "$a", "$."]
+    "expr", ["$.a[*]", "$..a", "$.a[?(@.b)]", "$.a[--1]", "$.a[-]", "$.a[1:2]", "$a", "$."]
 )
 def test_path_to_several_places_is_refused(expr: str) -> None:
     flatten = FlattenSpec.model_validate({"fields": [{"type": "path", "name": "n", "expr": expr}]})
