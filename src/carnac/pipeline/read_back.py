@@ -7,8 +7,10 @@ so no footer is opened on the driver.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,8 @@ _SCALAR_TYPE: Mapping[ColumnType, str] = {
     ColumnType.DOUBLE_ARRAY: "double",
 }
 
+_NO_FILE_SYSTEM = re.compile(r"Class [\w.$]*FileSystem not found|No FileSystem for scheme")
+
 _Group = tuple[tuple[tuple[str, ColumnType], ...], IntervalSet | None]
 
 
@@ -63,7 +67,7 @@ def frame_of(
 
     Raises:
         Invalid: There is nothing to read and `columns` is None, so there is no schema; or the columns of two segments
-            cannot be united.
+            cannot be united; or Spark lacks the classes to read the object store.
     """
     if not inputs and columns is None:
         raise Invalid(
@@ -81,11 +85,26 @@ def frame_of(
         fields = ", ".join(f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in wanted.items())
         declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
         return session.createDataFrame([], declared)
-    frames = [
-        _select(session, paths, dict(schema), clip, wanted)
-        for (schema, clip), paths in groups.items()
-    ]
+    with _file_system_there(output_url):
+        frames = [
+            _select(session, paths, dict(schema), clip, wanted)
+            for (schema, clip), paths in groups.items()
+        ]
     return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+@contextmanager
+def _file_system_there(output_url: str) -> Iterator[None]:
+    """Say in one sentence that the JVM cannot open the object store: all else reads it without the JVM."""
+    try:
+        yield
+    except Exception as error:
+        if not _NO_FILE_SYSTEM.search(str(error)):
+            raise
+        raise Invalid(
+            f"Spark itself lacks the classes to read {output_url}; add Hadoop's package for it in the version of"
+            " Spark's Hadoop, for S3 by spark_conf 'spark.jars.packages' = 'org.apache.hadoop:hadoop-aws:…'"
+        ) from error
 
 
 def _schema(segment: Segment) -> tuple[tuple[str, ColumnType], ...]:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_instant
 from carnac.core.segments import Segment
 from carnac.errors import Invalid
 from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.read_back import frame_of
 from carnac.ports import ChunkLayout, SegmentInput
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
+from tests.logs import segment
 
 pytestmark = pytest.mark.spark
 
@@ -62,6 +64,14 @@ def test_schemas_are_united_and_clips_are_applied(
         [(1.0, None), (2.0, None), (1.5, ("x", "y"))]
     )
     assert dict(frame.dtypes) == {"__time": "timestamp", "n": "double", "d": "array<string>"}
+
+
+def test_an_object_store_that_spark_has_no_classes_for_is_one_sentence(
+    spark: SparkSession,
+) -> None:
+    inputs = [whole(segment("S1", "2013-01-01/2013-01-02"))]
+    with pytest.raises(Invalid, match="lacks the classes to read s3://bucket/deep; add Hadoop's"):
+        frame_of(spark, inputs, "s3://bucket/deep")
 
 
 def test_hidden_columns_of_first_and_last_are_dropped(
