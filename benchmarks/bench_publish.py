@@ -29,14 +29,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_million_segments import append, segment
+from benchmarks.bench_million_segments import segment
 from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, write_results
 from carnac.clock import RandomIds, SystemClock
+from carnac.core.commits import Change, CommitKind, Publication
 from carnac.metadata import open_metadata
 from carnac.ports import Published
 from carnac.testing.postgresql import run_postgresql
@@ -182,12 +182,16 @@ def timed(secs: float, barrier: Barrier, act: Callable[[int], None]) -> list[flo
     return latencies
 
 
+def batch_of(ids: RandomIds, writer: str, number: int) -> Publication:
+    change = Change(datasource="events", adds=(segment(ids, 0, number),))
+    return Publication(kind=CommitKind.APPEND, changes=(change,), writer=writer, batch=str(number))
+
+
 def publish_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
     store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
 
     def act(number: int) -> None:
-        publication = append([segment(ids, 0, number)])
-        store.publish(replace(publication, writer=writer, batch=str(number)))
+        store.publish(batch_of(ids, writer, number))
 
     answers.put(timed(secs, barrier, act))
     store.close()
@@ -204,8 +208,7 @@ def publish_in_threads(
         end = time.perf_counter() + secs
         number = 0
         while (start := time.perf_counter()) < end and number < most:
-            publication = append([segment(ids, 0, number)])
-            store.publish(replace(publication, writer=f"{writer}.{thread}", batch=str(number)))
+            store.publish(batch_of(ids, f"{writer}.{thread}", number))
             found.append(time.perf_counter() - start)
             number += 1
 
@@ -236,8 +239,7 @@ def publish_soon_for(url: str, writer: str, secs: float, barrier: Barrier, answe
 
         number = 0
         while (start := time.perf_counter()) < until and number < most:
-            publication = append([segment(ids, 0, number)])
-            batch = replace(publication, writer=f"{writer}.{most}", batch=str(number))
+            batch = batch_of(ids, f"{writer}.{most}", number)
             on_their_way.append((start, store.publish_soon(batch)))
             number += 1
             if len(on_their_way) == IN_FLIGHT:
