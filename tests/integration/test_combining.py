@@ -208,7 +208,7 @@ def test_those_on_their_way_travel_together_to_whoever_holds_the_lock(
 def test_a_forked_child_may_not_write(
     host: Host, publish: Callable[[SqlMetadataStore, Publication], object]
 ) -> None:
-    """Whatever the parent's threads are at when it is forked."""
+    """Whatever the parent's threads are at when it is forked; nor does it close what is its parent's."""
     host.store.publish(append_of(segment("parent", day(1))))
     with host.busy():
         pid = os.fork()
@@ -216,6 +216,7 @@ def test_a_forked_child_may_not_write(
             try:
                 publish(host.store, append_of(segment("child", day(1))))
             except Unavailable as error:
+                host.store.close()
                 os._exit(17 if "forked" in error.message else 1)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17

@@ -102,7 +102,9 @@ class PostgresqlDatabase:
         yield
 
     def close(self) -> None:
-        """Release connections. Idempotent."""
+        """Release connections. Idempotent; in a forked child they are its parent's, and stay."""
+        if self._is_forked:
+            return
         with self._mutex:
             self._is_closed = True
             self._forget_writer()
@@ -172,10 +174,14 @@ class PostgresqlDatabase:
             return Invalid(f"the publication names something that the store has already: {text}")
         return Unavailable(f"the metadata store {self._shown} does not answer: {text}")
 
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
+
     def check_writable(self) -> None:
         """Refuse a child's writes: a connection is for one side of a fork."""
         self._check_open()
-        if os.getpid() != self._process:
+        if self._is_forked:
             raise Unavailable(
                 f"the metadata store {self._shown} was opened before this process was forked; "
                 "open it again in the child"

@@ -95,18 +95,17 @@ class SqliteDatabase:
         self._roomless: Database | None = None
         self._writer: sqlite3.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
-        self._known: dict[
-            object, object
-        ] = {}  # of what our last transaction knew, what it left behind
-        self._known_at: int | None = (
-            None  # SQLite's mark, which changes when another connection writes
-        )
+        # Of what our last transaction knew, what it left behind; and SQLite's mark, another when others have written.
+        self._known: dict[object, object] = {}
+        self._known_at: int | None = None
         self._mutex = threading.RLock()
         self._is_closed = False
         self._process = os.getpid()
 
     def close(self) -> None:
-        """Release connections and the lock file. Idempotent."""
+        """Release connections and the lock file. Idempotent; in a forked child they are its parent's, and stay."""
+        if self._is_forked:
+            return
         with self._mutex:
             if self._is_closed:
                 return
@@ -215,10 +214,14 @@ class SqliteDatabase:
         if self._is_closed:
             raise Unavailable(f"the metadata store {self._path} is closed; open it again")
 
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
+
     def check_writable(self) -> None:
         """Refuse a child's writes: SQLite's connections and locks on files are for one side of a fork."""
         self._check_open()
-        if os.getpid() != self._process:
+        if self._is_forked:
             raise Unavailable(
                 f"the metadata store {self._path} was opened before this process was forked; open it again in the child"
             )
@@ -279,4 +282,5 @@ class TemporarySqliteDatabase(SqliteDatabase):
     def close(self) -> None:
         """Release connections and remove the folder. Idempotent."""
         super().close()
-        self._folder.cleanup()
+        if not self._is_forked:
+            self._folder.cleanup()

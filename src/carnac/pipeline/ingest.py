@@ -160,9 +160,8 @@ class IngestJob:
             self.timer.lap("read")
             segments, places = self._write(results)
             self.timer.lap("write")
-        except (
-            OSError
-        ) as error:  # of this process, such as a full disk while rows are handed to tasks
+        except OSError as error:
+            # of this process, such as a full disk while rows are handed to tasks
             raise of_task(error) from error
         finally:
             remove_staged(self.staging_url)
