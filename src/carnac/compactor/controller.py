@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.compactor.status import read_status, write_status
+from carnac.compactor.status import StatusBoard, read_status
 from carnac.core.commits import Commit, CommitKind
 from carnac.core.compaction.conductor import Conductor
 from carnac.core.compaction.groups import CompactionGroup
@@ -68,7 +68,7 @@ class Controller:
         self._seen: int | None = None
         self._dirty: dict[str, set[Interval]] = {}
         self._is_adopted = False
-        self._last_status = ""
+        self._status = StatusBoard(metadata)
         self._bytes_wasted: int | None = None
         self.conductor = Conductor(capacity)
 
@@ -94,13 +94,11 @@ class Controller:
         for name, states in starts.states.items():
             self._metadata.put_compaction_states(name, states)
         self._start(starts.tasks)
-        self._last_status = write_status(
-            self._metadata,
+        self._status.write(
             self.conductor,
             self._runner.live(),
             now_ms=self._clock.now_ms(),
             bytes_wasted=self._bytes_wasted or 0,
-            last=self._last_status,
         )
         return RoundReport(
             analysed=analysed, started=starts.tasks, shed=len(starts.shed), ended=ended

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from carnac.compactor.status import read_status
+from carnac.compactor.status import is_silent, read_status
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.states import ChunkState
@@ -25,7 +25,8 @@ class CompactionStatus:
 
     Attributes:
         states: What is known of chunks, by datasource.
-        controller: What the controller has written down last; None if none ever has.
+        controller: What the controller has written down last, and whether it `is_silent`: it had work, and gives no sign of
+            life, as after SIGKILL. None if none ever has.
     """
 
     states: Mapping[str, Sequence[ChunkState]]
@@ -141,9 +142,12 @@ class CompactionDesk(Closing):
         if datasource is not None:
             self.check_spec(datasource)
         wanted = list(self._metadata.compaction_specs()) if datasource is None else [datasource]
+        told = read_status(self._metadata)
+        if told is not None:
+            told = {**told, "is_silent": is_silent(told, self._clock.now_ms())}
         return CompactionStatus(
             states={name: self._metadata.compaction_states(name) for name in wanted},
-            controller=read_status(self._metadata),
+            controller=told,
         )
 
     @staticmethod

@@ -16,28 +16,47 @@ from carnac.ports.compaction import LiveRun
 
 STATUS_KEY = "compaction_status"
 TASKS_SHOWN_MAX = 50
+SIGN_OF_LIFE_MS = 10_000
+SILENT_MS = 6 * SIGN_OF_LIFE_MS
+"""And three pauses between rounds; a round that analyses a million segments anew takes seconds."""
 
 
-def write_status(
-    metadata: MetadataStore,
-    conductor: Conductor,
-    live: Iterable[LiveRun],
-    *,
-    now_ms: int,
-    bytes_wasted: int,
-    last: str,
-) -> str:
-    """Write the status down if it is another than the last one; return it.
+class StatusBoard:
+    """Where a controller writes its status down: when it has changed, and as a sign of life while there is work."""
 
-    Args:
-        live: What runs, as whoever runs it sees it.
-        bytes_wasted: What all runs that have ended wrote for nothing.
-    """
-    status = {**describe_status(conductor, live, now_ms), "bytes_wasted": bytes_wasted}
-    text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
-    if text != last:
-        metadata.put_settings({STATUS_KEY: json.dumps({"at_ms": now_ms, **status})})
-    return text
+    def __init__(self, metadata: MetadataStore) -> None:
+        self._metadata = metadata
+        self._last = ""
+        self._written_ms = self._asked_ms = 0
+
+    def write(
+        self, conductor: Conductor, live: Iterable[LiveRun], *, now_ms: int, bytes_wasted: int
+    ) -> None:
+        """Write the status down if others do not know it; called in each round.
+
+        Args:
+            live: What runs, as whoever runs it sees it.
+            bytes_wasted: What all runs that have ended wrote for nothing.
+        """
+        status = {**describe_status(conductor, live, now_ms), "bytes_wasted": bytes_wasted}
+        text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
+        pause_ms = now_ms - self._asked_ms if self._asked_ms else 0
+        self._asked_ms = now_ms
+        is_due = has_work(status) and now_ms - self._written_ms >= SIGN_OF_LIFE_MS
+        if text != self._last or is_due:
+            told = {"at_ms": now_ms, "silent_after_ms": SILENT_MS + 3 * pause_ms, **status}
+            self._metadata.put_settings({STATUS_KEY: json.dumps(told)})
+            self._last, self._written_ms = text, now_ms
+
+
+def has_work(status: Mapping[str, Any]) -> bool:
+    """Whether something runs or waits, so that a controller that lives gives signs of life."""
+    return bool(status["running"] or status["waiting"])
+
+
+def is_silent(status: Mapping[str, Any], now_ms: int) -> bool:
+    """Whether the controller that wrote the status has ended in the middle of its work: killed, or cut off."""
+    return has_work(status) and now_ms - status["at_ms"] > status.get("silent_after_ms", SILENT_MS)
 
 
 def read_status(metadata: MetadataStore) -> Mapping[str, Any] | None:

@@ -310,6 +310,35 @@ def test_the_controller_writes_down_how_it_goes(desk: Desk) -> None:
     assert (told["outlook"], told["waiting"], told["running"]) == ("clear", 0, [])
 
 
+def test_a_controller_that_is_gone_in_the_middle_of_its_work_is_silent(desk: Desk) -> None:
+    """One that waits for a long task is not: it says every ten seconds that it lives."""
+    go_on = threading.Event()
+
+    def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
+        assert go_on.wait(60)
+        return compact_groups(desk.store, groups)
+
+    def is_silent() -> bool:
+        told = desk.desk.status().controller
+        assert told is not None
+        return bool(told["is_silent"])
+
+    fill(desk.store, 1, 4)
+    desk.desk.put_spec(SPEC)
+    desk.start(compact)
+    for _ in range(10):
+        desk.controller.run_round()
+        assert not is_silent()
+        desk.clock.advance_ms(15_000)
+    assert not is_silent()
+    desk.clock.advance_ms(100_000)  # more than a minute and three pauses
+    assert is_silent()
+    go_on.set()
+    desk.settle()
+    desk.clock.advance_ms(10_000_000)
+    assert not is_silent(), "who has nothing to do need not say so"
+
+
 def test_what_was_there_before_the_controller_is_a_backlog_that_clears(desk: Desk) -> None:
     fill(desk.store, 6, 4)
     desk.desk.put_spec({**SPEC, "maxTaskBytes": 1, "smallTaskBytes": 0})

@@ -239,6 +239,11 @@ def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
     ]
     output.line()
     output.facts(facts)
+    if told["is_silent"]:
+        output.warning(
+            "the controller gives no sign of life: what is shown here as running or waiting has ended with it; nothing "
+            "is to be repaired, the next one finds what is left: start an overlord, or carnac compact --auto"
+        )
     for one in told["running"]:
         age = format_age(max(now_ms - one["started_ms"], 0))
         output.line(f"  runs  {one['task']}  {progress_text(one)}  for {age}")
