@@ -54,6 +54,9 @@ FIGURES = [
     ("decisions/0021-publishing-for-others.md", "{:.0f} ms", f"{PUBLISH}: 16_processes: plain_sql: p99_ms"),
     ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_processes: carnac: per_s"),
     ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_process_32_threads: carnac: per_s"),
+    ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_process_32_in_flight: carnac: per_s"),
+    ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_process_64_in_flight: carnac: per_s"),
+    ("decisions/0021-publishing-for-others.md", "{:.0f} ms", f"{PUBLISH}: 1_process_64_in_flight: carnac: p99_ms"),
     ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_processes: plain_sql: per_s"),
     *(
         ("concepts/allocation.md", "{:,.0f}", f"{PLACES}: {store}: {way}: per_s")
