@@ -275,7 +275,8 @@ def _require_visible(
         current, expected = current.intersect(drop.within), expected.intersect(drop.within)
     if current == expected:
         return
-    culprit = view.dropped_by(datasource, drop.segment_id, base)
+    brought_back = [entry.added_revision for entry in live if entry.added_revision > base]
+    culprit = view.dropped_by(datasource, drop.segment_id, base) or max(brought_back, default=None)
     by = f"commit {culprit}" if culprit is not None else "an earlier commit"
     raise Conflict(
         f"{by} changed segment {drop.segment_id} of {datasource} after this writer read it at revision {base}; "

@@ -340,6 +340,15 @@ class TestReverting:
             self.revert(store, wrong)
         assert caught.value.ids["commit"] == culprit
 
+    def test_a_replacement_whose_input_shows_more_again_is_told_who_brought_it_back(
+        self, store: MetadataStore
+    ) -> None:
+        append(store, segment("M", MONTH, chunk=MONTH))
+        deletion = store.publish(replacement(store, day(2), kind=CommitKind.DELETE))
+        pending = replacement(store, MONTH, segment("R", day(1)))
+        self.revert(store, deletion.revision)
+        assert conflict_of(store, pending).ids["commit"] == store.head().revision
+
     def test_a_revert_can_be_reverted(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)))
         deletion = store.publish(replacement(store, day(1), kind=CommitKind.DELETE)).revision
