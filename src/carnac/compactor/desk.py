@@ -25,8 +25,8 @@ class CompactionStatus:
 
     Attributes:
         states: What is known of chunks, by datasource.
-        controller: What the controller has written down last, and whether it `is_silent`: it had work, and gives no sign of
-            life, as after SIGKILL. None if none ever has.
+        controller: What the controller has written down last, and whether it `is_silent`: it had work, and gives no
+            sign of life, as after SIGKILL. None if none ever has.
     """
 
     states: Mapping[str, Sequence[ChunkState]]
