@@ -173,8 +173,8 @@ def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
 
 
 KNOWN = (
-    "since random histories meet more of each other, a timeline that has loaded only a part of two rewrites in one chunk "
-    "shows members of a group that stands by (law TL-2): which of the two is wrong is not known yet"
+    "since random histories meet more of each other, a timeline that has loaded only a part of two rewrites in one "
+    "chunk shows members of a group that stands by (law TL-2): which of the two is wrong is not known yet"
 )
 TestTimelineAgainstLog = pytest.mark.xfail(raises=InvariantError, reason=KNOWN, strict=False)(
     FollowingMachine.TestCase
