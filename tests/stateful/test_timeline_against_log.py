@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import hypothesis.strategies as st
-import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import initialize, invariant, rule
 
 from carnac.core.commits import CommitKind
@@ -20,7 +19,6 @@ from carnac.core.timeline import (
     check_timeline,
     timeline_at,
 )
-from carnac.errors import InvariantError
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
 
 
@@ -172,18 +170,5 @@ def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
     return found
 
 
-KNOWN = (
-    "since random histories meet more of each other, a timeline that has loaded only a part of two rewrites in one "
-    "chunk shows members of a group that stands by (law TL-2): which of the two is wrong is not known yet"
-)
-TestTimelineAgainstLog = pytest.mark.xfail(raises=InvariantError, reason=KNOWN, strict=False)(
-    FollowingMachine.TestCase
-)
-TestTimelineAgainstLog.settings = settings(
-    max_examples=1 + settings().max_examples // 4,
-    phases=[
-        Phase.explicit,
-        Phase.reuse,
-        Phase.generate,
-    ],  # until KNOWN is: it takes minutes to shrink
-)
+TestTimelineAgainstLog = FollowingMachine.TestCase
+TestTimelineAgainstLog.settings = settings(max_examples=1 + settings().max_examples // 4)

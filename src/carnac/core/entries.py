@@ -51,6 +51,16 @@ class Entry:
         """The revision of the commit that added it."""
         return self.entry_id >> ENTRY_BITS
 
+    @property
+    def next_partition_id(self) -> int:
+        """Greater than every partition id that it names.
+
+        That can be more than its own and those of the live entries beside it: where a chunk was carved, some members of
+        its update group may have stayed outside, and their ids are not free for others.
+        """
+        named = (self.update_group.ranges, self.overshadowed_ids.ranges)
+        return 1 + max([self.partition_id, *(ranges[-1][1] for ranges in named if ranges)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
@@ -58,7 +68,7 @@ class Chunk:
 
     Attributes:
         version: Highest version among its live entries: major is equal or lower for all of them.
-        next_partition_id: Greater than every partition id ever used in it under any version.
+        next_partition_id: Greater than every partition id ever used, or named by an entry, in it under any version.
         entries: Number of live entries, > 0.
         revision: Of the last commit that changed it.
     """

@@ -61,13 +61,13 @@ def _check_chunks(
 
 
 def _agrees(row: ChunkRow, entries: list[Entry]) -> bool:
-    highest_id = max((entry.partition_id for entry in entries), default=-1)
+    next_id = max((entry.next_partition_id for entry in entries), default=0)
     highest_major = max((entry.version.major_ms for entry in entries), default=row.top_major_ms)
     newest = max((entry.added_revision for entry in entries), default=0)
     return (
         row.entries == len(entries)
         and row.live == summarise(entries)
-        and row.next_partition_id > highest_id
+        and row.next_partition_id >= next_id
         and row.top_major_ms >= highest_major
         and row.revision >= newest
     )

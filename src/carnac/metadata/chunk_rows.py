@@ -42,7 +42,7 @@ class ChunkRow:
         entries: Number of live entries; 0 when it is no chunk now.
         live: None exactly if `entries` is 0.
         top_major_ms: The highest major version ever used in it.
-        next_partition_id: Greater than every partition id ever used in it.
+        next_partition_id: Greater than every partition id ever used, or named by an entry, in it.
         revision: Of the last commit that changed it.
         changes: Entries added and dropped since its last key frame.
     """
@@ -115,7 +115,7 @@ def next_row(
     highest_add, next_id = -(2**62), 0
     for entry in adds:
         highest_add = max(highest_add, entry.version.major_ms)
-        next_id = max(next_id, entry.partition_id + 1)
+        next_id = max(next_id, entry.next_partition_id)
     row = before or ChunkRow(interval=interval, top_major_ms=highest_add)
     entries = row.entries + len(adds) - len(change.drops)
     live = row.live

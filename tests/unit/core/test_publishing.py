@@ -237,6 +237,21 @@ class TestLayout:
         assert left.clip == days("2013-01-01/2013-01-10")
         assert right.clip == days("2013-01-11/2013-02-01")
 
+    def test_an_append_to_what_was_carved_takes_no_id_that_a_group_names(
+        self, store: MetadataStore
+    ) -> None:
+        """Only one of the two that were appended together is left in the first chunk; its group still names both."""
+        append(
+            store,
+            segment("A", "2013-01-01/2013-01-20", chunk=MONTH),
+            segment("B", "2013-01-20/2013-02-01", chunk=MONTH),
+        )
+        store.publish(replacement(store, day(10), segment("D", day(10))))
+        append(store, segment("C", day(1)))
+        group, alone = entries(store)[:2]
+        assert (group.segment_id, str(group.update_group), group.partition_id) == ("A", "0-1", 0)
+        assert (alone.segment_id, str(alone.update_group), alone.partition_id) == ("C", "2", 2)
+
     def test_deleting_clips_and_leaves_the_chunk(self, store: MetadataStore) -> None:
         append(store, segment("M", MONTH, chunk=MONTH))
         for number in (3, 10, 11):
@@ -340,14 +355,16 @@ class TestReverting:
             self.revert(store, wrong)
         assert caught.value.ids["commit"] == culprit
 
-    def test_a_replacement_whose_input_shows_more_again_is_told_who_brought_it_back(
+    def test_a_rewrite_whose_input_shows_more_again_is_told_who_brought_it_back(
         self, store: MetadataStore
     ) -> None:
         append(store, segment("M", MONTH, chunk=MONTH))
-        deletion = store.publish(replacement(store, day(2), kind=CommitKind.DELETE))
-        pending = replacement(store, MONTH, segment("R", day(1)))
-        self.revert(store, deletion.revision)
-        assert conflict_of(store, pending).ids["commit"] == store.head().revision
+        replaced = store.publish(replacement(store, day(2), segment("R", day(2))))
+        pending = folding(store, ("M",), segment("C", day(1), rows=10))
+        self.revert(store, replaced.revision)
+        revert = store.commit(store.head().revision)
+        assert [entry.segment_id for entry in revert.changes[0].drops] == ["R"], "nothing took of M"
+        assert conflict_of(store, pending).ids["commit"] == revert.revision
 
     def test_a_revert_can_be_reverted(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)))
