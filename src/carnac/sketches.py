@@ -191,20 +191,6 @@ def empty(kind: str, params: Mapping[str, int]) -> bytes:
     return build(kind, (), params)
 
 
-def find_problem(kind: str, state: bytes) -> str | None:
-    """Return what is wrong with bytes that should be a sketch of that kind; None if they are one."""
-    readers = {
-        "hll": ds.hll_sketch.deserialize,
-        "theta": ds.compact_theta_sketch.deserialize,
-        "quantiles": ds.kll_doubles_sketch.deserialize,
-    }
-    try:
-        _read(kind, readers[kind], state)
-    except Invalid as error:
-        return error.message
-    return None
-
-
 def _update(sketch: Any, values: Iterable[Item]) -> None:
     update = sketch.update
     for value in values:

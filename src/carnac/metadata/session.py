@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -224,12 +224,3 @@ def _values_of(names: tuple[str, ...]) -> Callable[[Params], tuple[object, ...]]
         (name,) = names
         return lambda params: (params[name],)
     return itemgetter(*names)
-
-
-@contextmanager
-def closing_quietly(connection: Any) -> Iterator[Any]:
-    """Close a connection at the end, whatever state it is in."""
-    try:
-        yield connection
-    finally:
-        connection.close()

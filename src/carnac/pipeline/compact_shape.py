@@ -52,11 +52,6 @@ class Family:
     elsewhere: tuple[tuple[str, ColumnType], ...] = ()
 
     @property
-    def merges_states(self) -> bool:
-        """Whether rolled-up rows are rolled up further."""
-        return self.shape.is_rollup and not self.rolls_up_raw
-
-    @property
     def input_columns(self) -> tuple[tuple[str, ColumnType], ...]:
         """All columns that the inputs hold, types united."""
         united = unite_columns(source.segment.columns for source in self.inputs)

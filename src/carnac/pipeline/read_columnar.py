@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from carnac.specs.schema import TimestampSpec
 
-ARROW_BATCH_ROWS = 1 << 16
 SOURCE_LINE = "__carnac_row"
 
 _F = "__carnac_f"

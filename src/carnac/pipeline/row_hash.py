@@ -332,35 +332,11 @@ class RowMeter:
         self.row_hash = add_hashes(self.row_hash, hash_rows(batch))
 
 
-def measure_rows(
-    con: Any, source_sql: str, columns: tuple[str, ...] | None = None
-) -> tuple[int, int]:
-    """Return the number of rows and their hash; streams, so any number of rows fits.
-
-    Args:
-        con: A DuckDB connection.
-        source_sql: A table name or a parenthesised query.
-        columns: Names that count, `__time` included; None: all but the store's own.
-    """
-    from carnac.pipeline.shape import ROWS_COLUMN, quote
-
-    meter = RowMeter()
-    names = "*" if columns is None else ", ".join(quote(name) for name in columns)
-    reader = con.sql(f"SELECT {names} FROM {source_sql}").to_arrow_reader(100_000)
-    for batch in reader:
-        rows = batch
-        if ROWS_COLUMN in batch.schema.names:
-            rows = batch.drop_columns([ROWS_COLUMN])
-        meter.add(rows)
-    return meter.rows, meter.row_hash
-
-
 __all__ = [
     "TIME_COLUMN",
     "RowMeter",
     "add_hashes",
     "column_hash",
     "hash_rows",
-    "measure_rows",
     "mix",
 ]

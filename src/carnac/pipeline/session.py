@@ -102,11 +102,6 @@ class SparkHolder:
         self._shipped = contextlib.ExitStack()
 
     @property
-    def is_started(self) -> bool:
-        """Whether a session has been asked for and not been closed since."""
-        return self._session is not None
-
-    @property
     def log_path(self) -> Path:
         """Where the JVM's output goes."""
         default = Path(tempfile.gettempdir()) / f"carnac-spark-{os.getpid()}.log"

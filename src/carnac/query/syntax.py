@@ -84,11 +84,6 @@ def walk_here(node: Any) -> Iterator[Node]:
             stack.extend(one)
 
 
-def is_expression(node: Node, kind: str) -> bool:
-    """Whether it is an expression of that class."""
-    return node.get("class") == kind
-
-
 def arguments(function: Node) -> list[Node]:
     """Return the argument expressions of a FUNCTION node."""
     return [argument.get("expression", argument) for argument in function["arguments"]]

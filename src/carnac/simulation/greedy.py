@@ -21,8 +21,6 @@ from carnac.simulation.legacy import cost_everywhere as legacy_cost_everywhere
 from carnac.simulation.legacy import self_cost as legacy_self_cost
 from carnac.simulation.legacy import shift as legacy_shift
 
-REPLICAS_MAX = 10
-"""As scenarios allow."""
 Columns: TypeAlias = tuple[Codes, Codes, Codes, Ints, Codes]
 """Of all copies: source, start, segment, size, server; only the server changes."""
 

@@ -295,8 +295,3 @@ def apply_moves(
             segment, source, cluster.now_ms if at_ms is None else at_ms
         ),
     )
-
-
-def apply_loads(cluster: ClusterState, segment: Ints, server: Codes) -> ClusterState:
-    """Return the cluster after loads have ended."""
-    return replace(cluster, replicas=cluster.replicas.plus(segment, server, Hold.LOADED))

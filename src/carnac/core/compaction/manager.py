@@ -70,15 +70,6 @@ class TaskQueue:
         """Cost of what runs."""
         return sum(one.task.cost for one in self.running)
 
-    def busy_segments(self, datasource: str) -> frozenset[str]:
-        """Return the segments that running tasks of a datasource rewrite."""
-        return frozenset(
-            segment_id
-            for one in self.running
-            if one.task.datasource == datasource
-            for segment_id in one.task.segment_ids
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shed:
