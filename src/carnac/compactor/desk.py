@@ -15,6 +15,7 @@ from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, MetadataStore
+from carnac.core.arguments import checked
 from carnac.ports.closing import Closing
 from carnac.specs.compaction import CompactionSpec, load_compaction
 
@@ -33,6 +34,7 @@ class CompactionStatus:
     controller: Mapping[str, Any] | None
 
 
+@checked
 class CompactionDesk(Closing):
     """Answers over one store. Use it in a `with` block, or call `close`."""
 
@@ -90,7 +92,7 @@ class CompactionDesk(Closing):
     def spec_of(self, datasource: str) -> CompactionSpec:
         """Return how a datasource is compacted; the default if nothing is set."""
         text = self._metadata.compaction_specs().get(datasource)
-        return CompactionSpec(datasource=datasource) if text is None else load_compaction(text)
+        return load_compaction({"dataSource": datasource} if text is None else text)
 
     def plan(
         self,

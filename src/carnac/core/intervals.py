@@ -83,7 +83,14 @@ class Interval:
     end_ms: int
 
     def __post_init__(self) -> None:
-        if not MIN_MS <= self.start_ms < self.end_ms <= MAX_MS:
+        try:
+            is_right = MIN_MS <= self.start_ms < self.end_ms <= MAX_MS
+        except TypeError:
+            raise Invalid(
+                f"the ends of an interval are whole numbers, epoch ms, not {self.start_ms!r} and {self.end_ms!r}; "
+                "an interval in words is a text, like '2013-01-01/2013-02-01'"
+            ) from None
+        if not is_right:
             raise Invalid(
                 f"interval {self.start_ms}/{self.end_ms} (epoch ms) must end after it starts, within years 1 to 9999"
             )
@@ -108,19 +115,31 @@ class Interval:
 
     def holds(self, at_ms: int) -> bool:
         """Whether the instant lies inside."""
-        return self.start_ms <= at_ms < self.end_ms
+        try:
+            return self.start_ms <= at_ms < self.end_ms
+        except TypeError:
+            raise _no_instant(at_ms) from None
 
     def contains(self, other: Interval) -> bool:
         """Whether all of `other` lies inside."""
-        return self.start_ms <= other.start_ms and other.end_ms <= self.end_ms
+        try:
+            return self.start_ms <= other.start_ms and other.end_ms <= self.end_ms
+        except AttributeError:
+            raise _no_interval(other) from None
 
     def overlaps(self, other: Interval) -> bool:
         """Whether they share an instant; touching is not overlapping."""
-        return self.start_ms < other.end_ms and other.start_ms < self.end_ms
+        try:
+            return self.start_ms < other.end_ms and other.start_ms < self.end_ms
+        except AttributeError:
+            raise _no_interval(other) from None
 
     def intersect(self, other: Interval) -> Interval | None:
         """Return what both share; None if nothing."""
-        start, end = max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms)
+        try:
+            start, end = max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms)
+        except AttributeError:
+            raise _no_interval(other) from None
         return Interval(start, end) if start < end else None
 
     def minus(self, other: Interval) -> tuple[Interval, ...]:
@@ -164,6 +183,14 @@ def parse_interval(text: str) -> Interval:
     if start < MIN_MS or end > MAX_MS:
         raise Invalid(f"interval '{text}' must lie within years 1 to 9999", text=text)
     return Interval(start, end)
+
+
+def _no_interval(value: object) -> Invalid:
+    return Invalid(f"{value!r} is no carnac.Interval")
+
+
+def _no_instant(value: object) -> Invalid:
+    return Invalid(f"{value!r} is no instant; instants are whole numbers, epoch ms")
 
 
 @dataclass(frozen=True, slots=True)

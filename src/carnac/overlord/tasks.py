@@ -23,6 +23,7 @@ from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.errors import NotFound
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
+from carnac.core.arguments import checked
 from carnac.ports.closing import Closing
 from carnac.ports.task_records import EVERY_TASK
 
@@ -72,6 +73,7 @@ class TaskHead(Protocol):
         ...
 
 
+@checked
 class TaskService(Closing):
     """The tasks of a store. Safe for many threads and processes; an overlord need not run.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from carnac.core.arguments import checked
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.errors import CarnacError
 
@@ -47,6 +48,7 @@ class GroupReport:
     error: CarnacError | None = None
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
     """What a compaction did, group by group, in the order in which the groups were given."""

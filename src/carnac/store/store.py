@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn
 
+from carnac.core.arguments import checked
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import IntervalSet
 from carnac.errors import Corrupt, Invalid, NotFound
@@ -13,7 +14,7 @@ from carnac.ports import (
     SegmentInput,
 )
 from carnac.ports.closing import Closing
-from carnac.store.arguments import as_interval, require_count, require_list, require_text
+from carnac.store.arguments import as_interval
 from carnac.store.catalog import RevisionCatalog, require_datasource
 from carnac.store.leases import LeaseKeeper
 from carnac.store.parts import Parts
@@ -50,6 +51,7 @@ READ_ATTEMPTS_MAX = 3
 """How often a query is run again when its lease ran out meanwhile, as it does when the machine slept."""
 
 
+@checked
 class Store(Closing):
     """An event store. Open it with `carnac.open`; use it in a `with` block or call `close`.
 
@@ -170,7 +172,6 @@ class Store(Closing):
         from carnac.store.writing import WriteOutcome
 
         parsed = as_interval(interval)
-        require_text("" if where is None else where, "a predicate")
         done = None if batch is None else self._metadata.find_batch(*batch)
         if done is not None:
             return WriteOutcome(revision=done, is_replay=True)
@@ -288,8 +289,6 @@ class Store(Closing):
             Invalid: The statement is wrong, or reaches for something else than the store's data.
             NotFound: A datasource, column or revision does not exist.
         """
-        require_text(text, "a statement")
-        require_list(parameters, "parameters")
         for attempt in range(1, READ_ATTEMPTS_MAX + 1):
             with self._leases.reading(at) as reading:
                 catalog = RevisionCatalog(self._metadata, reading.head.revision)
@@ -410,8 +409,6 @@ class Store(Closing):
         self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
     ) -> tuple[CommitSummary, ...]:
         """Return the newest commits, newest first; `before` a revision: the next page."""
-        require_count(limit, "a limit")
-        require_count(0 if before is None else before, "a revision")
         return self._metadata.log(datasource=datasource, before=before, limit=limit)
 
     def show(self, at: int | str | None = None) -> Commit:
@@ -420,8 +417,6 @@ class Store(Closing):
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after a revision, oldest first: what a reader needs to follow the store."""
-        require_count(after, "a revision")
-        require_count(limit, "a limit")
         return self._metadata.changes(after=after, limit=limit)
 
     def diff(

@@ -230,5 +230,5 @@ def test_a_lookup_of_other_things_than_texts_is_refused(
 @pytest.mark.parametrize("at", [1.0, True, b"1", object()])
 def test_a_revision_of_another_type_is_refused(open_store: OpenStore, at: Any) -> None:
     store = open_store()
-    with pytest.raises(Invalid, match="is no revision; give its number, or a tag or a time"):
+    with pytest.raises(Invalid, match=r"\(at=…\) takes a revision, a time or the name of a tag"):
         store.resolve(at)

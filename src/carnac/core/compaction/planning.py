@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from carnac.core.arguments import checked
 from carnac.core.compaction.candidates import JudgedChunk, plan_tasks
 from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.chunks import TimeChunk, cut_chunks
@@ -48,6 +49,7 @@ class Explanation:
     task_id: str | None = None
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
     """What should be done with a datasource, and why.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from carnac.core.arguments import checked
+
 
 class TaskState(StrEnum):
     """Where a task is in its life."""
@@ -51,6 +53,7 @@ class AttemptState(StrEnum):
         return self not in {AttemptState.STARTING, AttemptState.RUNNING}
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """How often, and how soon, a task is tried again by itself.
