@@ -177,7 +177,7 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
     yield Check(
         name="history",
         state="ok",
-        detail=f"{format_count(len(store.tags()))} tags, {format_count(len(store.lookups()))} lookups",
+        detail=f"{counted(len(store.tags()), 'tag')}, {counted(len(store.lookups()), 'lookup')}",
     )
     yield from _records(store.check())
     leases = store.leases()
