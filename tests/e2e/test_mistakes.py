@@ -11,9 +11,15 @@ from pathlib import Path
 import pytest
 
 from carnac.cli.commands import all_commands
+from carnac.cli.reference.cli_page import click_commands
 from tests.e2e.cli import Ran, run_process
 from tests.e2e.conftest import Run
 
+MORE = {
+    "delete": ["--interval", "2013-01-01/P1D"],
+    "picture": ["-o", "a.svg"],
+}
+"""What a command needs beside the name of a datasource."""
 SPEC = {"dataSource": "edits", "input": "edits.jsonl"}
 
 
@@ -83,6 +89,43 @@ def test_mistakes_are_one_sentence_and_change_nothing(
     as_json = run(*args, "--store", str(store), "--json", code=code)
     assert says in as_json.json["error"]["message"]
     assert revisions(store, tmp_path) == [3, 2, 1]
+
+
+def commands_about_a_datasource() -> list[list[str]]:
+    """Return a command line for each way to name a datasource: those of the commands, so a new one is asked, too."""
+    lines = []
+    for name, command in click_commands().items():
+        for param in command.params:
+            if param.name != "datasource" or param.metavar == "COLUMN":
+                continue
+            given = [] if param.param_type_name == "argument" else [param.opts[0]]
+            lines.append([*name.split(), *given, "nope", *MORE.get(name, [])])
+    return [
+        *lines,
+        ["compact", "nope", "--auto", "--until-stable"],
+        ["log", "--datasource", "nope", "--before", "3"],
+    ]
+
+
+@pytest.mark.parametrize("args", commands_about_a_datasource(), ids=" ".join)
+def test_every_command_refuses_an_unknown_datasource_in_the_same_sentence(
+    run: Run, store: Path, args: list[str]
+) -> None:
+    done = run(*args, "--store", str(store), code=5)
+    assert one_sentence(done) == "there is no datasource 'nope'; there are flights"
+    assert done.out == ""
+
+
+def test_a_datasource_that_was_emptied_is_known_to_the_log(run: Run, store: Path) -> None:
+    run("delete", "flights", "--interval", "2000/2100", "--store", str(store))
+    assert (
+        len(run("log", "--datasource", "flights", "--json", "--store", str(store)).json["commits"])
+        == 4
+    )
+    before = run("log", "--datasource", "flights", "--before", "1", "--store", str(store))
+    assert "there is no commit of flights before 1" in before.err
+    gone = run("segments", "flights", "--store", str(store), code=5)
+    assert one_sentence(gone) == "there is no datasource 'flights'; there are none yet"
 
 
 @pytest.mark.parametrize(

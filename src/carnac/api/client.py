@@ -96,6 +96,10 @@ class OverlordClient(Closing):
         answer = self._call("GET", _TASKS, params=params).json()
         return [_value(Task, one) for one in answer["tasks"]]
 
+    def check_datasource(self, datasource: str) -> None:
+        """Check that there is a datasource, or at least a task for it; else it is NotFound."""
+        self.list(TaskFilter(datasource=datasource), limit=1)
+
     def attempts(self, task_id: str) -> Sequence[Attempt]:
         """Return the attempts of a task, the first one first."""
         return [_value(Attempt, one) for one in self._show(task_id)["attempts"]]

@@ -30,6 +30,10 @@ class TaskDesk(Protocol):
         """Return tasks, newest first."""
         ...
 
+    def check_datasource(self, datasource: str) -> None:
+        """Check that there is a datasource, or at least a task for it; else it is NotFound."""
+        ...
+
     def attempts(self, task_id: str) -> Sequence[Attempt]:
         """Return the attempts of a task, the first one first."""
         ...

@@ -53,6 +53,8 @@ def make_router(tasks: TaskDesk) -> APIRouter:
             created=parse_created(created),
             before=before,
         )
+        if datasource is not None:
+            tasks.check_datasource(datasource)
         return {"tasks": [task_to_json(task) for task in tasks.list(which, limit=limit)]}
 
     @router.get("/tasks/{task_id}", summary="Return a task and its attempts")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from carnac.compactor.status import is_silent, read_status
+from carnac.core.arguments import checked
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.states import ChunkState
@@ -15,8 +16,8 @@ from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, MetadataStore
-from carnac.core.arguments import checked
 from carnac.ports.closing import Closing
+from carnac.ports.datasources import require_datasource
 from carnac.specs.compaction import CompactionSpec, load_compaction
 
 
@@ -75,10 +76,11 @@ class CompactionDesk(Closing):
         """Check that a datasource is compacted by itself.
 
         Raises:
-            NotFound: It is not.
+            NotFound: It is not, or there is no such datasource.
         """
         names = self._metadata.compaction_specs()
         if datasource not in names:
+            require_datasource(self._metadata, datasource)
             there = f"there are {', '.join(names)}" if names else "there are none"
             raise NotFound(
                 f"datasource '{datasource}' has no compaction spec; {there}: set one with carnac compaction set",
@@ -118,12 +120,8 @@ class CompactionDesk(Closing):
             else IntervalSet((self._widened(interval, settings.target.segment_granularity),))
         )
         visible = self._metadata.visible(datasource, revision=head.revision, intervals=reach)
-        if not visible and not self._metadata.count_visible(datasource):
-            names = ", ".join(info.name for info in self._metadata.datasources())
-            raise NotFound(
-                f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
-                datasource=datasource,
-            )
+        if not visible:
+            require_datasource(self._metadata, datasource)
         states = self._metadata.compaction_states(datasource)
         return plan_compaction(
             datasource,

@@ -33,6 +33,7 @@ from carnac.core.locks.waits import LockPicture, picture
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
 from carnac.ports import Clock, MetadataStore
 from carnac.ports.closing import Closing
+from carnac.ports.datasources import require_datasource
 
 FIRST_PAUSE_MS = 20
 LONGEST_PAUSE_MS = 1_000
@@ -190,6 +191,15 @@ class Lockbox(Closing):
     def explain(self, datasource: str | None = None) -> tuple[LockPicture, ...]:
         """Return the locks of a datasource (None: of all), each with who waits for it and for whom it waits."""
         return picture(self._metadata.locks(datasource))
+
+    def check_datasource(self, datasource: str) -> None:
+        """Check that there is a datasource, or at least a lock on it.
+
+        Raises:
+            NotFound: There is neither.
+        """
+        if not self._metadata.locks(datasource):
+            require_datasource(self._metadata, datasource)
 
     def break_lock(self, lock_id: int) -> Lock:
         """Revoke a lock or a wait, whoever has it; return it. Safe: its task cannot publish under it any more.

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from carnac.core.arguments import checked
 from carnac.core.intervals import format_ms
 from carnac.core.leadership import Leadership
 from carnac.core.tasks.context import parse_task_context
@@ -23,8 +24,8 @@ from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.errors import NotFound
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
-from carnac.core.arguments import checked
 from carnac.ports.closing import Closing
+from carnac.ports.datasources import require_datasource
 from carnac.ports.task_records import EVERY_TASK
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
@@ -140,6 +141,15 @@ class TaskService(Closing):
     def list(self, which: TaskFilter = EVERY_TASK, *, limit: int = 100) -> Sequence[Task]:
         """Return tasks, newest first."""
         return self._metadata.tasks(which, limit=limit)
+
+    def check_datasource(self, datasource: str) -> None:
+        """Check that there is a datasource, or at least a task for it.
+
+        Raises:
+            NotFound: There is neither.
+        """
+        if not self._metadata.tasks(TaskFilter(datasource=datasource), limit=1):
+            require_datasource(self._metadata, datasource)
 
     def attempts(self, task_id: str) -> Sequence[Attempt]:
         """Return the attempts of a task, the first one first.

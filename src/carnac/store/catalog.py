@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.errors import NotFound
-
 if TYPE_CHECKING:
     from carnac.core.entries import VisibleSegment
     from carnac.core.intervals import IntervalSet
@@ -40,20 +38,3 @@ class RevisionCatalog:
     def lookups(self) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups of the revision."""
         return self._metadata.lookups(self.revision)
-
-
-def require_datasource(
-    metadata: MetadataStore, datasource: str, revision: int | None = None
-) -> None:
-    """Refuse a datasource that has no rows at a revision (None: the newest).
-
-    Raises:
-        NotFound: It has none; says which there are.
-    """
-    if not metadata.count_visible(datasource, revision=revision):
-        names = ", ".join(info.name for info in metadata.datasources(revision))
-        where = "" if revision in {None, metadata.head().revision} else f" at revision {revision}"
-        raise NotFound(
-            f"there is no datasource '{datasource}'{where}; there are {names or 'none yet'}",
-            datasource=datasource,
-        )

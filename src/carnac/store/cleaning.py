@@ -9,8 +9,8 @@ from __future__ import annotations
 from carnac.core.commits import Change, CommitKind, ConservationProof, Publication
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.ports import MetadataStore, WriteGuard
+from carnac.ports.datasources import require_datasource
 from carnac.store import guarding
-from carnac.store.catalog import require_datasource
 from carnac.store.writing import WriteOutcome
 
 CHUNKS_MAX = 1_000

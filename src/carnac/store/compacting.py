@@ -34,6 +34,7 @@ from carnac.ports import (
     MetadataStore,
     WriteGuard,
 )
+from carnac.ports.datasources import require_datasource
 from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.compaction_run import CompactionRun
 from carnac.store.leases import LeaseKeeper
@@ -125,12 +126,7 @@ class Compactor:
         Raises:
             NotFound: There is no such datasource, or a segment is not visible.
         """
-        if not self._metadata.count_visible(datasource):
-            names = ", ".join(info.name for info in self._metadata.datasources())
-            raise NotFound(
-                f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
-                datasource=datasource,
-            )
+        require_datasource(self._metadata, datasource)
         where = None if interval is None else IntervalSet((interval,))
         found = self._metadata.visible(datasource, intervals=where)
         if segments is None:

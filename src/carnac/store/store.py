@@ -14,8 +14,9 @@ from carnac.ports import (
     SegmentInput,
 )
 from carnac.ports.closing import Closing
+from carnac.ports.datasources import require_datasource
 from carnac.store.arguments import as_interval
-from carnac.store.catalog import RevisionCatalog, require_datasource
+from carnac.store.catalog import RevisionCatalog
 from carnac.store.leases import LeaseKeeper
 from carnac.store.parts import Parts
 from carnac.store.results import Result
@@ -408,8 +409,17 @@ class Store(Closing):
     def log(
         self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
     ) -> tuple[CommitSummary, ...]:
-        """Return the newest commits, newest first; `before` a revision: the next page."""
-        return self._metadata.log(datasource=datasource, before=before, limit=limit)
+        """Return the newest commits, newest first; `before` a revision: the next page.
+
+        Raises:
+            NotFound: The datasource has neither rows nor commits.
+        """
+        found = self._metadata.log(datasource=datasource, before=before, limit=limit)
+        if datasource is not None and not found:
+            is_known = limit == 0 or before is not None
+            if not (is_known and self._metadata.log(datasource=datasource, limit=1)):
+                require_datasource(self._metadata, datasource)
+        return found
 
     def show(self, at: int | str | None = None) -> Commit:
         """Return one commit, whole."""

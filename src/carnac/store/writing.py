@@ -28,6 +28,7 @@ from carnac.ports import (
     SegmentRewrite,
     WriteGuard,
 )
+from carnac.ports.datasources import require_datasource
 from carnac.ports.places import Allocator
 from carnac.store import deleting, guarding
 from carnac.store.leases import LeaseKeeper
@@ -200,7 +201,7 @@ class Writer:
         covers = IntervalSet((interval,))
         writer, number = batch or (None, None)
         for attempt in range(1, DELETE_ATTEMPTS_MAX + 1):
-            self._require_datasource(datasource)
+            require_datasource(self._metadata, datasource)
             self._lock(guard, datasource, covers)
             with self._leases.reading(None) as reading:
                 base = reading.head.revision
@@ -261,7 +262,7 @@ class Writer:
         """
         condition = predicate if interval is None else deleting.within(predicate, interval)
         writer, number = batch or (None, None)
-        self._require_datasource(datasource)
+        require_datasource(self._metadata, datasource)
         self._lock(guard, datasource, None if interval is None else IntervalSet((interval,)))
         with self._leases.reading(None) as reading, self._leases.writing() as lease:
             base = reading.head.revision
@@ -430,16 +431,6 @@ class Writer:
                 CarnacError
             ):  # what is left is an orphan, which garbage collection removes
                 self._deep_storage.delete(segment.path)
-
-    def _require_datasource(self, datasource: str) -> None:
-        """Refuse names of nothing. Goes by what is visible now, which costs no scan of segments."""
-        if self._metadata.count_visible(datasource):
-            return
-        names = ", ".join(info.name for info in self._metadata.datasources())
-        raise NotFound(
-            f"there is no datasource '{datasource}'; there are {names or 'none yet'}",
-            datasource=datasource,
-        )
 
     def _check_aligned(self, datasource: str, covers: IntervalSet, revision: int) -> None:
         """Rolled-up rows stand for a whole bucket: an interval must not cut one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,6 @@ from carnac.cli.tables import Column, counted, format_bytes, format_count, short
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import format_ms
 from carnac.core.lateness import LATENESSES, LateRows
-from carnac.errors import NotFound
-
-if TYPE_CHECKING:
-    from carnac.store import Store
 
 
 @command("datasources", panel=READING, examples=["carnac datasources", "carnac datasources --at 1"])
@@ -135,17 +131,6 @@ def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
         for chunk in found
     ]
     session.output.table(columns, rows)
-
-
-def require_datasource(store: Store, name: str, at: int | str | None) -> None:
-    """Raise NotFound if the revision has no such datasource."""
-    names = [info.name for info in store.datasources(at=at)]
-    if name not in names:
-        where = "" if at is None else f" at {at}"
-        raise NotFound(
-            f"there is no datasource '{name}'{where}; there are {', '.join(names) or 'none yet'}",
-            datasource=name,
-        )
 
 
 def _segment_row(item: VisibleSegment) -> list[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import READING, command, session_of
-from carnac.cli.commands.contents import require_datasource
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval
@@ -59,7 +58,6 @@ def late(
     """
     session = session_of(ctx)
     with session.open_store() as store:
-        require_datasource(store, datasource, at)
         ledger = store.late(datasource, at=at, interval=interval)
     if as_json:
         session.output.json(to_json(ledger))

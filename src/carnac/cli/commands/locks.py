@@ -54,6 +54,8 @@ def locks(
 
     session = session_of(ctx)
     with open_lockbox(settings=session.settings) as lockbox:
+        if datasource is not None:
+            lockbox.check_datasource(datasource)
         pictures = lockbox.explain(datasource)
     now_ms = session.clock.now_ms()
     if as_json:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import READING, command, session_of
-from carnac.cli.commands.contents import require_datasource
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.tables import format_bytes
 
@@ -81,7 +80,6 @@ def make_chart(
     """Return the chart of a datasource at a revision."""
     from carnac.console.picture import draw_segments
 
-    require_datasource(store, datasource, at)
     items = store.segments(datasource, at=at, interval=interval)
     head = store.resolve(at)
     labels = _labels(store.log(datasource=datasource, limit=LOG_LIMIT))

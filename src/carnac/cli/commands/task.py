@@ -131,6 +131,8 @@ def list_tasks(
     states = None if state is None else (_state(state),)
     which = TaskFilter(states=states, datasource=datasource, type=kind)
     with _open(session) as tasks:
+        if datasource is not None:
+            tasks.check_datasource(datasource)
         found = tasks.list(which, limit=limit)
     if as_json:
         session.output.json({"tasks": [task_to_json(task) for task in found]})

@@ -193,10 +193,7 @@ def _print_plan(session: Session, spec: IngestSpec) -> None:
 def _print_delete_plan(
     session: Session, datasource: str, interval: Interval | None, where: str | None
 ) -> None:
-    from carnac.cli.commands.contents import require_datasource
-
     with session.open_store() as store:
-        require_datasource(store, datasource, None)
         found = store.segments(datasource, interval=interval)
         revision = store.head().revision
     cover = None if interval is None else IntervalSet((interval,))
