@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from carnac.core.compaction.families import Kin
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import AgeRule, CompactionSettings, CostModel
 from carnac.core.intervals import Interval
 from carnac.core.periods import parse_period
+from carnac.core.segments import ColumnType, Metric, MetricKind
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 NOW_MS = 40 * DAY_MS
 GRANULARITIES = ("HOUR", "SIX_HOUR", "DAY", "WEEK")
 
-LAYOUTS = (SegmentLayout(), SegmentLayout(filtered_by="n > 0"))
+SUM = Metric(name="m", kind=MetricKind.SUM, input="n", type=ColumnType.LONG)
+MAX = replace(SUM, kind=MetricKind.MAX)
+LIKES = Metric(name="likes", kind=MetricKind.SUM, input="likes", type=ColumnType.LONG)
+
+
+def raw(*columns: str, **more: Any) -> SegmentLayout:
+    """The layout of raw rows."""
+    kin = Kin(False, "none", tuple((name, ColumnType.LONG) for name in columns))
+    return SegmentLayout(dimensions=columns, kin=kin, **more)
+
+
+def rolled_up(*metrics: Metric, granularity: str = "MINUTE", **more: Any) -> SegmentLayout:
+    """The layout of rolled-up rows of one dimension."""
+    return SegmentLayout(
+        query_granularity=granularity,
+        is_rolled_up=True,
+        dimensions=("page",),
+        metrics=tuple(metric.name for metric in metrics),
+        kin=Kin(True, granularity, (("page", ColumnType.STRING),), metrics),
+        **more,
+    )
+
+
+LAYOUTS = (
+    SegmentLayout(),
+    SegmentLayout(filtered_by="n > 0"),
+    raw("n", "page"),
+    raw("n", filtered_by="n > 0"),
+    rolled_up(SUM),
+    rolled_up(SUM, LIKES),
+    rolled_up(MAX, filtered_by="n > 0"),
+    rolled_up(SUM, granularity="DAY"),
+)
 CHEAP = CostModel(group_bytes=4, segment_bytes=1)
 
 

@@ -11,20 +11,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from carnac.core.compaction.families import Blend, Kin, find_families, kin_of, truncated
 from carnac.core.compaction.filtering import filter_of
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.granularity import NONE, is_finer_or_equal, parse_granularity
-from carnac.core.schemas import unite_columns, unite_types
+from carnac.core.granularity import NONE, parse_granularity
+from carnac.core.schemas import unite_columns
 from carnac.core.segments import (
     TIME_COLUMN,
     ColumnType,
     Metric,
     MetricKind,
     RollupSpec,
-    Segment,
 )
 from carnac.errors import Invalid
-from carnac.pipeline.shape import ORDER_PREFIX, DimensionShape, RowShape
+from carnac.pipeline.shape import DimensionShape, RowShape
 from carnac.ports import SegmentInput
 
 _NUMERIC = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
@@ -70,18 +70,15 @@ def plan_families(inputs: Sequence[SegmentInput], target: CompactionTarget) -> t
         Invalid: A step would lose something and the target does not allow it, or the target names a column that
             there is not.
     """
-    groups: list[_Members] = []
-    for source in sorted(
-        inputs, key=lambda one: (one.segment.created_at_ms, one.segment.segment_id)
-    ):
-        granularity = _granularity(source.segment, target)
-        for group in groups:
-            if group.granularity == granularity and group.takes(source):
-                group.add(source)
-                break
+    ordered = sorted(inputs, key=lambda one: (one.segment.created_at_ms, one.segment.segment_id))
+    kins = [truncated(kin_of(source.segment), target) for source in ordered]
+    groups: dict[int, _Members] = {}
+    for source, kin, number in zip(ordered, kins, find_families(kins), strict=True):
+        if number in groups:
+            groups[number].add(source, kin)
         else:
-            groups.append(_Members(granularity, source))
-    families = tuple(_family(group, target) for group in groups)
+            groups[number] = _Members(source, kin)
+    families = tuple(_family(group, target) for group in groups.values())
     if target.filter is None:
         return families
     return tuple(_with_condition(family, families, target.filter) for family in families)
@@ -100,86 +97,25 @@ def _with_condition(family: Family, families: Sequence[Family], condition: str) 
 class _Members:
     """A family in the making."""
 
-    def __init__(self, granularity: str, source: SegmentInput) -> None:
-        self.granularity = granularity
+    def __init__(self, source: SegmentInput, kin: Kin) -> None:
         self.inputs = [source]
-        self.is_rollup = source.segment.rollup is not None
-        self._metrics = _metrics_of(source.segment)
-        self._dimensions = _dimensions_of(source.segment)
+        self.granularity = kin.query_granularity
+        self.is_rollup = kin.is_rollup
+        self._blend = Blend(kin)
 
-    def takes(self, source: SegmentInput) -> bool:
-        """Whether rows of the segment can share segments with those that are here."""
-        segment = source.segment
-        if (segment.rollup is not None) != self.is_rollup:
-            return False
-        if not self.is_rollup:
-            return _can_unite(self._dimensions, _dimensions_of(segment))
-        metrics, dimensions = _metrics_of(segment), _dimensions_of(segment)
-        if metrics.keys() & self._dimensions.keys() or dimensions.keys() & self._metrics.keys():
-            return False
-        shared = metrics.keys() & self._metrics.keys()
-        return _can_unite(self._dimensions, dimensions) and all(
-            _mean_the_same(self._metrics[name], metrics[name]) for name in shared
-        )
-
-    def add(self, source: SegmentInput) -> None:
+    def add(self, source: SegmentInput, kin: Kin) -> None:
         self.inputs.append(source)
-        for name, kind in _dimensions_of(source.segment).items():
-            known = self._dimensions.get(name)
-            self._dimensions[name] = kind if known is None else unite_types(name, known, kind)
-        for name, metric in _metrics_of(source.segment).items():
-            self._metrics.setdefault(name, metric)
+        self._blend.add(kin)
 
     @property
     def dimensions(self) -> Mapping[str, ColumnType]:
         """Dimensions with united types; of raw segments, all columns."""
-        return self._dimensions
+        return self._blend.dimensions
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Metrics with united types."""
-        united = unite_columns(source.segment.columns for source in self.inputs)
-        return tuple(
-            replace(one, type=united.get(one.name, one.type)) for one in self._metrics.values()
-        )
-
-
-def _metrics_of(segment: Segment) -> dict[str, Metric]:
-    metrics = segment.rollup.metrics if segment.rollup is not None else ()
-    return {metric.name: metric for metric in metrics}
-
-
-def _dimensions_of(segment: Segment) -> dict[str, ColumnType]:
-    metrics = _metrics_of(segment)
-    return {
-        column.name: column.type
-        for column in segment.columns
-        if column.name not in metrics and not (metrics and column.name.startswith(ORDER_PREFIX))
-    }
-
-
-def _can_unite(left: Mapping[str, ColumnType], right: Mapping[str, ColumnType]) -> bool:
-    return all(
-        left[name] is right[name] or not (left[name].is_sketch or right[name].is_sketch)
-        for name in left.keys() & right.keys()
-    )
-
-
-def _mean_the_same(left: Metric, right: Metric) -> bool:
-    if left.kind is not right.kind or left.params != right.params:
-        return False
-    return left.type is right.type or not (left.type.is_sketch or right.type.is_sketch)
-
-
-def _granularity(segment: Segment, target: CompactionTarget) -> str:
-    """Return the granularity that the segment's rows will have: the coarser one."""
-    if target.query_granularity is None:
-        return segment.query_granularity
-    own, wanted = (
-        parse_granularity(segment.query_granularity),
-        parse_granularity(target.query_granularity),
-    )
-    return str(wanted) if is_finer_or_equal(own, wanted) else segment.query_granularity
+        return tuple(self._blend.metrics.values())
 
 
 def _family(group: _Members, target: CompactionTarget) -> Family:

@@ -139,6 +139,27 @@ def test_what_cannot_be_cut_is_cut_once_and_let_be(
     assert desk.controller.is_settled()
 
 
+def test_rows_that_never_share_a_segment_are_put_together_once_and_let_be(desk: Desk) -> None:
+    for number in range(9):
+        append(desk.store, (number, 0), query=("none", "minute", "hour")[number % 3])
+    before = read(desk.store)
+    desk.desk.put_spec(SPEC)
+    desk.settle()
+    assert counts(desk.store) == [3]
+    assert desk.store.head().revision == 10, "one rewrite"
+    assert read(desk.store) == before
+    (state,) = desk.desk.status("events").states["events"]
+    assert state.status is ChunkStatus.STABLE
+    assert state.reason.endswith(", of 3 families of rows that never share a segment")
+    append(desk.store, (9, 0), query="hour")
+    append(desk.store, (10, 0), query="hour")
+    before_ids = {one.segment.segment_id for one in desk.store.segments("events")}
+    desk.settle()
+    assert counts(desk.store) == [3]
+    kept = before_ids & {one.segment.segment_id for one in desk.store.segments("events")}
+    assert len(kept) == 2, "what cannot be put together with them stays as it is"
+
+
 def test_a_late_append_has_its_own_chunk_looked_at_and_no_other(desk: Desk) -> None:
     fill(desk.store, 5, 1)
     desk.desk.put_spec(SPEC)

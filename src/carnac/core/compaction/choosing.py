@@ -20,11 +20,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 from carnac.core.compaction.chunks import TimeChunk
 from carnac.core.compaction.groups import GroupKind
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.likeness import Mixture, TargetView, shares_of
 from carnac.core.compaction.settings import CompactionSettings
 
 _by_size = attrgetter("size_bytes", "segment_id")
 _name_of, _size_of = attrgetter("segment_id"), attrgetter("size_bytes")
+_rows_of = attrgetter("rows")
 _MINOR, _MAJOR = GroupKind.MINOR, GroupKind.MAJOR  # looking up a member takes longer than using it
 
 
@@ -94,7 +95,8 @@ def choose_all(
         forced: How many of the segments must be rewritten whatever their number.
     """
     ordered, size_bytes = sorted(chunk.segments, key=_size_of), chunk.size_bytes
-    out = view.ideal(size_bytes, chunk.rows)
+    mixture = view.mixture(chunk.segments)
+    out = _written(view, ordered, size_bytes, chunk.rows, mixture)
     benefit = forced + max(len(ordered) - out, 0)
     return Choice(
         kind=_MAJOR,
@@ -122,6 +124,8 @@ def choose(
         forced: Those of the segments that must be rewritten: too large, or not as the target asks for.
     """
     options = _Options(chunk, forced, view, settings, history)
+    if forced and options.comes_together:
+        return options.choice(options.option(0))
     best, frugal = options.best()
     if best is None or frugal is None:
         return None
@@ -133,6 +137,25 @@ def choose(
     return options.choice(options.option(0)) if forced else None
 
 
+class _Count:
+    """How many segments come out of a rewrite of a mixture, family by family."""
+
+    def __init__(self, view: TargetView, mixture: Mixture) -> None:
+        self._view, self._families = view, mixture.before
+        self._shares: dict[int, tuple[int, int, int]] = {}
+        self.out = 0
+
+    def add(self, one: PlanSegment) -> int:
+        """Add a segment; return how many come out now."""
+        number = self._families.get(id(one.layout), 0)
+        size_bytes, rows, out = self._shares.get(number, (0, 0, 0))
+        size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
+        now = self._view.ideal(size_bytes, rows)
+        self._shares[number] = size_bytes, rows, now
+        self.out += now - out
+        return self.out
+
+
 _Option: TypeAlias = tuple[int, int, int, int]
 """A choice of the forced segments and the k smallest of the others: k, their bytes and rows, and what comes out."""
 
@@ -140,7 +163,7 @@ _Option: TypeAlias = tuple[int, int, int, int]
 class _Options:
     """The choices of a chunk."""
 
-    __slots__ = ("_chunk", "_forced", "_free", "_history", "_settings", "_view")
+    __slots__ = ("_chunk", "_forced", "_free", "_history", "_mixture", "_settings", "_view")
 
     def __init__(
         self,
@@ -156,57 +179,73 @@ class _Options:
             free = [one for one in free if one.segment_id not in ids]
         self._forced, self._free, self._chunk = forced, free, chunk
         self._view, self._settings, self._history = view, settings, history
+        self._mixture = view.mixture(chunk.segments)
+
+    @property
+    def comes_together(self) -> bool:
+        """Whether what is rewritten can be put together with the others only after that: so it is rewritten alone."""
+        return self._mixture is not None and self._mixture.comes_together
 
     def option(self, k: int) -> _Option:
         """Return the option with this k."""
-        chosen = [*self._forced, *self._free[:k]]
+        return self._measured(self._free[:k])
+
+    def _measured(self, free: Sequence[PlanSegment]) -> _Option:
+        k, chosen = len(free), [*self._forced, *free]
         size_bytes = sum([one.size_bytes for one in chosen])
         rows = sum([one.rows for one in chosen])
-        return k, size_bytes, rows, self._view.ideal(size_bytes, rows)
+        return k, size_bytes, rows, _written(self._view, chosen, size_bytes, rows, self._mixture)
 
     def best(self) -> tuple[_Option | None, _Option | None]:
         """Return the option that is worth most, and the smallest one that serves; None if none serves."""
-        free, fixed, count = self._free, len(self._forced), len(self._free)
-        model, ideal = self._settings.cost, self._view.ideal
-        allowed = ideal(self._chunk.size_bytes, self._chunk.rows) + self._settings.slack
+        free, fixed, total = self._free, len(self._forced), len(self._free)
+        chunk, view, mixture = self._chunk, self._view, self._mixture
+        model, ideal = self._settings.cost, view.ideal
+        allowed = self._settings.slack + view.ideal_of(
+            chunk.segments, chunk.size_bytes, chunk.rows, mixture
+        )
         # with fewer the chunk would not become stable, or would lose no segment
-        first = max(count - allowed + 1, 0 if fixed else 2)
+        first = max(total - allowed + 1, 0 if fixed else 2)
         best = frugal = None
-        if first > count:
+        if first > total:
             return best, frugal
         most, each = 0.0, model.segment_bytes
         k, size_bytes, rows, out = option = self.option(first)
+        count = self._count(first)
         cost = model.cost(fixed + k, size_bytes)
         while True:
             surplus = k + fixed - out
             benefit = fixed + surplus if surplus > 0 else fixed
-            if benefit and count - k + out <= allowed:
+            if benefit and total - k + out <= allowed:
                 if benefit / cost >= most:
                     best, most = option, benefit / cost
                 if frugal is None:
                     frugal = option
-            if k == count:
+            if k == total:
                 break
             segment = free[k]
             k, cost = k + 1, cost + each + segment.size_bytes
-            if (fixed + fixed + count) / cost < most:
+            if (fixed + fixed + total) / cost < most:
                 break  # costs grow: nothing that comes can be worth more
             size_bytes, rows = size_bytes + segment.size_bytes, rows + segment.rows
-            out = ideal(size_bytes, rows)
+            out = ideal(size_bytes, rows) if count is None else count.add(segment)
             option = k, size_bytes, rows, out
         return best, frugal
 
     def grown(self, option: _Option) -> _Option:
         """Return the option or a larger one: what is folded takes the next segment along once it is worth it."""
         k, gathered, rows, out = option
-        free, fixed = self._free, len(self._forced)
+        free, fixed, count = self._free, len(self._forced), self._count(k)
         while 0 < k < len(free):
             segment = free[k]
             arrival = (gathered - free[k - 1].size_bytes) // max(fixed + k - 1, 1)
             if gathered * gathered < 2 * segment.size_bytes * arrival:
                 break
             size_bytes, rows_too = gathered + segment.size_bytes, rows + segment.rows
-            if fixed + k + 1 <= out or self._view.ideal(size_bytes, rows_too) != out:
+            out_too = (
+                self._view.ideal(size_bytes, rows_too) if count is None else count.add(segment)
+            )
+            if fixed + k + 1 <= out or out_too != out:
                 break  # the larger one would lose no segment more
             k, gathered, rows = k + 1, size_bytes, rows_too
         return k, gathered, rows, out
@@ -215,6 +254,9 @@ class _Options:
         """Return an option as a value."""
         k, size_bytes, rows, out = option
         chosen, fixed = self._free[:k], len(self._forced)
+        if self._mixture is not None and k:
+            chosen = self._useful(chosen)
+            k, size_bytes, rows, out = self._measured(chosen)
         if fixed:
             chosen = sorted((*self._forced, *chosen), key=_by_size)
         benefit = fixed + max(fixed + k - out, 0)
@@ -230,6 +272,31 @@ class _Options:
             _amplification(self._history, size_bytes, self._chunk.size_bytes),
         )
 
+    def _count(self, k: int) -> _Count | None:
+        """Return what comes out of the option with this k, to be added to; None if all are of one family."""
+        if self._mixture is None:
+            return None
+        count = _Count(self._view, self._mixture)
+        for one in (*self._forced, *self._free[:k]):
+            count.add(one)
+        return count
+
+    def _useful(self, free: Sequence[PlanSegment]) -> list[PlanSegment]:
+        """Return what is chosen without the families of which as many segments come out as go in."""
+        families = {} if self._mixture is None else self._mixture.before
+        forced = {families.get(id(one.layout), 0) for one in self._forced}
+        mine: dict[int, list[PlanSegment]] = {}
+        for one in free:
+            mine.setdefault(families.get(id(one.layout), 0), []).append(one)
+        vain = {
+            number
+            for number, chosen in mine.items()
+            if number not in forced
+            and len(chosen)
+            <= self._view.ideal(sum(map(_size_of, chosen)), sum(map(_rows_of, chosen)))
+        }
+        return [one for one in free if families.get(id(one.layout), 0) not in vain]
+
     def may(self, choice: Choice) -> bool:
         """Whether writing it keeps the bound; what must be rewritten anyway does not count."""
         bound = self._settings.write_amplification_max
@@ -240,6 +307,19 @@ class _Options:
             not size_bytes
             or _amplification(self._history, size_bytes, self._chunk.size_bytes) <= bound
         )
+
+
+def _written(
+    view: TargetView,
+    chosen: Sequence[PlanSegment],
+    size_bytes: int,
+    rows: int,
+    mixture: Mixture | None,
+) -> int:
+    """Return how many segments a rewrite makes of those that are chosen."""
+    if mixture is None or not chosen:
+        return view.ideal(size_bytes, rows)
+    return sum(view.ideal(*shares) for shares in shares_of(chosen, mixture.before))
 
 
 def _amplification(history: ChunkHistory | None, size_bytes: int, total_bytes: int) -> float:

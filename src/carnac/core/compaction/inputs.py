@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from carnac.core.compaction.cutting import cut_of
+from carnac.core.compaction.families import Kin, kin_of
 from carnac.core.compaction.filtering import filter_of
 from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval
@@ -24,6 +25,7 @@ class SegmentLayout:
         metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
         cut_for: What it was cut for by a rewrite and is too large for nevertheless.
+        kin: With which others it can be put together; None: with all.
     """
 
     query_granularity: str = "none"
@@ -35,6 +37,7 @@ class SegmentLayout:
     metrics: tuple[str, ...] = ()
     filtered_by: str | None = None
     cut_for: str | None = None
+    kin: Kin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,7 @@ def _layout_of(item: VisibleSegment) -> SegmentLayout:
         metrics=() if rollup is None else tuple([one.name for one in rollup.metrics]),
         filtered_by=filter_of(segment) if segment.attributes else None,
         cut_for=cut_of(segment) if segment.attributes else None,
+        kin=kin_of(segment),
     )
 
 

@@ -5,14 +5,34 @@ Only what the target asks for is compared (Druid compares stored compaction stat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from carnac.core.compaction.cutting import cut_text, most_bytes, most_rows
+from carnac.core.compaction.families import find_families, rewritten, truncated
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES
 from carnac.core.granularity import Granularity, is_finer_or_equal, parse_granularity
 from carnac.core.segments import TIME_COLUMN
+
+
+class Mixture(NamedTuple):
+    """Segments of several families: numbers of families by the `id` of a layout.
+
+    Attributes:
+        before: Which segments one rewrite puts together.
+        after: Which ones belong together once all are as the target asks for. Raw rows that it rolls up can be put
+            together with rows that are rolled up already, but only by the rewrite after that.
+    """
+
+    before: Mapping[int, int]
+    after: Mapping[int, int]
+
+    @property
+    def comes_together(self) -> bool:
+        """Whether there are fewer families once all segments are as the target asks for."""
+        return max(self.after.values()) < max(self.before.values())
 
 
 class TargetView:
@@ -29,6 +49,7 @@ class TargetView:
         text = target.query_granularity
         self._query_granularity = None if text is None else parse_granularity(text)
         self._judged: dict[int, tuple[SegmentLayout, str | None]] = {}
+        self._mixtures: dict[frozenset[int], tuple[Sequence[SegmentLayout], Mixture | None]] = {}
         self.asks_layout = (
             self._query_granularity is not None
             or target.metrics is not None
@@ -48,6 +69,46 @@ class TargetView:
             if by_bytes > count:
                 return by_bytes
         return count or 1
+
+    def mixture(self, segments: Sequence[PlanSegment]) -> Mixture | None:
+        """Return the families of segments; None if all of them can be put together."""
+        if not segments:
+            return None
+        first = segments[0].layout
+        others = [one.layout for one in segments if one.layout is not first]
+        if not others:
+            return None
+        layouts = {id(one): one for one in (first, *others) if one is not None and one.kin}
+        key = frozenset(layouts)
+        if key not in self._mixtures:
+            kept = tuple(layouts.values())  # an id is one of its own only as long as they live
+            self._mixtures[key] = kept, self._mix(kept)
+        return self._mixtures[key][1]
+
+    def _mix(self, layouts: Sequence[SegmentLayout]) -> Mixture | None:
+        kins = [layout.kin for layout in layouts if layout.kin is not None]
+        if len(set(kins)) < 2:
+            return None
+        before = find_families([truncated(kin, self.target) for kin in kins])
+        if not any(before):
+            return None
+        after = before
+        if self.target.metrics is not None:
+            after = find_families([rewritten(kin, self.target) for kin in kins])
+        names = list(map(id, layouts))
+        return Mixture(dict(zip(names, before, strict=True)), dict(zip(names, after, strict=True)))
+
+    def ideal_of(
+        self, segments: Sequence[PlanSegment], size_bytes: int, rows: int, mixture: Mixture | None
+    ) -> int:
+        """Return how many the segments of a chunk should be, each as the target asks for.
+
+        Args:
+            size_bytes: Of all segments together; `rows` likewise.
+        """
+        if mixture is None:
+            return self.ideal(size_bytes, rows)
+        return sum(self.ideal(*shares) for shares in shares_of(segments, mixture.after))
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments that are too large, but for those that cannot be cut as the target asks for."""
@@ -99,6 +160,18 @@ class TargetView:
             if layout.sort_columns[: len(wanted)] != wanted:
                 return f"not sorted by {', '.join(wanted)}"
         return None
+
+
+def shares_of(
+    segments: Iterable[PlanSegment], families: Mapping[int, int]
+) -> Iterable[tuple[int, int]]:
+    """Return bytes and rows of the segments of each family that has any."""
+    found: dict[int, tuple[int, int]] = {}
+    for one in segments:
+        number = families.get(id(one.layout), 0)
+        size_bytes, rows = found.get(number, (0, 0))
+        found[number] = size_bytes + one.size_bytes, rows + one.rows
+    return found.values()
 
 
 def _wanted_order(

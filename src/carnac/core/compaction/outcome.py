@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from carnac.core.compaction.families import Blend, Kin, rewritten, truncated
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.likeness import TargetView
@@ -57,45 +58,77 @@ def apply_group(
             kept.append(segment)
     for chunk in chunks:
         parts = [part for part in read if chunk.holds(part.start_ms)]
-        if parts:
-            kept.extend(_written(parts, chunk, group, revision))
+        kept.extend(_written(parts, chunk, group, revision))
     return kept
 
 
 def _written(
     parts: Sequence[PlanSegment], chunk: Interval, group: CompactionGroup, revision: int
 ) -> list[PlanSegment]:
+    view = TargetView(group.target)
+    mixture = view.mixture(parts)
+    families: dict[int, list[PlanSegment]] = {}
+    for part in parts:
+        number = 0 if mixture is None else mixture.before.get(id(part.layout), 0)
+        families.setdefault(number, []).append(part)
+    name = f"{group.datasource}-{revision}-{chunk.start_ms}"
+    return [
+        replace(one, segment_id=f"{name}-{number}", chunk=chunk, revision=revision)
+        for number, one in enumerate(
+            one for family in families.values() for one in _united(family, view)
+        )
+    ]
+
+
+def _united(parts: Sequence[PlanSegment], view: TargetView) -> list[PlanSegment]:
+    """Return what segments of one family become; they have no names yet."""
     size_bytes = sum(part.size_bytes for part in parts)
     rows = sum(part.rows for part in parts)
-    count = min(TargetView(group.target).ideal(size_bytes, rows), rows, size_bytes)
+    count = min(view.ideal(size_bytes, rows), rows, size_bytes)
+    kins = [part.layout.kin for part in parts if part.layout and part.layout.kin]
     return [
         PlanSegment(
-            segment_id=f"{group.datasource}-{revision}-{chunk.start_ms}-{number}",
+            segment_id="",
             start_ms=min(part.start_ms for part in parts),
             end_ms=max(part.end_ms for part in parts),
             size_bytes=size_bytes * (number + 1) // count - size_bytes * number // count,
             rows=rows * (number + 1) // count - rows * number // count,
-            chunk=chunk,
-            revision=revision,
-            layout=layout_of(group.target),
+            layout=layout_of(view.target, kins),
         )
         for number in range(count)
     ]
 
 
-def layout_of(target: CompactionTarget) -> SegmentLayout:
-    """Return the layout of segments that are as the target asks for."""
+def layout_of(target: CompactionTarget, kins: Sequence[Kin] = ()) -> SegmentLayout:
+    """Return the layout of segments that are as the target asks for.
+
+    Args:
+        kins: Of what was put together, all of one family; empty: not known.
+    """
+    kin = _blended(kins, target)
     by = target.partitioning
     order = (*(by.dimensions if by.kind == "range" else ()), *(target.sort_by or ()))
     return SegmentLayout(
-        query_granularity=target.query_granularity or "none",
-        is_rolled_up=target.metrics is not None,
+        query_granularity=kin.query_granularity if kin else target.query_granularity or "none",
+        is_rolled_up=kin.is_rollup if kin else target.metrics is not None,
         partition_kind=by.kind,
         partition_dimensions=by.dimensions,
         sort_columns=tuple(dict.fromkeys(order)),
-        dimensions=target.dimensions or (),
+        dimensions=tuple(name for name, _ in kin.dimensions) if kin else target.dimensions or (),
+        metrics=tuple(metric.name for metric in kin.metrics) if kin else (),
         filtered_by=target.filter,
+        kin=kin,
     )
+
+
+def _blended(kins: Sequence[Kin], target: CompactionTarget) -> Kin | None:
+    if not kins:
+        return None
+    first, *others = [truncated(kin, target) for kin in kins]
+    blend = Blend(first)
+    for kin in others:
+        blend.add(kin)
+    return rewritten(blend.kin(), target)
 
 
 def _cut(

@@ -225,19 +225,19 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
 
 def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk with more segments than its size asks for, and some slack, is compacted."""
-    count, view = len(chunk.segments), situation.view(chunk.target)
-    ideal = view.ideal(chunk.size_bytes, chunk.rows)
+    count, ideal = _count_and_ideal(chunk, situation)
     if count <= ideal + situation.settings.slack:
         return None
     history = situation.histories.get(chunk.interval)
-    choice = choose(chunk, (), view, situation.settings, history)
+    choice = choose(chunk, (), situation.view(chunk.target), situation.settings, history)
     if choice is None:
         bound = situation.settings.write_amplification_max
         return leave_alone(
             f"{counted(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
             f"it may: {bound:g} times what arrived; judged again when more has arrived"
         )
-    return _compact(chunk, choice, f"{counted(count, 'segment')} where {ideal:,} would do")
+    words = f"{counted(count, 'segment')} where {ideal:,} would do{_kinds(chunk, situation)}"
+    return _compact(chunk, choice, words)
 
 
 def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
@@ -247,7 +247,7 @@ def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     if count > ideal:
         surplus = count - ideal
         words += f"; {ideal:,} would do, {surplus:,} more {'is' if surplus == 1 else 'are'} let be"
-    return Score(_STABLE, words)
+    return Score(_STABLE, words + _kinds(chunk, situation))
 
 
 DEFAULT_RULES: tuple[Rule, ...] = (
@@ -263,8 +263,18 @@ DEFAULT_RULES: tuple[Rule, ...] = (
 
 
 def _count_and_ideal(chunk: TimeChunk, situation: Situation) -> tuple[int, int]:
-    view = situation.view(chunk.target)
-    return len(chunk.segments), view.ideal(chunk.size_bytes, chunk.rows)
+    view, segments = situation.view(chunk.target), chunk.segments
+    mixture = view.mixture(segments)
+    return len(segments), view.ideal_of(segments, chunk.size_bytes, chunk.rows, mixture)
+
+
+def _kinds(chunk: TimeChunk, situation: Situation) -> str:
+    """Return what to say of a chunk whose segments cannot all be put together."""
+    mixture = situation.view(chunk.target).mixture(chunk.segments)
+    if mixture is None:
+        return ""
+    count = max(mixture.after.values()) + 1
+    return f", of {count:,} families of rows that never share a segment" if count > 1 else ""
 
 
 def _choose_all(chunk: TimeChunk, situation: Situation, *, forced: int = 0) -> Choice:
