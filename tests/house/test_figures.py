@@ -58,6 +58,7 @@ FIGURES = [
     ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_process_64_in_flight: carnac: per_s"),
     ("decisions/0021-publishing-for-others.md", "{:.0f} ms", f"{PUBLISH}: 1_process_64_in_flight: carnac: p99_ms"),
     ("decisions/0021-publishing-for-others.md", "{:,.0f}", f"{PUBLISH}: 1_processes: plain_sql: per_s"),
+    ("concepts/operating.md", "{:,d} MiB", "million_segments: database_mib"),
     *(
         ("concepts/allocation.md", "{:,.0f}", f"{PLACES}: {store}: {way}: per_s")
         for store in ("sqlite", "postgresql")

@@ -1,0 +1,105 @@
+"""What pages tell people to run on Spark is run, and does what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from carnac.bootstrap import open_store
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings
+from carnac.pipeline.pipeline import SparkPipeline
+from carnac.pipeline.session import SparkHolder
+from carnac.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CONCEPTS = Path(__file__).resolve().parents[3] / "docs" / "concepts"
+HLL_OF_ONE = "AgEHDAMIAQDIPO8F"
+
+
+def block(page: str, heading: str, language: str) -> str:
+    """Return the first block of a language below a heading of a page."""
+    text = (CONCEPTS / page).read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def store(tmp_path: Path, spark_holder: SparkHolder) -> Iterator[Store]:
+    spark_holder.session()  # whoever closes the store must not stop the Spark of the run
+    with open_store(
+        create=True,
+        settings=Settings(store=str(tmp_path / "store")),
+        pipeline=lambda storage: SparkPipeline(
+            output_url=storage.url,
+            clock=SystemClock(),
+            ids=RandomIds(),
+            spark=SparkHolder(spark_holder.settings),
+        ),
+    ) as store:
+        yield store
+
+
+def test_a_batch_of_a_stream_that_comes_again_changes_nothing(
+    store: Store, spark: SparkSession, tmp_path: Path
+) -> None:
+    source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
+    source.mkdir()
+
+    for number in range(2):
+        line = {"time": f"2024-01-01T0{number}:00:00Z", "page": str(number)}
+        (source / f"{number}.json").write_text(json.dumps(line) + "\n")
+
+    def run_stream() -> None:
+        files = spark.readStream.schema("time string, page string")
+        events = files.option("maxFilesPerTrigger", 1).json(str(source))
+        code = block("ingestion.md", "## From a stream", "python")
+        names: dict[str, Any] = {"store": store, "events": events, "checkpoint": str(checkpoint)}
+        exec(code.replace(".start()", ".trigger(availableNow=True).start()"), names)
+        assert names["query"].awaitTermination(60)
+
+    run_stream()
+    assert store.head().revision == 2
+    for left in (checkpoint / "commits").glob("*1*"):  # as if it had died before it noted the end
+        left.unlink()
+    run_stream()
+    pages = store.sql("SELECT page FROM clicks ORDER BY page").rows()
+    assert [row["page"] for row in pages] == ["0", "1"]
+    assert store.head().revision == 2
+
+
+def test_rows_that_druid_gives_out_are_ingested_with_the_spec_of_the_page(
+    store: Store, tmp_path: Path
+) -> None:
+    line = {"__time": "2015-09-12T00:46:58.771Z", "channel": "#en", "page": "Menhir", "delta": -3}
+    lines = [
+        {**line, "count": 3, "added": 36, "users": HLL_OF_ONE},
+        {**line, "count": 1, "added": 4},
+    ]
+    folder = tmp_path / "wikipedia"
+    folder.mkdir()
+    (folder / "rows.json").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+    spec = yaml.safe_load(block("druid.md", "## Moving a datasource", "yaml"))
+    store.ingest({**spec, "input": str(folder)})
+    (row,) = store.sql(
+        "SELECT __time::VARCHAR AS t, channel, delta, count, added, hll_estimate(users) AS users FROM wikipedia"
+    ).rows()
+    assert row == {
+        "t": "2015-09-12 00:46:00+00",
+        "channel": "#en",
+        "delta": -3,
+        "count": 4,
+        "added": 40,
+        "users": 1.0,
+    }
