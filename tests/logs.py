@@ -6,6 +6,7 @@ from carnac.core.commits import Change, CommitKind, ConservationProof, Drop, Pub
 from carnac.core.entries import Entry
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_interval
+from carnac.core.reverting import plan_revert, restored_segments
 from carnac.core.segments import Segment
 from carnac.ports import MetadataStore, Published
 
@@ -103,6 +104,14 @@ def folding(store: MetadataStore, inputs: tuple[str, ...], *outputs: Segment) ->
         base_revision=store.head().revision,
         proof=ConservationProof(rows_in=rows, rows_out=rows, row_hash_in=1, row_hash_out=1),
     )
+
+
+def revert_of(store: MetadataStore, revision: int) -> Publication:
+    """What undoes a commit that has no lookups."""
+    commit = store.commit(revision)
+    found = {name: store.find_segment(name) for name in restored_segments(commit)}
+    segments = {name: one for name, one in found.items() if one is not None}
+    return plan_revert(commit, segments, {}, segment_granularity={DATASOURCE: "day"})
 
 
 def entries(store: MetadataStore, revision: int | None = None) -> list[Entry]:

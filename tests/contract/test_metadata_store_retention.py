@@ -8,12 +8,21 @@ from dataclasses import replace
 import pytest
 
 from carnac.core.commits import ChunksUnchanged, CommitKind, LookupChange, Publication
-from carnac.core.reverting import plan_revert, restored_segments
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head, LeaseKind
 from carnac.testing.clock import DEFAULT_START_MS, FakeClock
 from tests.contract.conftest import Store
-from tests.logs import append, append_of, day, folding, interval, names, replacement, segment
+from tests.logs import (
+    append,
+    append_of,
+    day,
+    folding,
+    interval,
+    names,
+    replacement,
+    revert_of,
+    segment,
+)
 
 YEAR_MS = 365 * 86_400_000
 
@@ -278,14 +287,7 @@ class TestTrash:
 
     def test_a_segment_in_the_trash_cannot_come_back(self, store: Store, clock: FakeClock) -> None:
         write_history(store, clock)
-        commit = store.commit(5)
-        segments = {name: store.find_segment(name) for name in restored_segments(commit)}
-        back = plan_revert(
-            commit,
-            {name: found for name, found in segments.items() if found is not None},
-            {},
-            segment_granularity={"events": "day"},
-        )
+        back = revert_of(store, 5)
         store.trim(keep=keep(), dry_run=False)
         with pytest.raises(NotFound, match="segment c"):
             store.publish(back)
@@ -316,7 +318,7 @@ class TestConflictsAcrossTrims:
         """Commit 2 is forgotten, but it covered what a revert of commit 1's deletion would bring back."""
         append(store, segment("a", day(1)))
         store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
-        revert = self._revert(store, 2)
+        revert = revert_of(store, 2)
         store.publish(replacement(store, "2013-01-01/2013-01-20", segment("b", day(3))))
         store.publish(replacement(store, "2013-01-01/2013-01-02", segment("c", day(1))))
         append(store, segment("d", day(9)))
@@ -337,10 +339,3 @@ class TestConflictsAcrossTrims:
             store.publish(replace(append_of(segment("x", day(5))), requirements=(need,)))
         recent = replace(need, revision=4)
         store.publish(replace(append_of(segment("x", day(5))), requirements=(recent,)))
-
-    @staticmethod
-    def _revert(store: Store, revision: int) -> Publication:
-        commit = store.commit(revision)
-        found = {name: store.find_segment(name) for name in restored_segments(commit)}
-        segments = {name: one for name, one in found.items() if one is not None}
-        return plan_revert(commit, segments, {}, segment_granularity={"events": "day"})

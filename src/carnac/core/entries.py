@@ -63,6 +63,20 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EntryLife:
+    """An entry that is live or was.
+
+    Attributes:
+        dropped_by: Revision of the commit that dropped it; None: it is live.
+        by_rewrite: Whether that was a rewrite, so that its rows live on in other segments unless it came back.
+    """
+
+    entry: Entry
+    dropped_by: int | None
+    by_rewrite: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
     """A live time chunk of a datasource: what an append must know of it.
 

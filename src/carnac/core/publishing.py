@@ -42,7 +42,7 @@ from carnac.core.commits import (
     SegmentsVisible,
 )
 from carnac.core.drafts import ChunkDrafts, Draft
-from carnac.core.entries import MAX_ADDS_PER_COMMIT, Chunk, Entry
+from carnac.core.entries import MAX_ADDS_PER_COMMIT, Chunk, Entry, EntryLife
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.locks.model import Lock, describe_end, may_publish
 from carnac.errors import Conflict, Corrupt, Invalid, Revoked
@@ -71,6 +71,12 @@ class PublishView(Protocol):
 
     def dropped_by(self, datasource: str, segment_id: str, after_revision: int) -> int | None:
         """Return the last commit after `after_revision` that dropped an entry of the segment."""
+        ...
+
+    def lives_after(
+        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+    ) -> Sequence[EntryLife]:
+        """Return the entries of these segments that were live at `after_revision` or later, in any order."""
         ...
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
@@ -155,7 +161,7 @@ def _plan_change(view: PublishView, change: Change, draft: Draft, base: int) -> 
     if change.takes_over:
         _take_over(view, change, draft)
     else:
-        _join_chunks(view, change, draft)
+        _join_chunks(view, change, draft, base)
     adds, drops = draft.finish()
     return DatasourceCommit(
         datasource=change.datasource,
@@ -217,7 +223,7 @@ def _live(view: PublishView, change: Change) -> set[Interval]:
     }
 
 
-def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
+def _join_chunks(view: PublishView, change: Change, draft: Draft, base: int) -> None:
     kept = _kept_places(view, change, draft) if change.places else {}
     for segment in change.adds:
         if segment.segment_id in kept:
@@ -231,6 +237,7 @@ def _join_chunks(view: PublishView, change: Change, draft: Draft) -> None:
         restored = [restore.segment.segment_id for restore in change.restores]
         for entry in view.entries_of(change.datasource, restored):
             held[entry.segment_id][entry.chunk] = entry
+        _require_unmoved(view, change, base)
     for restore in change.restores:
         segment = restore.segment
         partners = held[segment.segment_id]
@@ -298,6 +305,30 @@ def _require_hidden(
                 datasource=datasource,
                 segment_id=entry.segment_id,
                 commit=entry.added_revision,
+            )
+
+
+def _require_unmoved(view: PublishView, change: Change, base: int) -> None:
+    """Refuse to bring back what came back in the meantime and was rewritten then: its rows are in other segments."""
+    wanted = {one.segment.segment_id: one.pieces for one in change.restores}
+    lives = view.lives_after(change.datasource, list(wanted), base)
+    moved: dict[tuple[int, str], IntervalSet] = defaultdict(IntervalSet)
+    for life in lives:
+        if life.by_rewrite and life.dropped_by is not None and life.dropped_by > base:
+            key = (life.dropped_by, life.entry.segment_id)
+            moved[key] = moved[key].union(life.entry.visible)
+    for life in lives:
+        key = (life.entry.added_revision, life.entry.segment_id)
+        if key in moved:  # it only moved to another chunk, or stayed in part
+            moved[key] = moved[key].minus(life.entry.visible)
+    for (culprit, segment_id), pieces in sorted(moved.items()):
+        if pieces.intersect(wanted[segment_id]):
+            raise Conflict(
+                f"segment {segment_id} of {change.datasource} came back after revision {base}, and commit {culprit} "
+                "rewrote it: its rows are in sight, and there is nothing to restore",
+                datasource=change.datasource,
+                segment_id=segment_id,
+                commit=culprit,
             )
 
 

@@ -9,8 +9,8 @@ from functools import partial
 
 from carnac.core import invariants
 from carnac.core.allocation import AllocationDecision, Key, PendingChunk, PendingSegment
-from carnac.core.commits import Change, Commit, DatasourceCommit, Reserved
-from carnac.core.entries import Chunk, Entry, VisibleSegment
+from carnac.core.commits import Change, Commit, CommitKind, DatasourceCommit, Reserved
+from carnac.core.entries import Chunk, Entry, EntryLife, VisibleSegment
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
@@ -380,6 +380,24 @@ class MemoryView:
             ),
             default=None,
         )
+
+    def lives_after(
+        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+    ) -> Sequence[EntryLife]:
+        """Return the entries of these segments that were live at `after_revision` or later."""
+        wanted, commits = set(segment_ids), self._tables.commits
+        return [
+            EntryLife(
+                entry=record.entry,
+                dropped_by=record.dropped,
+                by_rewrite=record.dropped is not None
+                and commits[record.dropped].kind is CommitKind.REWRITE,
+            )
+            for record in self._tables.entries.values()
+            if record.datasource == datasource
+            and record.entry.segment_id in wanted
+            and (record.dropped is None or record.dropped > after_revision)
+        ]
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
         """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""

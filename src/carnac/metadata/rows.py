@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from carnac.core.commits import Commit, CommitKind, DatasourceCommit
-from carnac.core.entries import Entry
+from carnac.core.entries import Entry, EntryLife
 from carnac.core.intervals import Interval
 from carnac.core.records import (
     dump_commit_details,
@@ -72,6 +72,13 @@ def entry_of(row: Row) -> Entry:
         partition_id=row[13],
         overshadowed_ids=load_id_ranges(row[14]),
         update_group=load_id_ranges(row[15]),
+    )
+
+
+def life_of(row: Row) -> EntryLife:
+    """Return the life of a row that has the columns of `entries`, then the kind of the commit that dropped it."""
+    return EntryLife(
+        entry=entry_of(row), dropped_by=row[-2], by_rewrite=row[-1] == CommitKind.REWRITE
     )
 
 

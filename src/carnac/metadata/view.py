@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carnac.core.allocation import Key, PendingChunk, PendingSegment
-from carnac.core.entries import Chunk, Entry
+from carnac.core.entries import Chunk, Entry, EntryLife
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.metadata import pending_rows
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.locks import SqlLockView
-from carnac.metadata.rows import chunk_row_of, entry_of
+from carnac.metadata.rows import chunk_row_of, entry_of, life_of
 from carnac.metadata.session import Session, Statement
 from carnac.metadata.texts import statements as s
 
@@ -123,6 +123,18 @@ class SqlPublishView:
             after=after_revision,
         )
         return None if row is None else row[0]
+
+    def lives_after(
+        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+    ) -> Sequence[EntryLife]:
+        """Return the entries of these segments that were live at `after_revision` or later."""
+        rows = self._session.rows(
+            s.LIVES_AFTER,
+            datasource_id=self.find_datasource(datasource),
+            segment_ids=self._session.array(segment_ids),
+            after=after_revision,
+        )
+        return [life_of(row) for row in rows]
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
         """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from carnac.core.allocation import PendingChunk, PendingSegment
 from carnac.core.commits import Commit
-from carnac.core.entries import Chunk, Entry
+from carnac.core.entries import Chunk, Entry, EntryLife
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
@@ -64,6 +64,13 @@ class Hour:
         """Return the last commit that dropped an entry of the segment."""
         del datasource, after_revision
         return self._dropped.get(segment_id)
+
+    def lives_after(
+        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+    ) -> Sequence[EntryLife]:
+        """Nothing comes back here."""
+        del datasource, segment_ids, after_revision
+        return ()
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
         """Return the newest commit, if it is later."""

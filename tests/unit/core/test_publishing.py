@@ -16,7 +16,6 @@ from carnac.core.commits import (
     SegmentsVisible,
 )
 from carnac.core.intervals import IntervalSet
-from carnac.core.reverting import plan_revert, restored_segments
 from carnac.errors import Conflict, Corrupt, Invalid
 from carnac.metadata import open_metadata
 from carnac.ports import MetadataStore
@@ -32,6 +31,7 @@ from tests.logs import (
     interval,
     names,
     replacement,
+    revert_of,
     segment,
 )
 
@@ -312,17 +312,11 @@ class TestConflicts:
 
 
 class TestReverting:
-    def revert(self, store: MetadataStore, revision: int) -> None:
-        commit = store.commit(revision)
-        records = {name: store.find_segment(name) for name in restored_segments(commit)}
-        known = {name: record for name, record in records.items() if record is not None}
-        store.publish(plan_revert(commit, known, {}, segment_granularity={DATASOURCE: "day"}))
-
     def test_a_replacement_is_undone_and_later_appends_stay(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)), segment("S2", day(2)))
         wrong = store.publish(replacement(store, day(1), segment("R", day(1)))).revision
         append(store, segment("S3", day(1)))
-        self.revert(store, wrong)
+        store.publish(revert_of(store, wrong))
         assert names(store) == ["S1", "S2", "S3"]
         assert shown(store) == {"S1": days(day(1)), "S2": days(day(2)), "S3": days(day(1))}
 
@@ -330,7 +324,7 @@ class TestReverting:
         append(store, segment("M", MONTH, chunk=MONTH))
         first = store.publish(replacement(store, day(3), kind=CommitKind.DELETE)).revision
         store.publish(replacement(store, day(10), kind=CommitKind.DELETE))
-        self.revert(store, first)
+        store.publish(revert_of(store, first))
         assert shown(store) == {"M": days("2013-01-01/2013-01-10", "2013-01-11/2013-02-01")}
 
     def test_a_later_replacement_of_the_deleted_time_stands_in_the_way(
@@ -340,7 +334,7 @@ class TestReverting:
         deletion = store.publish(replacement(store, day(1), kind=CommitKind.DELETE)).revision
         culprit = store.publish(replacement(store, day(1), segment("R", day(1)))).revision
         with pytest.raises(Conflict, match=f"commit {culprit} replaced or deleted") as caught:
-            self.revert(store, deletion)
+            store.publish(revert_of(store, deletion))
         assert caught.value.ids["commit"] == culprit
 
     def test_an_append_that_was_compacted_since_cannot_be_undone_alone(
@@ -352,7 +346,7 @@ class TestReverting:
             folding(store, ("S1", "S2"), segment("C", day(1), rows=20))
         ).revision
         with pytest.raises(Conflict) as caught:
-            self.revert(store, wrong)
+            store.publish(revert_of(store, wrong))
         assert caught.value.ids["commit"] == culprit
 
     def test_a_rewrite_whose_input_shows_more_again_is_told_who_brought_it_back(
@@ -361,7 +355,7 @@ class TestReverting:
         append(store, segment("M", MONTH, chunk=MONTH))
         replaced = store.publish(replacement(store, day(2), segment("R", day(2))))
         pending = folding(store, ("M",), segment("C", day(1), rows=10))
-        self.revert(store, replaced.revision)
+        store.publish(revert_of(store, replaced.revision))
         revert = store.commit(store.head().revision)
         assert [entry.segment_id for entry in revert.changes[0].drops] == ["R"], "nothing took of M"
         assert conflict_of(store, pending).ids["commit"] == revert.revision
@@ -369,9 +363,9 @@ class TestReverting:
     def test_a_revert_can_be_reverted(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)))
         deletion = store.publish(replacement(store, day(1), kind=CommitKind.DELETE)).revision
-        self.revert(store, deletion)
+        store.publish(revert_of(store, deletion))
         assert names(store) == ["S1"]
-        self.revert(store, store.head().revision)
+        store.publish(revert_of(store, store.head().revision))
         assert names(store) == []
 
     def test_a_rewrite_changed_no_row(self, store: MetadataStore) -> None:
@@ -380,7 +374,7 @@ class TestReverting:
             folding(store, ("S1", "S2"), segment("C", day(1), rows=20))
         ).revision
         with pytest.raises(Invalid, match="nothing to revert"):
-            self.revert(store, rewrite)
+            store.publish(revert_of(store, rewrite))
 
 
 class TestNonsense:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     table,
     update,
@@ -143,6 +144,21 @@ DROPPED_BY = statement(
             t.segments.c.segment_id == p("segment_id"),
             t.entries.c.datasource_id == p("datasource_id"),
             t.entries.c.dropped_revision > p("after"),
+        )
+    )
+)
+LIVES_AFTER = statement(
+    lambda: (
+        select(*ENTRY_COLUMNS, t.commits.c.kind)
+        .join(t.segments, t.segments.c.segment_key == t.entries.c.segment_key)
+        .outerjoin(t.commits, t.commits.c.revision == t.entries.c.dropped_revision)
+        .where(
+            IsIn(t.segments.c.segment_id, "segment_ids"),
+            t.entries.c.datasource_id == p("datasource_id"),
+            or_(
+                t.entries.c.dropped_revision.is_(None),
+                t.entries.c.dropped_revision > p("after"),
+            ),
         )
     )
 )

@@ -1,0 +1,46 @@
+"""What every metadata store promises of reverts: no row comes back beside itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from carnac.core.commits import CommitKind
+from carnac.errors import Conflict
+from tests.contract.conftest import Store
+from tests.logs import DATASOURCE, append, day, folding, names, replacement, revert_of, segment
+
+MONTH = "2013-01-01/2013-02-01"
+
+
+class TestReverting:
+    def test_what_came_back_and_was_rewritten_does_not_come_back_again(self, store: Store) -> None:
+        """The rows are in sight, in another segment: they would be there twice."""
+        append(store, segment("S1", day(1)))
+        store.publish(revert_of(store, store.head().revision))
+        removal = store.head().revision
+        store.publish(revert_of(store, removal))
+        append(store, segment("S2", day(1)))
+        culprit = store.publish(
+            folding(store, ("S1", "S2"), segment("C", day(1), rows=20))
+        ).revision
+        with pytest.raises(Conflict, match="nothing to restore") as caught:
+            store.publish(revert_of(store, removal))
+        assert caught.value.ids == {
+            "datasource": DATASOURCE,
+            "segment_id": "S1",
+            "commit": culprit,
+        }
+        assert names(store) == ["C"]
+
+    def test_what_a_rewrite_only_moved_to_another_chunk_comes_back(self, store: Store) -> None:
+        append(store, segment("S1", day(3), chunk=MONTH))
+        append(store, segment("M", "2013-01-05/2013-02-01", chunk=MONTH))
+        store.publish(revert_of(store, store.head().revision))
+        removal = store.head().revision
+        store.publish(revert_of(store, removal))
+        store.publish(replacement(store, day(3), segment("C", day(3)), kind=CommitKind.REWRITE))
+        assert [entry.segment_id for entry in store.commit(5).changes[0].drops] == ["S1", "M"]
+        store.publish(revert_of(store, removal + 1))
+        assert names(store) == ["C"]
+        store.publish(revert_of(store, removal))
+        assert names(store) == ["C", "M"]
