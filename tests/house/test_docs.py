@@ -49,13 +49,29 @@ def test_generated_pages_are_current() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def decisions() -> list[Path]:
+    """Return the decision records, the template included."""
+    folder = ROOT / "docs" / "decisions"
+    return [page for page in pages() if page.parent == folder and page.name != "README.md"]
+
+
 def test_every_decision_record_has_the_parts_of_the_template() -> None:
     parts = ["**Context.**", "**Decision.**", "**Consequences.**"]
-    records = [page for page in pages() if page.parent == ROOT / "docs" / "decisions"]
     missing = [
         f"{name_of(page)}: {part}"
-        for page in records
+        for page in decisions()
         for part in parts
         if part not in text_of(page)
     ]
     assert missing == []
+
+
+def test_the_list_of_decisions_has_each_record_under_its_title() -> None:
+    listed = text_of(ROOT / "docs" / "decisions" / "README.md")
+    lines = {}
+    for page in decisions()[1:]:
+        number, _, title = text_of(page).splitlines()[0].removeprefix("# ").partition(". ")
+        lines[page.name] = f"| [{number}]({page.name}) | {title} |"
+        assert page.name.startswith(f"{int(number):04}-")
+    assert len(lines) > 20
+    assert [name for name, line in lines.items() if line not in listed] == []
