@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments import TIME_COLUMN, ColumnType
 from carnac.pipeline.inputs import InputFile, local_file
-from carnac.pipeline.paths import FieldPaths, Step, engine_path, field_paths
+from carnac.pipeline.paths import FieldPaths, engine_path, engine_values, field_paths
 from carnac.pipeline.projection import FILE, OFFSET, RAW
 from carnac.pipeline.read_columnar import describe, locate, orc_batches, parquet_source
 from carnac.pipeline.read_csv import CsvReader, Header
 from carnac.pipeline.sources import BATCH, open_bytes, open_lines
 from carnac.pipeline.timestamps import quote_text
 from carnac.specs.inputs import CsvFormat, JsonFormat, OrcFormat, ParquetFormat, TsvFormat
+from carnac.specs.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
     import duckdb
@@ -186,15 +187,16 @@ def _in_json(
         places = {**{key: (key,) for key in root}, **places}
     if not places:
         return SeenFields()
-    expressions = ", ".join(quote_text(engine_path(steps)) for steps in places.values())
+    single = {name: steps for name, steps in places.items() if EVERY not in steps}
+    expressions = ", ".join(quote_text(engine_path(steps)) for steps in single.values())
     with open_lines(con, files, scratch_dir):
         rows = con.execute(
             f"SELECT DISTINCT TRY(json_type({RAW}, [{expressions}])) FROM {BATCH}"
         ).fetchall()
     kinds: dict[str, set[Kind]] = {name: set() for name in places}
-    arrays: set[str] = set()
+    arrays = places.keys() - single.keys()
     for (types,) in rows:
-        for name, one in zip(places, types or (), strict=False):
+        for name, one in zip(single, types or (), strict=False):
             if one == "ARRAY":
                 arrays.add(name)
             elif one is not None:
@@ -210,11 +212,13 @@ def _element_kinds(
     scratch_dir: str,
     steps: tuple[Step, ...],
 ) -> set[Kind]:
-    path = quote_text(engine_path(steps) + "[*]")
+    if EVERY in steps:
+        values = engine_values(RAW, steps)
+        types = f"TRY(list_transform({values}, lambda e: json_type(e)))"
+    else:
+        types = f"TRY(json_type({RAW}, {quote_text(engine_path(steps) + '[*]')}))"
     with open_lines(con, files, scratch_dir):
-        rows = con.execute(
-            f"SELECT DISTINCT unnest(TRY(json_type({RAW}, {path}))) FROM {BATCH}"
-        ).fetchall()
+        rows = con.execute(f"SELECT DISTINCT unnest({types}) FROM {BATCH}").fetchall()
     found = {_JSON_KINDS.get(one, "object") + "[]" for (one,) in rows if one is not None}
     return found | {EMPTY_ARRAY}
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carnac.errors import Invalid
 from carnac.pipeline.coerce import Field
 from carnac.pipeline.lines import long_array
-from carnac.pipeline.paths import FieldPaths, Step, engine_path
+from carnac.pipeline.paths import FieldPaths, engine_path, engine_values, without_nulls
 from carnac.pipeline.projection import (
     FILE,
     LINE,
@@ -24,6 +24,7 @@ from carnac.pipeline.projection import (
 )
 from carnac.pipeline.shape import RowShape, quote
 from carnac.pipeline.timestamps import quote_text
+from carnac.specs.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
     import duckdb
@@ -229,27 +230,93 @@ def load_typed(
 
 def locate(types: dict[str, Any], steps: tuple[Step, ...] | None) -> tuple[str, Any] | None:
     """Return the expression of a nested place and its type; None if there is none."""
-    if not steps or not isinstance(steps[0], str) or steps[0] not in types:
+    if steps is None:
         return None
-    sql, kind = quote(steps[0]), types[steps[0]]
-    for at, step in enumerate(steps[1:], start=1):
-        if kind.id == "struct" and isinstance(step, str):
-            children = dict(kind.children)
-            if step not in children:
-                return None
-            sql, kind = f"{sql}.{quote(step)}", children[step]
-        elif kind.id in {"list", "array"} and isinstance(step, int):
-            sql, kind = f"{sql}[{step + 1 if step >= 0 else step}]", kind.children[0][1]
-        elif kind.id == "map" and isinstance(step, str):
-            sql, kind = f"{sql}[{quote_text(step)}]", dict(kind.children)["value"]
-        elif kind.id in {"varchar", "json"} or str(kind) == "JSON":
-            import duckdb
+    import duckdb
 
-            path = quote_text(engine_path(steps[at:]))
-            return f"TRY(json_extract({sql}, {path}))", duckdb.sqltype("JSON")
-        else:
-            return None
-    return sql, kind
+    found: _Found | None
+    if not steps or not isinstance(steps[0], str):
+        fields = ", ".join(f"{quote(name)} := {quote(name)}" for name in types)
+        found = _within(f"to_json(struct_pack({fields}))", duckdb.sqltype("JSON"), steps)
+    elif steps[0] not in types:
+        return None
+    else:
+        found = _within(quote(steps[0]), types[steps[0]], steps[1:])
+    if found is None or not found.is_several:
+        return None if found is None else (found.sql, found.type)
+    is_json = str(found.type) == "JSON"
+    values = without_nulls(found.sql, is_json=is_json)
+    if is_json:
+        return f"to_json({values})", found.type
+    return values, duckdb.list_type(found.type)
+
+
+class _Found(NamedTuple):
+    """An expression and its type; of several values, a list, the type of one."""
+
+    sql: str
+    type: Any
+    is_several: bool = False
+
+
+def _within(sql: str, kind: Any, steps: tuple[Step, ...]) -> _Found | None:
+    """Return what is at a path inside of an expression; None if its type has no such place."""
+    if not steps:
+        return _Found(sql, kind)
+    step, rest = steps[0], steps[1:]
+    if kind.id in {"varchar", "json"} or str(kind) == "JSON":
+        return _within_json(sql, steps)
+    if step is EVERY:
+        return _every(sql, kind, steps)
+    if kind.id == "struct" and isinstance(step, str):
+        children = dict(kind.children)
+        return _within(f"{sql}.{quote(step)}", children[step], rest) if step in children else None
+    if kind.id in {"list", "array"} and isinstance(step, int):
+        return _within(f"{sql}[{step + 1 if step >= 0 else step}]", kind.children[0][1], rest)
+    if kind.id == "map" and isinstance(step, str):
+        return _within(f"{sql}[{quote_text(step)}]", dict(kind.children)["value"], rest)
+    return None
+
+
+def _within_json(sql: str, steps: tuple[Step, ...]) -> _Found:
+    import duckdb
+
+    kind = duckdb.sqltype("JSON")
+    if EVERY in steps:
+        return _Found(engine_values(sql, steps), kind, is_several=True)
+    return _Found(f"TRY(json_extract({sql}, {quote_text(engine_path(steps))}))", kind)
+
+
+def _every_member(sql: str, kind: Any, steps: tuple[Step, ...]) -> _Found:
+    """Return what is at a path inside of every field of a struct, as JSON where that is of several types."""
+    inner = [
+        found
+        for name, child in kind.children
+        if (found := _within(f"{sql}.{quote(name)}", child, steps[1:])) is not None
+    ]
+    if len({(str(one.type), one.is_several) for one in inner}) != 1:
+        return _within_json(f"to_json({sql})", steps)
+    values = f"[{', '.join(one.sql for one in inner)}]"
+    first = inner[0]
+    return _Found(f"flatten({values})" if first.is_several else values, first.type, is_several=True)
+
+
+def _every(sql: str, kind: Any, steps: tuple[Step, ...]) -> _Found | None:
+    """Return what is at a path inside of every value of a list, map or struct."""
+    if kind.id == "struct":
+        return _every_member(sql, kind, steps)
+    if kind.id == "map":
+        sql, element = f"map_values({sql})", dict(kind.children)["value"]
+    elif kind.id in {"list", "array"}:
+        element = kind.children[0][1]
+    else:
+        return None
+    one = f"e{len(steps)}"  # a name of its own, however deep
+    inner = _within(one, element, steps[1:])
+    if inner is None:
+        return None
+    values = f"list_transform({sql}, lambda {one}: {inner.sql})" if inner.sql != one else sql
+    return _Found(f"flatten({values})" if inner.is_several else values, inner.type, is_several=True)
 
 
 def describe(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.segments import TIME_COLUMN, ColumnType
 from carnac.pipeline.coerce import Cell, Field, Target, coerce_cell
-from carnac.pipeline.paths import FieldPaths, Step, engine_path, field_paths
+from carnac.pipeline.paths import FieldPaths, engine_array, engine_path, field_paths
 from carnac.pipeline.projection import (
     FILE,
     LINE,
@@ -35,6 +35,7 @@ from carnac.pipeline.projection import (
 )
 from carnac.pipeline.shape import RowShape, quote
 from carnac.pipeline.timestamps import quote_text, text_time
+from carnac.specs.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
     import duckdb
@@ -82,9 +83,9 @@ class JsonPlan:
         """Return the statement of the exact pass, over what the fast one suspects (or another source of lines)."""
         lines = source or f"(FROM {LOADED} WHERE {REASON} = '{SUSPECT}')"
         names = list(self._place)
-        paths = ", ".join(quote_text(engine_path(self._place[name])) for name in names)
-        parsed = f"TRY(json_extract({RAW}, [{paths}]))" if names else "NULL"
-        fields = "".join(f", {_P}[{i + 1}] AS {_F}{i}" for i in range(len(names)))
+        paths, alias = self._extracted(names)
+        parsed = f"TRY(json_extract({RAW}, [{', '.join(paths)}]))" if paths else "NULL"
+        fields = "".join(f", {alias[name]} AS {_F}{i}" for i, name in enumerate(names))
         numbers = "".join(f", _json_number({_F}{i}) AS {_N}{i}" for i in range(len(names)))
         query = (
             f"SELECT *{numbers} FROM (SELECT {_LINE_COLUMNS}, {_JT}{fields}"
@@ -98,6 +99,18 @@ class JsonPlan:
         )
         checked = Projection(values=projection.values, reasons=(syntax, *projection.reasons))
         return insert_sql(checked, query)
+
+    def _extracted(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
+        """Return the paths to be taken out as the list `_P`, and of each field what it is then."""
+        paths: list[str] = []
+        alias: dict[str, str] = {}
+        for name in names:
+            if EVERY in self._place[name]:
+                alias[name] = engine_array(RAW, self._place[name])
+                continue
+            paths.append(quote_text(engine_path(self._place[name])))
+            alias[name] = f"{_P}[{len(paths)}]"
+        return paths, alias
 
     def _exact_field(self, name: str) -> Field:
         at = self._index.get(name)
@@ -128,7 +141,7 @@ class JsonPlan:
         """Return the statement of the fast pass."""
         structure: dict[str, str] = {}
         alias: dict[str, str] = {}
-        paths: list[str] = []
+        nested: list[str] = []
         for name, kind in self._kinds.items():
             key = self._place[name][0] if self._is_root(name) else None
             folded = {other.lower() for other in structure}
@@ -137,8 +150,9 @@ class JsonPlan:
                 alias[name] = f"{_J}.{quote(key)}"
             else:
                 self._kinds[name] = "json"
-                paths.append(quote_text(engine_path(self._place[name])))
-                alias[name] = f"{_P}[{len(paths)}]"
+                nested.append(name)
+        paths, extracted = self._extracted(nested)
+        alias |= extracted
         numbers = [name for name, kind in self._kinds.items() if kind == "number"]
         again = self._numbers_as_text(numbers, alias)
         fields = "".join(f", {alias[name]} AS {_F}{i}" for name, i in self._index.items())

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AliasChoices, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from carnac.specs.base import SpecModel, Texts, problem
+from carnac.specs.json_paths import parse_path
 
 COMPRESSION_BY_SUFFIX: dict[str, str] = {
     ".gz": "gzip",
@@ -49,17 +50,16 @@ class FlattenField(SpecModel):
     expr: str | None = Field(
         default=None,
         description=(
-            "JSONPath of the value (`$.user.id`, `$.tags[0]`, `$.tags[-1]`, `$['a b']`); for `root`, the name "
-            "of the field when it is not `name`."
+            "JSONPath of the value (`$.user.id`, `$.tags[0]`, `$.tags[-1]`, `$['a b']`), or of several: "
+            "`$.items[*].id` is an array of what every item has there, without nulls; null if there is none. For "
+            "`root`, the name of the field when it is not `name`."
         ),
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.type == "path" and not (self.expr or "").startswith("$"):
-            raise problem(
-                f"field '{self.name}' of type path needs an expr that starts with $, like $.a.b"
-            )
+        if self.type == "path":
+            parse_path(self.expr or "", self.name)
         return self
 
 

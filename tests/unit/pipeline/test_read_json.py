@@ -158,15 +158,6 @@ def test_nested_paths() -> None:
     assert found.reasons == [REASON_MISSING, "not a long: n"]
 
 
-@pytest.mark.parametrize(
-    "expr", ["$.a[*]", "$..a", "$.a[?(@.b)]", "$.a[--1]", "$.a[-]", "$.a[1:2]", "$a", "$."]
-)
-def test_path_to_several_places_is_refused(expr: str) -> None:
-    flatten = FlattenSpec.model_validate({"fields": [{"type": "path", "name": "n", "expr": expr}]})
-    with pytest.raises(Invalid, match=r"path '.*' of field 'n' cannot be read at"):
-        load_bytes('{"t":1}', {"n": "string"}, file_format=JsonFormat(flatten=flatten))
-
-
 def test_fields_with_odd_names() -> None:
     names = ['a"b', "a'b", "a.b", "$.a", "a b", "é", "__carnac_x", "f0", "j", "select", "a\\b"]
     row = {name: str(at) for at, name in enumerate(names)}
