@@ -52,7 +52,8 @@ def test_with_room_enough_all_is_stable_at_the_end_and_never_far_from_it() -> No
     assert max(one.surplus_max for one in outcome.moments) <= 2
     assert (last.waiting, last.running, last.deferred) == (0, 0, 0)
     assert last.write_amplification <= HOURLY.write_amplification_max
-    assert all(one.latency_ms is None or one.latency_ms >= 0 for one in outcome.moments)
+    latencies = [one.latency_ms for one in outcome.moments if one.latency_ms is not None]
+    assert 0 < min(latencies) <= max(latencies) < DAY_MS
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -69,13 +69,17 @@ def test_leaves_are_cut_where_the_segments_end() -> None:
 
 def test_rows_among_children_are_for_leaves_and_rows_from_outside_for_others() -> None:
     trees = index_of_hours(days=100, count=40_000)._trees
+    seen = set()
     for node in range(trees.used[0]):
         children = trees.nodes[node, CHILDREN]
         if children < 0:
             continue
         below = trees.nodes[children : children + trees.nodes[node, COUNT], CHILDREN]
-        assert (trees.nodes[node, AMONG] >= 0) == bool((below < 0).all())
-        assert (trees.nodes[node, OUTER] == UNKNOWN) == bool((below < 0).all())
+        are_leaves = bool((below < 0).all())
+        assert (trees.nodes[node, AMONG] >= 0) == are_leaves
+        assert (trees.nodes[node, OUTER] == UNKNOWN) == are_leaves
+        seen.add(are_leaves)
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize(
