@@ -32,6 +32,22 @@ class TestReverting:
         }
         assert names(store) == ["C"]
 
+    @pytest.mark.parametrize("kept", [(), (3,), (5,)])
+    def test_nor_once_that_is_forgotten(self, store: Store, kept: tuple[int, ...]) -> None:
+        """The commit that brought it back, or the one that rewrote it, is not in the log any more."""
+        append(store, segment("S1", day(1)))
+        store.publish(revert_of(store, 1))
+        store.publish(revert_of(store, 2))
+        append(store, segment("S2", day(1)))
+        store.publish(folding(store, ("S1", "S2"), segment("C", day(1), rows=20)))
+        append(store, segment("S3", day(2)))
+        back = revert_of(store, 2)
+        store.trim(keep=lambda _heads: {1, 2, *kept}, dry_run=False)
+        with pytest.raises(Conflict) as caught:
+            store.publish(back)
+        assert caught.value.ids["commit"] in (3, 5)
+        assert names(store) == ["C", "S3"]
+
     def test_what_a_rewrite_only_moved_to_another_chunk_comes_back(self, store: Store) -> None:
         append(store, segment("S1", day(3), chunk=MONTH))
         append(store, segment("M", "2013-01-05/2013-02-01", chunk=MONTH))

@@ -68,12 +68,12 @@ class EntryLife:
 
     Attributes:
         dropped_by: Revision of the commit that dropped it; None: it is live.
-        by_rewrite: Whether that was a rewrite, so that its rows live on in other segments unless it came back.
+        is_moved: Whether that was a rewrite, or is forgotten and may have been one: its rows may be in others now.
     """
 
     entry: Entry
     dropped_by: int | None
-    by_rewrite: bool
+    is_moved: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -314,7 +314,7 @@ def _require_unmoved(view: PublishView, change: Change, base: int) -> None:
     lives = view.lives_after(change.datasource, list(wanted), base)
     moved: dict[tuple[int, str], IntervalSet] = defaultdict(IntervalSet)
     for life in lives:
-        if life.by_rewrite and life.dropped_by is not None and life.dropped_by > base:
+        if life.is_moved and life.dropped_by is not None and life.dropped_by > base:
             key = (life.dropped_by, life.entry.segment_id)
             moved[key] = moved[key].union(life.entry.visible)
     for life in lives:
@@ -324,8 +324,8 @@ def _require_unmoved(view: PublishView, change: Change, base: int) -> None:
     for (culprit, segment_id), pieces in sorted(moved.items()):
         if pieces.intersect(wanted[segment_id]):
             raise Conflict(
-                f"segment {segment_id} of {change.datasource} came back after revision {base}, and commit {culprit} "
-                "rewrote it: its rows are in sight, and there is nothing to restore",
+                f"segment {segment_id} of {change.datasource} came back after revision {base}, and its rows are in "
+                f"sight in what commit {culprit} wrote: there is nothing to restore",
                 datasource=change.datasource,
                 segment_id=segment_id,
                 commit=culprit,

@@ -97,6 +97,11 @@ def restored_segments(commit: Commit) -> frozenset[str]:
     )
 
 
+def brought_into_sight(change: DatasourceCommit) -> IntervalSet:
+    """Return the instants of segments that show more after the commit than before it."""
+    return _union(_difference(change)[0])
+
+
 def _difference(change: DatasourceCommit) -> tuple[dict[str, IntervalSet], dict[str, IntervalSet]]:
     """Return, by segment, the instants that the commit brought into sight and those that it took out of it."""
     before: dict[str, IntervalSet] = defaultdict(IntervalSet)

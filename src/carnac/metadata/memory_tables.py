@@ -15,6 +15,7 @@ from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
 from carnac.core.records import dump_schema
+from carnac.core.reverting import brought_into_sight
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
 from carnac.metadata import retention as keeping
@@ -244,6 +245,8 @@ class MemoryTables:
         self.until |= until
         self.trash |= {segment.segment_id: now_ms for segment in trashed}
         forgotten = [revision for revision in self.commits if revision not in kept]
+        for revision in forgotten:
+            self._cover_restored(self.commits[revision])
         self._unite_covers({kept.gap_around(revision) for revision in forgotten})
         for revision in forgotten:
             del self.commits[revision]
@@ -264,6 +267,12 @@ class MemoryTables:
             for interval, row in list(rows.items()):
                 if not row.entries and row.revision <= oldest and interval not in remembered:
                     del rows[interval]
+
+    def _cover_restored(self, commit: Commit) -> None:
+        for change in commit.changes if commit.kind is CommitKind.REVERT else ():
+            self.covers[change.datasource] += [
+                (commit.revision, piece) for piece in brought_into_sight(change)
+            ]
 
     def _unite_covers(self, gaps: Collection[tuple[int, int]]) -> None:
         for datasource, covers in self.covers.items():
@@ -390,8 +399,11 @@ class MemoryView:
             EntryLife(
                 entry=record.entry,
                 dropped_by=record.dropped,
-                by_rewrite=record.dropped is not None
-                and commits[record.dropped].kind is CommitKind.REWRITE,
+                is_moved=record.dropped is not None
+                and (
+                    record.dropped not in commits
+                    or commits[record.dropped].kind is CommitKind.REWRITE
+                ),
             )
             for record in self._tables.entries.values()
             if record.datasource == datasource

@@ -77,9 +77,9 @@ def entry_of(row: Row) -> Entry:
 
 def life_of(row: Row) -> EntryLife:
     """Return the life of a row that has the columns of `entries`, then the kind of the commit that dropped it."""
-    return EntryLife(
-        entry=entry_of(row), dropped_by=row[-2], by_rewrite=row[-1] == CommitKind.REWRITE
-    )
+    dropped_by, kind = row[-2:]
+    is_moved = dropped_by is not None and kind in (CommitKind.REWRITE, None)
+    return EntryLife(entry=entry_of(row), dropped_by=dropped_by, is_moved=is_moved)
 
 
 class EncodedSegment(NamedTuple):

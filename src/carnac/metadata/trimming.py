@@ -1,7 +1,8 @@
 """Forgetting history on SQL.
 
 One transaction: forget commits; forget the entries and lookups that no kept revision shows and no kept commit
-dropped; put the segments that only they named into the trash; unite the covers of what is forgotten; drop key frames
+dropped; put the segments that only they named into the trash; unite the covers of what is forgotten, which a revert
+leaves behind for what it brought back; drop key frames
 that no kept revision would start from, and whatever has become empty. Only the gaps between kept revisions in which
 something is forgotten now are looked at, so a regular trim costs what was written since the last one.
 """
@@ -11,13 +12,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 from carnac.core.entries import ENTRY_BITS
 from carnac.core.intervals import Interval
 from carnac.core.records import load_segment
+from carnac.core.reverting import brought_into_sight
 from carnac.core.segments import Segment
 from carnac.metadata import pending_rows
 from carnac.metadata import retention as keeping
+from carnac.metadata.history import load_commit
 from carnac.metadata.retention import Kept, RetainedRevision
 from carnac.metadata.session import Row, Session
 from carnac.metadata.texts import pending_rows as pending_sql
@@ -28,6 +32,8 @@ from carnac.ports import Head, TrimReport
 
 BATCH = 5_000
 """Keys in one statement."""
+_Cover: TypeAlias = tuple[int, int, Interval]
+"""Of a datasource by its id: by which revision, and what."""
 
 
 def trim(
@@ -68,14 +74,15 @@ def trim(
             for revision, until_ms in keeping.plan_until(retained, kept).items()
         ],
     )
+    restored = _restored(session, gaps)
     for keys in _batches(key for key, _ in trashed):
         session.run(sql.TRASH, segment_keys=session.array(keys), at_ms=now_ms)
     for ids in _batches(entry_ids):
         session.run(sql.DELETE_ENTRIES, ids=session.array(ids))
     for first, last in gaps:
+        _unite_covers(session, first, last, restored)
         session.run(sql.DELETE_COMMITS, first=first, last=last)
         session.run(sql.DELETE_COMMIT_DATASOURCES, first=first, last=last)
-        _unite_covers(session, first, last)
     _forget_lookups(session, kept)
     _forget_frames(session, kept)
     session.run(s.SWEEP_LEASES, now_ms=now_ms)
@@ -141,10 +148,34 @@ def _reasons(session: Session, kept: Kept) -> dict[str, str]:
     }
 
 
-def _unite_covers(session: Session, first: int, last: int) -> None:
+def _restored(session: Session, gaps: Iterable[tuple[int, int]]) -> list[_Cover]:
+    """Return what reverts that are to be forgotten brought back into sight.
+
+    A commit from before the gap must not be reverted as if it had not been: what came back may have been rewritten.
+    """
+    reverts = [
+        row[0]
+        for first, last in gaps
+        for row in session.rows(sql.REVERTS_IN, first=first, last=last)
+    ]
+    if not reverts:
+        return []
+    ids = {name: datasource_id for datasource_id, name in session.rows(s.DATASOURCES)}
+    return [
+        (ids[change.datasource], revision, piece)
+        for revision in reverts
+        for change in load_commit(session, revision).changes
+        for piece in brought_into_sight(change)
+    ]
+
+
+def _unite_covers(session: Session, first: int, last: int, restored: Iterable[_Cover]) -> None:
     covers: dict[int, list[tuple[int, Interval]]] = defaultdict(list)
     for datasource_id, revision, start, end in session.rows(sql.COVERS_IN, first=first, last=last):
         covers[datasource_id].append((revision, Interval(start, end)))
+    for datasource_id, revision, piece in restored:
+        if first <= revision <= last:
+            covers[datasource_id].append((revision, piece))
     if not covers:
         return
     session.run(sql.DELETE_COVERS, first=first, last=last)

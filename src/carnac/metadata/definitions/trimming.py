@@ -84,6 +84,12 @@ COVERS_IN = statement(
         t.covers.c.datasource_id, t.covers.c.revision, t.covers.c.start_ms, t.covers.c.end_ms
     ).where(t.covers.c.revision.between(p("first"), p("last")))
 )
+REVERTS_IN = statement(
+    lambda: select(t.commits.c.revision).where(
+        t.commits.c.revision.between(p("first"), p("last")),
+        t.commits.c.kind == literal_column("'revert'"),
+    )
+)
 DELETE_COVERS = statement(
     lambda: delete(t.covers).where(t.covers.c.revision.between(p("first"), p("last")))
 )

@@ -63,6 +63,10 @@ COVERS_IN = Statement(
     sqlite=SqlText('SELECT covers.datasource_id, covers.revision, covers.start_ms, covers.end_ms FROM covers WHERE covers.revision BETWEEN ? AND ?', ('first', 'last')),
     postgresql=SqlText('SELECT covers.datasource_id, covers.revision, covers.start_ms, covers.end_ms FROM covers WHERE covers.revision BETWEEN %(first)s::BIGINT AND %(last)s::BIGINT'),
 )
+REVERTS_IN = Statement(
+    sqlite=SqlText("SELECT commits.revision FROM commits WHERE commits.revision BETWEEN ? AND ? AND commits.kind = 'revert'", ('first', 'last')),
+    postgresql=SqlText("SELECT commits.revision FROM commits WHERE commits.revision BETWEEN %(first)s::BIGINT AND %(last)s::BIGINT AND commits.kind = 'revert'"),
+)
 DELETE_COVERS = Statement(
     sqlite=SqlText('DELETE FROM covers WHERE covers.revision BETWEEN ? AND ?', ('first', 'last')),
     postgresql=SqlText('DELETE FROM covers WHERE covers.revision BETWEEN %(first)s::BIGINT AND %(last)s::BIGINT'),
