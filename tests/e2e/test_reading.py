@@ -121,8 +121,8 @@ def test_log_shows_newest_first_and_can_be_paged(run: Run, store: Path) -> None:
     older = run("log", "--before", "2", "--store", str(store), "--json").json["commits"]
     assert [commit["revision"] for commit in older] == [1]
     assert older[0]["message"] == f"{len(DAYS[0])} rows"
-    nothing = run("log", "--datasource", "nosuch", "--store", str(store))
-    assert nothing.err == "there is no commit of nosuch\n"
+    nothing = run("log", "--datasource", "nosuch", "--store", str(store), code=5)
+    assert nothing.err == "error: there is no datasource 'nosuch'; there are flights\n"
 
 
 def test_segments_of_an_interval_and_their_clips(run: Run, store: Path) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from carnac.store.compacting import Compactor
     from carnac.store.history import History
     from carnac.store.leases import LeaseKeeper
+    from carnac.store.looking import Looking
     from carnac.store.maintenance import Maintenance
     from carnac.store.writing import Writer
 
@@ -68,6 +69,13 @@ class Parts:
         from carnac.store.history import History
 
         return History(self._metadata, self.writer.segment_granularity)
+
+    @cached_property
+    def looking(self) -> Looking:
+        """Tells what there is."""
+        from carnac.store.looking import Looking
+
+        return Looking(self._metadata)
 
     @cached_property
     def maintenance(self) -> Maintenance:

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import IntervalSet
 from carnac.errors import Corrupt, Invalid, NotFound
-from carnac.ports import (
-    SegmentInput,
-)
 from carnac.ports.closing import Closing
-from carnac.ports.datasources import require_datasource
 from carnac.store.arguments import as_interval
 from carnac.store.catalog import RevisionCatalog
 from carnac.store.leases import LeaseKeeper
@@ -56,9 +51,20 @@ READ_ATTEMPTS_MAX = 3
 class Store(Closing):
     """An event store. Open it with `carnac.open`; use it in a `with` block or call `close`.
 
-    A revision (`at=`) is None for the newest, a number, a time such as `2013-05-01T12:00`, or the name of a tag.
-    Reading never starts Spark; `ingest`, `delete(where=…)` and `read_spark` do, once, when they first need it.
-    Safe to use from many threads.
+    Reading never starts Spark; `ingest`, `delete(where=…)`, `compact` and `read_spark` do, when they first need it.
+    Safe to use from many threads; a forked child opens a store of its own.
+
+    What is called the same means the same everywhere:
+
+    - `at`: None for the newest revision, a number, a time such as `2013-05-01T12:00` (the last revision published by
+      then), or the name of a tag. One that is not there, or was trimmed, is `NotFound`.
+    - `interval`: a `carnac.Interval` or ISO 8601, `start/end` or `start/period`, UTC, end excluded. None: all of time.
+    - `guard`: the locks of the task that writes, checked when it publishes. None: no lock is asked for.
+    - `batch`: (writer, batch). Published again under the same pair, nothing changes.
+    - `message`: for people who read the log. `on_progress`: called from a thread of its own while a job runs.
+
+    Every method may raise `Unavailable` (metadata store, deep storage or Spark does not answer: retry later) and
+    `Corrupt`; those that write `ReadOnly`, `DiskFull`, and `Revoked` (locks or lease are lost; nothing was published).
     """
 
     def __init__(
@@ -128,16 +134,14 @@ class Store(Closing):
         """Run a batch ingestion and publish it in one commit.
 
         Args:
-            spec: An `IngestSpec`, a mapping, or JSON or YAML text; Carnac's own form or Druid's `index_parallel`.
+            spec: An `IngestSpec`, a mapping, or JSON or YAML text; Carnac's own form or Druid's `index_parallel`. With
+                `writer` and `batch` it is published once.
             rows: A Spark, pandas or Polars DataFrame, or an Arrow table; the spec then needs no `input`.
-            message: For people who read the log.
-            on_progress: Called from a thread of its own while the job runs.
-            guard: The locks of the task that this is done for.
 
         Raises:
             Invalid: The spec is wrong or does not fit the data; nothing was published.
             NotFound: An input does not exist.
-            Conflict: A replacement's inputs were changed meanwhile: retry.
+            Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
         """
         from carnac.specs.load import load_spec
 
@@ -163,12 +167,13 @@ class Store(Closing):
         """Delete rows: by interval (metadata only, at once), by SQL predicate (rewrites on Spark), or both.
 
         Args:
-            guard: The locks of the task that this is done for.
-            batch: (writer, batch) under which it is published, once.
+            where: A condition in DuckDB's SQL over the columns and `__time`; where it is null, the row stays.
 
         Raises:
-            Invalid: Neither is given, or they do not fit the datasource.
+            Invalid: Neither is given, or they do not fit the datasource; an interval that cuts rolled-up segments must
+                be aligned to their query granularity.
             NotFound: There is no such datasource.
+            Conflict: A segment that was rewritten was changed meanwhile: retry.
         """
         from carnac.store.writing import WriteOutcome
 
@@ -205,14 +210,12 @@ class Store(Closing):
         """Rewrite groups of segments to the same rows; each group is proved and committed alone.
 
         Args:
-            guard: The locks of the task that this is done for.
-            batch: (writer, batch) of the whole: a group that was published under it before is not done again.
+            batch: Of the whole: a group that was published under it before is not done again.
             on_group: Called when a group has ended, from any thread.
-            on_progress: Called from a thread of its own while groups run.
 
         Raises:
-            Invalid: Two groups share an id. What is wrong with one group is in its report.
-            Unavailable: Spark or the metadata store does not answer; what was committed stays.
+            Invalid: Two groups share an id. What goes wrong with one group is in its report.
+            Unavailable: As everywhere; what was committed stays.
         """
         return self._parts.compactor.run(
             groups,
@@ -231,7 +234,11 @@ class Store(Closing):
         segments: Sequence[str] | None = None,
         target: CompactionTarget | None = None,
     ) -> tuple[CompactionGroup, ...]:
-        """Return the groups that `compact_interval` would run: one for each time chunk.
+        """Return the groups that `compact_interval` would run: one for each time chunk. Reads metadata only.
+
+        Args:
+            segments: Ids of visible segments, for a minor compaction of just these; None: all of the chunks.
+            target: What they become; None: as they are, in segments of the usual size.
 
         Raises:
             NotFound: There is no such datasource, or a named segment is not visible.
@@ -250,11 +257,13 @@ class Store(Closing):
         target: CompactionTarget | None = None,
         on_progress: ProgressListener | None = None,
     ) -> CompactionReport:
-        """Compact the time chunks of an interval (None: all), or just the segments that are named.
+        """Compact the time chunks of an interval, or just the segments that are named, whether they need it or not.
+
+        Arguments as for `plan_compaction`. What compacts by itself is told by `carnac.open_compaction`.
 
         Raises:
             NotFound: There is no such datasource, or a named segment is not visible.
-            Unavailable: Spark or the metadata store does not answer; what was committed stays.
+            Unavailable: As everywhere; what was committed stays.
         """
         groups = self.plan_compaction(
             datasource, interval=interval, segments=segments, target=target
@@ -262,9 +271,11 @@ class Store(Closing):
         return self._parts.compactor.run(groups, on_progress=on_progress)
 
     def revert(self, at: int | str) -> Published:
-        """Undo one commit and keep all later appends.
+        """Undo one commit and keep all later appends; metadata only.
 
         Raises:
+            Invalid: It changed no row.
+            NotFound: There is no such commit, or what it took out of sight was deleted since.
             Conflict: A later commit stands in the way; it is named.
         """
         return self._parts.history.revert(at)
@@ -272,7 +283,11 @@ class Store(Closing):
     def set_lookup(
         self, name: str, mapping: Mapping[str, str] | None, *, message: str = ""
     ) -> Published:
-        """Set a lookup, or remove it (None); a commit like any other."""
+        """Set a lookup to a mapping of text to text, or remove it (None); a commit like any other.
+
+        Raises:
+            NotFound: It is to be removed, and there is none of that name.
+        """
         from carnac.core.commits import LookupChange
 
         return self._parts.history.set_lookup(
@@ -284,7 +299,7 @@ class Store(Closing):
     def sql(
         self, text: str, *, at: int | str | None = None, parameters: Sequence[object] = ()
     ) -> Result:
-        """Run one SELECT statement over one revision; `?` takes `parameters` in order.
+        """Run one SELECT statement over one revision; `?` takes `parameters` in order. The whole result is in memory.
 
         Raises:
             Invalid: The statement is wrong, or reaches for something else than the store's data.
@@ -308,7 +323,7 @@ class Store(Closing):
         at: int | str | None = None,
         interval: Interval | str | None = None,
     ) -> object:
-        """Return a Spark DataFrame over one revision. Its files are kept until the store is closed.
+        """Return a `pyspark.sql.DataFrame` over one revision. Its files are kept until the store is closed.
 
         It has all columns that the datasource has at the revision, whatever the interval.
 
@@ -316,19 +331,9 @@ class Store(Closing):
             NotFound: There is no such revision, or no such datasource at it.
         """
         parsed = as_interval(interval)
-        clip = None if parsed is None else IntervalSet((parsed,))
         revision = self._leases.pin(at).head.revision
+        inputs = self._parts.looking.inputs(datasource, revision, parsed)
         columns = self._metadata.columns(datasource, revision=revision)
-        found = self._metadata.visible(datasource, revision=revision, intervals=clip)
-        if not found:
-            require_datasource(self._metadata, datasource, revision)
-        inputs = [
-            SegmentInput(
-                segment=item.segment,
-                visible=item.entry.visible if clip is None else item.entry.visible.intersect(clip),
-            )
-            for item in found
-        ]
         return self._pipeline().read_spark(inputs, columns=columns)
 
     def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
@@ -348,12 +353,7 @@ class Store(Closing):
             NotFound: There is no such revision, or no such datasource at it.
         """
         parsed = as_interval(interval)
-        revision = self._metadata.resolve(at).revision
-        where = None if parsed is None else IntervalSet((parsed,))
-        found = self._metadata.visible(datasource, revision=revision, intervals=where)
-        if not found:
-            require_datasource(self._metadata, datasource, revision)
-        return found
+        return self._parts.looking.segments(datasource, self._metadata.resolve(at).revision, parsed)
 
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
         """Return the live time chunks, in order of time.
@@ -361,10 +361,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such datasource.
         """
-        found = self._metadata.chunks(datasource)
-        if not found:
-            require_datasource(self._metadata, datasource, self._metadata.head().revision)
-        return found
+        return self._parts.looking.chunks(datasource)
 
     def late(
         self,
@@ -380,17 +377,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        from carnac.core.late_ledger import draw_up_ledger
-
-        parsed = as_interval(interval)
-        head = self._metadata.resolve(at)
-        where = None if parsed is None else IntervalSet((parsed,))
-        found = self._metadata.visible_late(datasource, revision=head.revision, intervals=where)
-        if not found:
-            require_datasource(self._metadata, datasource, head.revision)
-        return draw_up_ledger(
-            found, datasource=datasource, revision=head.revision, at_ms=head.at_ms, within=parsed
-        )
+        return self._parts.looking.late(datasource, at, as_interval(interval))
 
     def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups by name."""
@@ -409,38 +396,45 @@ class Store(Closing):
     def log(
         self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
     ) -> tuple[CommitSummary, ...]:
-        """Return the newest commits, newest first; `before` a revision: the next page.
+        """Return the newest retained commits, newest first, `limit` at most; `before` a revision: the next page.
 
         Raises:
             NotFound: The datasource has neither rows nor commits.
         """
-        found = self._metadata.log(datasource=datasource, before=before, limit=limit)
-        if datasource is not None and not found:
-            is_known = limit == 0 or before is not None
-            if not (is_known and self._metadata.log(datasource=datasource, limit=1)):
-                require_datasource(self._metadata, datasource)
-        return found
+        return self._parts.looking.log(datasource, before, limit)
 
     def show(self, at: int | str | None = None) -> Commit:
-        """Return one commit, whole."""
+        """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
         return self._parts.history.commit(at)
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
-        """Return the commits after a revision, oldest first: what a reader needs to follow the store."""
+        """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
+
+        Raises:
+            NotFound: One of them was trimmed: the reader has to start anew.
+        """
         return self._metadata.changes(after=after, limit=limit)
 
     def diff(
         self, first: int | str, second: int | str | None = None
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
-        """Compare two revisions; the second is the newest by default."""
+        """Compare two revisions; the second is the newest by default. Datasources that are the same are left out."""
         return self._parts.history.diff(first, second)
 
     def tag(self, name: str, *, at: int | str | None = None) -> Tag:
-        """Name a revision; it stays readable while the tag is there."""
+        """Name a revision; it stays readable while the tag is there. A tag that exists is moved.
+
+        Raises:
+            Invalid: The name is that of a revision or a time, or no name at all.
+        """
         return self._metadata.put_tag(name, self._metadata.resolve(at).revision)
 
     def untag(self, name: str) -> None:
-        """Remove a tag."""
+        """Remove a tag.
+
+        Raises:
+            NotFound: There is no such tag.
+        """
         self._metadata.remove_tag(name)
 
     def tags(self) -> tuple[Tag, ...]:
@@ -454,12 +448,18 @@ class Store(Closing):
         return self._metadata.leases()
 
     def gc(self, *, dry_run: bool = False) -> GcReport:
-        """Trim history by the retention rules and delete files that nothing names."""
+        """Trim history by the retention rules and delete files that nothing names; a dry run says what would go.
+
+        May run beside readers, writers and another one of its kind, and may be interrupted anywhere.
+        """
         self._leases.release_idle()
         return self._parts.maintenance.collect_garbage(dry_run=dry_run)
 
     def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
-        """Delete the files of unused segments for good: those that no retained revision, tag or reader names."""
+        """Delete the files of unused segments for good: those that no retained revision, tag or reader names.
+
+        Unlike `gc` it does not wait for the trash period.
+        """
         parsed = as_interval(interval)
         self._leases.release_idle()
         return self._parts.maintenance.kill(datasource, parsed)
@@ -492,5 +492,9 @@ class Store(Closing):
         return self._metadata.check()
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
-        """Yield what is wrong: missing or damaged files, wrong records, orphans."""
+        """Yield what is wrong: missing or damaged files, wrong records, orphans. Reads every file that a record names.
+
+        Args:
+            on_progress: Called with the files looked at so far, and with how many there are.
+        """
         return self._parts.maintenance.verify(on_progress=on_progress)
