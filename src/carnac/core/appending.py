@@ -74,38 +74,53 @@ def plan_append(
 def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, ...] | None:
     if len(change.adds) > PLAIN_SEGMENTS_MAX:
         return None
-    places: dict[Interval, tuple[Chunk, list[Segment]]] = {}
+    counts: dict[Interval, int] = {}
     for segment in change.adds:
         home = segment.chunk
         if segment.datasource != change.datasource or not (
             home.start_ms <= segment.min_time_ms and segment.max_time_ms < home.end_ms
         ):
             return None
-        if home not in places:
-            found = view.chunks(change.datasource, home)
-            if len(found) != 1 or found[0].interval != home:
-                return None
-            places[home] = (found[0], [])
-        places[home][1].append(segment)
-    taken = dict.fromkeys(places, 0)
-    entries: list[Entry] = []
-    for segment in change.adds:
-        chunk, together = places[segment.chunk]
-        first = chunk.next_partition_id
-        entries.append(
-            Entry(
-                entry_id=first_id | len(entries),
-                segment_id=segment.segment_id,
-                chunk=chunk.interval,
-                span=segment.span,
-                clip=None,
-                version=chunk.version
-                if chunk.version.minor == 0
-                else SegmentVersion(chunk.version.major_ms, 0),
-                partition_id=first + taken[segment.chunk],
-                overshadowed_ids=NO_IDS,
-                update_group=IdRanges(((first, first + len(together) - 1),)),
-            )
+        counts[home] = counts.get(home, 0) + 1
+    places: dict[Interval, _Place] = {}
+    for home, count in counts.items():
+        found = view.chunks(change.datasource, home)
+        if len(found) != 1 or found[0].interval != home:
+            return None
+        places[home] = _Place(found[0], count)
+    return tuple(
+        [
+            places[segment.chunk].add(segment, first_id | ordinal)
+            for ordinal, segment in enumerate(change.adds)
+        ]
+    )
+
+
+class _Place:
+    """A live chunk to which one commit appends so many segments."""
+
+    __slots__ = ("_chunk", "_group", "_next", "_version")
+
+    def __init__(self, chunk: Chunk, count: int) -> None:
+        self._chunk = chunk.interval
+        self._next = chunk.next_partition_id
+        self._group = IdRanges(((self._next, self._next + count - 1),))
+        self._version = chunk.version
+        if chunk.version.minor:
+            self._version = SegmentVersion(chunk.version.major_ms, 0)
+
+    def add(self, segment: Segment, entry_id: int) -> Entry:
+        """Return the entry of the next of them."""
+        partition_id = self._next
+        self._next += 1
+        return Entry(
+            entry_id=entry_id,
+            segment_id=segment.segment_id,
+            chunk=self._chunk,
+            span=segment.span,
+            clip=None,
+            version=self._version,
+            partition_id=partition_id,
+            overshadowed_ids=NO_IDS,
+            update_group=self._group,
         )
-        taken[segment.chunk] += 1
-    return tuple(entries)

@@ -143,7 +143,7 @@ def answer(published: Published) -> list[Any]:
         [
             [
                 change.datasource,
-                [list(entry_row(entry, 0, 0).values()) for entry in change.adds],
+                [entry_row(entry, 0, 0) for entry in change.adds],
             ]
             for change in (() if commit is None else commit.changes)
         ],

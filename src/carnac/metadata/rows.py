@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,28 +34,32 @@ def schema_digest(schema: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def entry_row(entry: Entry, datasource_id: int, segment_key: int) -> dict[str, object]:
+# Rows that are written have the order of the columns of their tables, which is that of their INSERT's parameters.
+
+
+def entry_row(entry: Entry, datasource_id: int, segment_key: int) -> Row:
     """Return the row of an entry that is live."""
-    shown = (entry.span,) if entry.clip is None else entry.clip.intervals
-    return {
-        "entry_id": entry.entry_id,
-        "datasource_id": datasource_id,
-        "segment_key": segment_key,
-        "segment_id": entry.segment_id,
-        "chunk_start": entry.chunk.start_ms,
-        "chunk_end": entry.chunk.end_ms,
-        "span_start": entry.span.start_ms,
-        "span_end": entry.span.end_ms,
-        "shown_start": shown[0].start_ms,
-        "shown_end": shown[-1].end_ms,
-        "clip": None if entry.clip is None else dump_interval_set(entry.clip),
-        "major_ms": entry.version.major_ms,
-        "minor": entry.version.minor,
-        "partition_id": entry.partition_id,
-        "overshadowed": str(entry.overshadowed_ids),
-        "update_group": str(entry.update_group),
-        "dropped_revision": None,
-    }
+    chunk, span, version = entry.chunk, entry.span, entry.version
+    shown = (span,) if entry.clip is None else entry.clip.intervals
+    return (
+        entry.entry_id,
+        datasource_id,
+        segment_key,
+        entry.segment_id,
+        chunk.start_ms,
+        chunk.end_ms,
+        span.start_ms,
+        span.end_ms,
+        shown[0].start_ms,
+        shown[-1].end_ms,
+        None if entry.clip is None else dump_interval_set(entry.clip),
+        version.major_ms,
+        version.minor,
+        entry.partition_id,
+        str(entry.overshadowed_ids),
+        str(entry.update_group),
+        None,
+    )
 
 
 def entry_of(row: Row) -> Entry:
@@ -98,38 +101,50 @@ def encode_segment(segment: Segment) -> EncodedSegment:
 
 def segment_row(
     segment: Segment, encoded: EncodedSegment, datasource_id: int, segment_key: int
-) -> dict[str, object]:
+) -> Row:
     """Return the row of a segment."""
-    return {
-        "segment_key": segment_key,
-        "segment_id": segment.segment_id,
-        "datasource_id": datasource_id,
-        "digest": encoded.digest,
-        "path": segment.path,
-        "rows": segment.rows,
-        "size_bytes": segment.size_bytes,
-        "record": encoded.record,
-        "trashed_at_ms": None,
-    }
+    return (
+        segment_key,
+        segment.segment_id,
+        datasource_id,
+        encoded.digest,
+        segment.path,
+        segment.rows,
+        segment.size_bytes,
+        encoded.record,
+        None,
+    )
 
 
-def chunk_row(row: ChunkRow, datasource_id: int) -> dict[str, object]:
+def schema_row(
+    datasource_id: int, digest: int, columns: str, first_key: int, counts: tuple[int, int, int]
+) -> Row:
+    """Return what is added to the sums of a schema: segments, rows and bytes."""
+    return (datasource_id, digest, columns, first_key, *counts)
+
+
+def add_schema_rows(before: Row, row: Row) -> Row:
+    """Return what two rows of one schema add to its sums; its columns and its first key are the first one's."""
+    return (*before[:4], before[4] + row[4], before[5] + row[5], before[6] + row[6])
+
+
+def chunk_row(row: ChunkRow, datasource_id: int) -> Row:
     """Return the row of a chunk."""
-    live = row.live
-    return {
-        "datasource_id": datasource_id,
-        "start_ms": row.interval.start_ms,
-        "end_ms": row.interval.end_ms,
-        "entries": row.entries,
-        "major_ms": row.top_major_ms if live is None else live.version.major_ms,
-        "minor": 0 if live is None else live.version.minor,
-        "top_major_ms": row.top_major_ms,
-        "next_partition_id": row.next_partition_id,
-        "revision": row.revision,
-        "shown_start": None if live is None else live.shown.start_ms,
-        "shown_end": None if live is None else live.shown.end_ms,
-        "changes": row.changes,
-    }
+    interval, live = row.interval, row.live
+    return (
+        datasource_id,
+        interval.start_ms,
+        interval.end_ms,
+        row.entries,
+        row.top_major_ms if live is None else live.version.major_ms,
+        0 if live is None else live.version.minor,
+        row.top_major_ms,
+        row.next_partition_id,
+        row.revision,
+        None if live is None else live.shown.start_ms,
+        None if live is None else live.shown.end_ms,
+        row.changes,
+    )
 
 
 def chunk_row_of(row: Row) -> ChunkRow:
@@ -148,38 +163,34 @@ def chunk_row_of(row: Row) -> ChunkRow:
     )
 
 
-def commit_row(commit: Commit) -> dict[str, object]:
+def commit_row(commit: Commit) -> Row:
     """Return the row of a commit."""
-    lookups: Mapping[str, bool] = {
-        change.name: change.mapping is not None for change in commit.lookups
-    }
-    return {
-        "revision": commit.revision,
-        "kind": str(commit.kind),
-        "at_ms": commit.at_ms,
-        "until_ms": None,
-        "writer": commit.writer,
-        "batch": commit.batch,
-        "base_revision": commit.base_revision,
-        "message": commit.message,
-        "details": dump_commit_details(commit.offsets, lookups, commit.proof),
-    }
+    lookups = {change.name: change.mapping is not None for change in commit.lookups}
+    return (
+        commit.revision,
+        str(commit.kind),
+        commit.at_ms,
+        None,
+        commit.writer,
+        commit.batch,
+        commit.base_revision,
+        commit.message,
+        dump_commit_details(commit.offsets, lookups, commit.proof),
+    )
 
 
-def commit_datasource_row(
-    change: DatasourceCommit, datasource_id: int, revision: int
-) -> dict[str, object]:
+def commit_datasource_row(change: DatasourceCommit, datasource_id: int, revision: int) -> Row:
     """Return the row that sums up what a commit did to a datasource."""
-    return {
-        "revision": revision,
-        "datasource_id": datasource_id,
-        "segments": len(change.segments),
-        "entries_added": len(change.adds),
-        "entries_dropped": len(change.drops),
-        "rows": sum(segment.rows for segment in change.segments),
-        "size_bytes": sum(segment.size_bytes for segment in change.segments),
-        "covers": dump_interval_set(change.covers),
-    }
+    return (
+        revision,
+        datasource_id,
+        len(change.segments),
+        len(change.adds),
+        len(change.drops),
+        sum([segment.rows for segment in change.segments]),
+        sum([segment.size_bytes for segment in change.segments]),
+        dump_interval_set(change.covers),
+    )
 
 
 def lease_of(row: Row) -> Lease:

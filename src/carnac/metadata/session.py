@@ -66,8 +66,8 @@ class Session:
         self.writes = 0
         self.memo: dict[object, Any] = {}
         self.memo_writes = 0
-        self._deferred: dict[int, tuple[Statement, list[Params]]] = {}
-        self._merged: dict[int, tuple[Statement, dict[object, Params]]] = {}
+        self._deferred: dict[int, tuple[Statement, list[Row]]] = {}
+        self._merged: dict[int, tuple[Statement, dict[object, Row]]] = {}
 
     def recall(self) -> dict[object, Any]:
         """Return `memo`, emptied if anybody has written who does not keep it in step."""
@@ -120,22 +120,28 @@ class Session:
             self.flush()
             self._send_many(stated, rows)
 
-    def defer(self, stated: Statement, rows: Sequence[Params]) -> None:
+    def defer(self, stated: Statement, rows: Sequence[Row]) -> None:
         """Write rows before the next statement that is not deferred, together with those of the same statement.
 
         A group of commits writes each of its tables once in this way, which halves the time that others wait for it.
         Rows of one statement keep their order; those of different ones must not depend on each other.
+
+        Args:
+            rows: Values in the order of the statement's parameters.
         """
         if rows:
             self.writes += 1
-            self._deferred.setdefault(id(stated), (stated, []))[1].extend(rows)
+            waiting = self._deferred.get(id(stated))
+            if waiting is None:
+                waiting = self._deferred[id(stated)] = (stated, [])
+            waiting[1].extend(rows)
 
     def defer_merged(
         self,
         stated: Statement,
         key: object,
-        row: Params,
-        merge: Callable[[Params, Params], Params] | None = None,
+        row: Row,
+        merge: Callable[[Row, Row], Row] | None = None,
     ) -> None:
         """Write a row as `defer` does, once for all commits of a group that write it.
 
@@ -145,9 +151,11 @@ class Session:
                 in which they were last written.
         """
         self.writes += 1
-        rows = self._merged.setdefault(id(stated), (stated, {}))[1]
-        before = rows.pop(key, None)
-        rows[key] = row if before is None or merge is None else merge(before, row)
+        waiting = self._merged.get(id(stated))
+        if waiting is None:
+            waiting = self._merged[id(stated)] = (stated, {})
+        before = waiting[1].pop(key, None)
+        waiting[1][key] = row if before is None or merge is None else merge(before, row)
 
     def flush(self) -> None:
         """Write what was deferred."""
@@ -155,9 +163,21 @@ class Session:
             deferred, self._deferred = self._deferred, {}
             merged, self._merged = self._merged, {}
             for stated, rows in deferred.values():
-                self._send_many(stated, rows)
+                self._send_rows(stated, rows)
             for stated, by_key in merged.values():
-                self._send_many(stated, [*by_key.values()])
+                self._send_rows(stated, [*by_key.values()])
+
+    def _send_rows(self, stated: Statement, rows: Sequence[Row]) -> None:
+        names = stated.sqlite.names
+        if self._by_name:
+            self._send_many(stated, [dict(zip(names, row, strict=True)) for row in rows])
+            return
+        text = stated.sqlite.text
+        self._notify(text)
+        if len(rows) == 1:
+            self._connection.execute(text, rows[0])
+        else:
+            self._connection.executemany(text, rows)
 
     def _send_many(self, stated: Statement, rows: Sequence[Params]) -> None:
         if len(rows) == 1:

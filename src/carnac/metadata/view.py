@@ -35,6 +35,11 @@ class SqlPublishView:
                 self._session.memo["datasource", name] = known
         return known
 
+    def known_datasource(self, name: str) -> int:
+        """Return the id of a datasource of which this view has shown something."""
+        known: int = self._session.memo["datasource", name]
+        return known
+
     def find_row(self, datasource_id: int, interval: Interval) -> ChunkRow | None:
         """Return what is known of an interval that is or was a chunk; None if it never was."""
         key = (datasource_id, interval)

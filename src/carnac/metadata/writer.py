@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
+from carnac.core.appending import plan_append
 from carnac.core.commits import (
     Change,
     Commit,
@@ -17,18 +16,11 @@ from carnac.core.commits import (
     Reserved,
 )
 from carnac.core.entries import ENTRY_BITS
-from carnac.core.intervals import Interval
-from carnac.core.publishing import plan_commit
-from carnac.core.records import dump_ids, dump_texts
-from carnac.core.versions import SegmentVersion
+from carnac.core.publishing import plan_any
+from carnac.core.records import dump_texts
 from carnac.metadata import rows as r
-from carnac.metadata.chunk_rows import (
-    ChunkRow,
-    LiveSummary,
-    changes_by_chunk,
-    keep_reserved,
-    next_row,
-)
+from carnac.metadata.chunk_rows import ChunkRow, keep_reserved
+from carnac.metadata.chunk_writing import write_chunks
 from carnac.metadata.reader import load_head
 from carnac.metadata.retention import (
     cannot_come_back,
@@ -36,7 +28,7 @@ from carnac.metadata.retention import (
     require_base,
     require_history,
 )
-from carnac.metadata.session import Params, Row, Session
+from carnac.metadata.session import Row, Session
 from carnac.metadata.texts import pending_rows as pending_sql
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
@@ -104,9 +96,57 @@ def write_publication(
         oldest = session.row(q.OLDEST)
         require_history(publication.requirements, None if oldest is None else oldest[0])
     view = SqlPublishView(session)
-    commit = plan_commit(
-        view, publication, revision=head.revision + 1, at_ms=max(now_ms, head.at_ms)
+    revision, at_ms = head.revision + 1, max(now_ms, head.at_ms)
+    commit = plan_append(view, publication, revision=revision, at_ms=at_ms)
+    if commit is not None:
+        _write_commit(session, commit, publication.lease_id)
+        _write_append(session, view, commit, encoded)
+    else:
+        commit = plan_any(view, publication, revision=revision, at_ms=at_ms)
+        _write_any(session, view, publication, commit, encoded)
+    session.memo_writes = session.writes
+    session.memo["head"] = Head(revision=revision, at_ms=at_ms)
+    return Published(revision=revision, at_ms=at_ms, is_replay=False, commit=commit)
+
+
+def _write_append(
+    session: Session,
+    view: SqlPublishView,
+    commit: Commit,
+    encoded: Mapping[str, r.EncodedSegment],
+) -> None:
+    """Write what `plan_append` has planned: each segment with one entry of the same number, in a chunk that is there.
+
+    What `_write_any` would write is the same; all others wait while this is done.
+    """
+    (change,) = commit.changes
+    datasource_id = view.known_datasource(change.datasource)
+    session.defer(
+        s.INSERT_COMMIT_DATASOURCE,
+        [r.commit_datasource_row(change, datasource_id, commit.revision)],
     )
+    segments: list[Row] = []
+    entries: list[Row] = []
+    for segment, entry in zip(change.segments, change.adds, strict=True):
+        key, texts = entry.entry_id, encoded[segment.segment_id]
+        segments.append(r.segment_row(segment, texts, datasource_id, key))
+        entries.append(r.entry_row(entry, datasource_id, key))
+        counts = (1, segment.rows, segment.size_bytes)
+        row = r.schema_row(datasource_id, texts.digest, texts.schema, key, counts)
+        schema = (datasource_id, texts.digest)
+        session.defer_merged(s.ADD_TO_SCHEMA, schema, row, r.add_schema_rows)
+    session.defer(s.INSERT_SEGMENT, segments)
+    session.defer(s.INSERT_ENTRY, entries)
+    write_chunks(session, view, change, datasource_id, commit.revision)
+
+
+def _write_any(
+    session: Session,
+    view: SqlPublishView,
+    publication: Publication,
+    commit: Commit,
+    encoded: Mapping[str, r.EncodedSegment],
+) -> None:
     reserved = {change.datasource for change in publication.changes if change.places}
     writers = [
         _DatasourceWriter(
@@ -121,9 +161,6 @@ def write_publication(
         writer.write()
     for change in publication.changes:
         _use_up(session, change)
-    session.memo_writes = session.writes
-    session.memo["head"] = Head(revision=commit.revision, at_ms=commit.at_ms)
-    return Published(revision=commit.revision, at_ms=commit.at_ms, is_replay=False, commit=commit)
 
 
 def _use_up(session: Session, change: Change) -> None:
@@ -156,16 +193,11 @@ def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
 def _write_commit(session: Session, commit: Commit, lease_id: str | None) -> None:
     session.defer(s.INSERT_COMMIT, [r.commit_row(commit)])
     if commit.writer is not None:
-        batch = {
-            "writer": commit.writer,
-            "batch": commit.batch,
-            "revision": commit.revision,
-            "at_ms": commit.at_ms,
-        }
+        batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
         session.memo["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)
     if lease_id is not None:
-        session.defer(s.RELEASE_LEASE, [{"lease_id": lease_id}])
+        session.defer(s.RELEASE_LEASE, [(lease_id,)])
         session.memo["lease", lease_id] = ABSENT
     if commit.lookups:
         _write_lookups(session, commit.lookups, commit.revision)
@@ -249,12 +281,7 @@ class _DatasourceWriter:
         session.defer(
             s.INSERT_COVER,
             [
-                {
-                    "datasource_id": self._datasource_id,
-                    "revision": self._revision,
-                    "start_ms": piece.start_ms,
-                    "end_ms": piece.end_ms,
-                }
+                (self._datasource_id, self._revision, piece.start_ms, piece.end_ms)
                 for piece in change.covers
             ],
         )
@@ -263,9 +290,11 @@ class _DatasourceWriter:
         self._write_entries()
         self._add_restored(schemas)
         for row in schemas.rows():
-            key = (self._datasource_id, row["digest"])
-            session.defer_merged(s.ADD_TO_SCHEMA, key, row, _add_up)
-        self._write_chunks()
+            session.defer_merged(s.ADD_TO_SCHEMA, row[:2], row, r.add_schema_rows)
+        settle = self._settle_reserved if self._may_found else None
+        write_chunks(
+            session, self._view, change, self._datasource_id, self._revision, settle=settle
+        )
 
     def _key(self, ordinal: int) -> int:
         return self._revision << ENTRY_BITS | ordinal
@@ -323,31 +352,6 @@ class _DatasourceWriter:
             ],
         )
 
-    def _write_chunks(self) -> None:
-        written: list[ChunkRow] = []
-        for interval, change in changes_by_chunk(self._change).items():
-            row = next_row(
-                self._view.find_row(self._datasource_id, interval),
-                interval,
-                change,
-                self._revision,
-                partial(self._read_live, interval),
-            )
-            if self._may_found:
-                row = self._settle_reserved(row)
-            if row.needs_key_frame():
-                self._write_key_frame(interval)
-                row = replace(row, changes=0)
-            written.append(row)
-            self._view.keep_row(self._datasource_id, row)
-        written.sort(
-            key=lambda row: row.entries > 0
-        )  # chunks that end make room for those that begin
-        for row in written:
-            key = (self._datasource_id, row.interval.start_ms, row.interval.end_ms)
-            found = r.chunk_row(row, self._datasource_id)
-            self._session.defer_merged(s.PUT_CHUNK, key, found)
-
     def _settle_reserved(self, row: ChunkRow) -> ChunkRow:
         """Return the row with the ids that others have reserved in its chunk used up."""
         datasource = self._change.datasource
@@ -363,30 +367,6 @@ class _DatasourceWriter:
                 return kept
         return row
 
-    def _read_live(self, interval: Interval) -> LiveSummary | None:
-        row = self._session.row(s.LIVE_SUMMARY, **self._chunk_params(interval))
-        if row is None or row[0] is None:
-            return None
-        return LiveSummary(version=SegmentVersion(row[0], row[1]), shown=Interval(row[2], row[3]))
-
-    def _write_key_frame(self, interval: Interval) -> None:
-        ids = self._session.rows(s.LIVE_IDS_OF_CHUNK, **self._chunk_params(interval))
-        self._session.run(
-            s.INSERT_KEY_FRAME,
-            datasource_id=self._datasource_id,
-            chunk_start=interval.start_ms,
-            chunk_end=interval.end_ms,
-            revision=self._revision,
-            entry_ids=dump_ids([row[0] for row in ids]),
-        )
-
-    def _chunk_params(self, interval: Interval) -> Mapping[str, int]:
-        return {
-            "datasource_id": self._datasource_id,
-            "start_ms": interval.start_ms,
-            "end_ms": interval.end_ms,
-        }
-
 
 class _SchemaSums:
     """What a commit adds to the sums of each schema of a datasource; what it takes away is negative."""
@@ -401,23 +381,11 @@ class _SchemaSums:
         for index, count in enumerate(counts):
             sums[index] += count
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[Row]:
         """Return the parameters of `ADD_TO_SCHEMA`."""
         return [
-            {
-                "datasource_id": self._datasource_id,
-                "digest": digest,
-                "columns": columns,
-                "first_key": first_key,
-                "segments": segments,
-                "rows": rows,
-                "size_bytes": size_bytes,
-            }
-            for digest, (columns, first_key, (segments, rows, size_bytes)) in self._sums.items()
+            r.schema_row(
+                self._datasource_id, digest, columns, first_key, (counts[0], counts[1], counts[2])
+            )
+            for digest, (columns, first_key, counts) in self._sums.items()
         ]
-
-
-def _add_up(before: Params, row: Params) -> Params:
-    """Return what two commits add to the sums of a schema; its columns and its first key are the first one's."""
-    sums = {name: before[name] + row[name] for name in ("segments", "rows", "size_bytes")}  # type: ignore[operator]
-    return {**before, **sums}

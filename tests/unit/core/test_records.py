@@ -9,6 +9,8 @@ import pickle
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carnac.core import records
 from carnac.core.commits import ConservationProof
@@ -99,6 +101,7 @@ SEGMENTS = {
     "segment-late": LATE,
     "segment-folded": FOLDED,
 }
+SCALARS = st.none() | st.text() | st.integers() | st.floats() | st.booleans()
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
@@ -126,12 +129,39 @@ def test_stored_segments_have_their_columns_when_asked(name: str) -> None:
 
 @pytest.mark.parametrize("place", ["name", "min_value"])
 @pytest.mark.parametrize(
-    "value", ['],"queryGranularity":', '"columns":[', '\\"],"queryGranularity":"', "]", "ü\u2028\\"]
+    "value",
+    [
+        '],"queryGranularity":',
+        '"columns":[',
+        '"columns":[]',
+        '\\"],"queryGranularity":"',
+        "]",
+        "ü\u2028\\",
+    ],
 )
 def test_what_looks_like_the_end_of_the_columns_is_none(place: str, value: str) -> None:
     column = replace(RAW.columns[0], **{place: value})
     wanted = replace(RAW, columns=(column, *RAW.columns), path=value, attributes={value: value})
     assert records.load_stored_segment(records.dump_segment(wanted)) == wanted
+
+
+@given(
+    st.lists(
+        st.builds(
+            Column,
+            name=st.text(),
+            type=st.sampled_from(ColumnType),
+            null_count=st.none() | st.integers(0),
+            min_value=SCALARS,
+            max_value=SCALARS,
+        )
+    )
+)
+def test_columns_are_written_as_a_plain_encoder_writes_them(columns: list[Column]) -> None:
+    text = records.dump_segment(replace(RAW, columns=tuple(columns)))
+    assert text == json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+    found = records.load_segment(text).columns
+    assert list(map(repr, found)) == list(map(repr, columns))  # NaN is not itself
 
 
 def test_nothing_to_say_of_a_commit() -> None:

@@ -1,0 +1,81 @@
+"""Writing on SQL what a commit does to chunks: their rows, and key frames where a chunk has changed often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from carnac.core.commits import DatasourceCommit
+from carnac.core.intervals import Interval
+from carnac.core.records import dump_ids
+from carnac.core.versions import SegmentVersion
+from carnac.metadata.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
+from carnac.metadata.rows import chunk_row
+from carnac.metadata.session import Session
+from carnac.metadata.texts import statements as s
+from carnac.metadata.view import SqlPublishView
+
+
+def write_chunks(
+    session: Session,
+    view: SqlPublishView,
+    change: DatasourceCommit,
+    datasource_id: int,
+    revision: int,
+    *,
+    settle: Callable[[ChunkRow], ChunkRow] | None = None,
+) -> None:
+    """Write the rows of all chunks that the commit touches, after its entries.
+
+    Args:
+        settle: Makes of the row of a chunk that was reserved before it was made the one to write; None: none was.
+    """
+    written: list[ChunkRow] = []
+    for interval, done in changes_by_chunk(change).items():
+        read_live = partial(_read_live, session, datasource_id, interval)
+        before = view.find_row(datasource_id, interval)
+        row = next_row(before, interval, done, revision, read_live)
+        if settle is not None:
+            row = settle(row)
+        if row.needs_key_frame():
+            _write_key_frame(session, datasource_id, interval, revision)
+            row = replace(row, changes=0)
+        written.append(row)
+        view.keep_row(datasource_id, row)
+    if len(written) > 1:  # chunks that end make room for those that begin
+        written.sort(key=lambda row: row.entries > 0)
+    for row in written:
+        key = (datasource_id, row.interval.start_ms, row.interval.end_ms)
+        session.defer_merged(s.PUT_CHUNK, key, chunk_row(row, datasource_id))
+
+
+def _read_live(session: Session, datasource_id: int, interval: Interval) -> LiveSummary | None:
+    row = session.row(
+        s.LIVE_SUMMARY,
+        datasource_id=datasource_id,
+        start_ms=interval.start_ms,
+        end_ms=interval.end_ms,
+    )
+    if row is None or row[0] is None:
+        return None
+    return LiveSummary(version=SegmentVersion(row[0], row[1]), shown=Interval(row[2], row[3]))
+
+
+def _write_key_frame(
+    session: Session, datasource_id: int, interval: Interval, revision: int
+) -> None:
+    ids = session.rows(
+        s.LIVE_IDS_OF_CHUNK,
+        datasource_id=datasource_id,
+        start_ms=interval.start_ms,
+        end_ms=interval.end_ms,
+    )
+    session.run(
+        s.INSERT_KEY_FRAME,
+        datasource_id=datasource_id,
+        chunk_start=interval.start_ms,
+        chunk_end=interval.end_ms,
+        revision=revision,
+        entry_ids=dump_ids([row[0] for row in ids]),
+    )
