@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import run_process
+from tests.waiting import until
 
 WATCHED = (
     "pyspark",
@@ -125,31 +126,51 @@ def test_an_output_that_is_full_is_one_sentence(store: Path) -> None:
     assert done.returncode == 4
 
 
+def is_gone(group: int) -> bool:
+    """Whether no process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-def test_ctrl_c_during_an_ingestion_publishes_nothing(store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")],
+    ids=["Ctrl-C, which Java does not hear", "SIGTERM, of which Java ends at once"],
+)
+def test_a_signal_during_an_ingestion_publishes_nothing(
+    store: Path, tmp_path: Path, number: signal.Signals, sentence: str
+) -> None:
     source = tmp_path / "source.jsonl"
     line = '{"timestamp": "2013-02-01T00:00:00Z", "n": 1}\n'
     source.write_text(line * 400_000)
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({"dataSource": "slow", "input": str(source)}))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     carnac = subprocess.Popen(
         [sys.executable, "-m", "carnac", "ingest", str(spec), "--store", str(store)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "CARNAC_SPARK_MASTER": "local[1]"},
+        env={**os.environ, "CARNAC_SPARK_MASTER": "local[1]", "TMPDIR": str(scratch)},
     )
     assert carnac.stderr is not None
     assert carnac.stderr.readline() == "starting Spark\n"
     assert "tasks" in carnac.stderr.readline()
-    os.killpg(carnac.pid, signal.SIGINT)
+    os.killpg(carnac.pid, number)
     out, err = carnac.communicate(timeout=120)
-    assert carnac.returncode == 130, err
+    assert carnac.returncode == 128 + number, err
     assert "Traceback" not in err
-    assert err.strip().splitlines()[-1] == "interrupted"
+    assert err.strip().splitlines()[-1] == sentence
     assert out == ""
+    until(lambda: is_gone(carnac.pid), "the end of its Java")
+    until(lambda: not [*scratch.iterdir()], "a scratch folder without anything of it")
     log = run_process(["log", "--json", "--store", str(store)], cwd=tmp_path).json["commits"]
     assert [commit["revision"] for commit in log] == [3, 2, 1]
     leases = run_process(["doctor", "--json", "--store", str(store)], cwd=tmp_path).json["checks"]

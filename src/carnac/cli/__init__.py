@@ -2,7 +2,7 @@
 
 Standard output carries the answer, standard error everything else: notes, progress, errors. With `--json` standard
 output is one JSON document. Exit codes are those of `carnac.errors`; 2 also for a wrong command line, 70 for an error
-inside Carnac, 130 after Ctrl-C.
+inside Carnac, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     if args is None:
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
-    from carnac.cli.main import run
+    try:
+        from carnac.cli.main import run
+    except KeyboardInterrupt:  # while it was loaded
+        return 130
 
     return run(sys.argv[1:] if args is None else args, owns_process=args is None)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from carnac.cli.app import ReaderGone
 from carnac.cli.session import Session
+from carnac.cli.signals import Interruption
 from carnac.errors import CarnacError, Invalid, Unavailable
 
 EXIT_INTERNAL = 70
@@ -37,27 +40,41 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
     session = Session(wants_json="--json" in given, owns_process=owns_process)
     if "--debug" not in given:
         _silence_libraries()
+    interruption = Interruption()
+    if owns_process:
+        interruption.listen()
     try:
         code = _run(_hoist(given), session)
         sys.stdout.flush()
-    except (BrokenPipeError, ReaderGone):
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except Exception as error:
+        if interruption.number is None:
+            return _explain(error, session)
+        code = EXIT_INTERRUPTED  # whatever has become of it on the way
+        if session.is_debug:
+            traceback.print_exception(error, file=sys.stderr)
+    if owns_process:
+        interruption.leave()
+    if interruption.number is None and code != EXIT_INTERRUPTED:
+        return code
+    with contextlib.suppress(OSError):  # the terminal may be what is gone
+        session.output.note(interruption.sentence)
+    return interruption.exit_code
+
+
+def _explain(error: Exception, session: Session) -> int:
+    """Say what went wrong in one sentence; return the exit code."""
+    if isinstance(error, BrokenPipeError | ReaderGone):
         # Whoever read our output has seen enough.
         _drop_output()
         return EXIT_BROKEN_PIPE
-    except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
-    except CarnacError as error:
-        session.show_error(error)
-        return error.exit_code
-    except Exception as error:
-        if known := _known(error):
-            session.show_error(known)
-            return known.exit_code
+    known = error if isinstance(error, CarnacError) else _known(error)
+    if known is None:
         session.show_internal_error(error)
         return EXIT_INTERNAL
-    if code == EXIT_INTERRUPTED:
-        session.output.note("interrupted")
-    return code
+    session.show_error(known)
+    return known.exit_code
 
 
 def _known(error: Exception) -> CarnacError | None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.tasks import CompactionTask
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 from carnac.ports import Clock, JobProgress
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 
@@ -45,6 +45,7 @@ class LocalRunner:
         self._lock = threading.Lock()
         self._live: dict[str, tuple[LiveRun, Future[Sequence[GroupEnd]]]] = {}
         self._progress: dict[str, JobProgress] = {}
+        self._is_stopping = False
 
     def start(self, task: CompactionTask, terms: RunTerms) -> str:
         """Start a task; return the id of the run. Local runs take no locks: a publish settles who was first."""
@@ -58,6 +59,8 @@ class LocalRunner:
         )
 
         def note(progress: JobProgress) -> None:
+            if self._is_stopping:  # what an error of a listener cancels
+                raise Unavailable("the compaction was interrupted")
             self._progress[run_id] = progress
 
         with self._lock:
@@ -86,9 +89,25 @@ class LocalRunner:
         if futures:
             wait(futures, timeout=timeout_s, return_when="FIRST_COMPLETED")
 
+    def stop(self) -> None:
+        """Have the runs that are under way cancelled; what they have not published, they will not."""
+        self._is_stopping = True
+
     def close(self) -> None:
-        """Wait for the runs that are under way."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Wait for the runs that are under way; an interruption meanwhile cancels them."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        try:
+            self._wait_for_all()
+        except KeyboardInterrupt:
+            self.stop()
+            self._wait_for_all()
+            raise
+
+    def _wait_for_all(self) -> None:
+        """Wait for the runs and not for their threads: who is interrupted while joining one cannot do so again."""
+        with self._lock:
+            futures = [future for _, future in self._live.values()]
+        wait([future for future in futures if not future.done()])
 
 
 def _end_of(run_id: str, future: Future[Sequence[GroupEnd]]) -> RunEnd:

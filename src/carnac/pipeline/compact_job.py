@@ -12,19 +12,20 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
 from carnac.core.segments import Segment, safe_name
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.compact_scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
 from carnac.pipeline.compact_shape import Family, plan_families
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.failures import dump_failure, load_failure, of_task
 from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop
-from carnac.pipeline.progress import OnProgress, Phase
+from carnac.pipeline.interrupts import Held, hold_signals
+from carnac.pipeline.progress import POLL_S, OnProgress, Phase
 from carnac.pipeline.tasks import Attempt, run_tasks
 from carnac.pipeline.write_pass import remove_others
 from carnac.ports import JobProgress, RewriteJob, RewriteResult
@@ -129,11 +130,13 @@ class RewriteRun:
         cores = self._workshop.cores()  # Spark starts here, or fails to
         self._tell()
         units = self._units()
-        with ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool:
+        with (
+            hold_signals(self._workshop.holder.end_jvm) as held,
+            ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool,
+        ):
             futures = [pool.submit(unit) for unit in units]
             try:
-                for future in futures:
-                    future.result()
+                _wait_for(futures, held)
             except BaseException:
                 self._is_stopped = True
                 for future in futures:
@@ -207,9 +210,13 @@ class RewriteRun:
             self._wasted[job.key] += line.bytes_staged
 
     def _phase(self, jobs: Sequence[RewriteJob]) -> Phase:
-        """Return a phase that stops when nobody needs what the jobs write any more."""
+        """Return a phase that stops when nobody needs what the jobs write any more, or whoever is told says so."""
 
         def stop_when(_: object) -> CarnacError | None:
+            try:
+                self._tell()
+            except CarnacError as error:
+                return error
             dooms = [self._doom_of(job) for job in jobs]
             return dooms[0] if all(doom is not None for doom in dooms) else None
 
@@ -223,6 +230,8 @@ class RewriteRun:
 
     def _doom_of(self, job: RewriteJob) -> CarnacError | None:
         """Return why the job is in vain, if it is; once it is, it stays so."""
+        if self._is_stopped:
+            return Unavailable("the rewrite was interrupted")
         doom = self._dooms.get(job.key) or self._find_doom(job)
         if doom is not None:
             self._dooms[job.key] = doom
@@ -270,6 +279,17 @@ class RewriteRun:
 
     def _new_folder(self, job: RewriteJob) -> str:
         return f"{SEGMENTS_FOLDER}/{safe_name(job.datasource)}/{self._workshop.ids.new_id()}"
+
+
+def _wait_for(futures: Sequence[Future[None]], held: Held) -> None:
+    """Wait for all; raises what the first one that fails raises, or at once where a signal arrives."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, POLL_S, return_when="FIRST_EXCEPTION")
+        for future in done:
+            future.result()
+        if held.failure is not None:
+            raise held.failure
 
 
 def share_tasks(

@@ -22,6 +22,7 @@ from carnac.errors import (
     Unavailable,
 )
 from carnac.pipeline.coerce import SeveralValues
+from carnac.pipeline.interrupts import interruption_behind
 from carnac.pipeline.session import first_line
 
 _KINDS: dict[str, type[CarnacError]] = {
@@ -89,9 +90,14 @@ def of_spark(error: Exception, log: str) -> CarnacError:
 
     Args:
         log: Where Spark's log is.
+
+    Raises:
+        KeyboardInterrupt: It failed of that.
     """
     if isinstance(error, CarnacError):
         return error
+    if interruption := interruption_behind(error):
+        raise interruption from None
     text = f"{type(error).__name__}: {error}"
     marked = _MARKED.search(text)
     if marked is not None:

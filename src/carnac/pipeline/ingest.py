@@ -22,6 +22,7 @@ from carnac.core.late_ledger import with_late
 from carnac.core.segments import TIME_COLUMN, Segment, safe_name
 from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.failures import of_task
+from carnac.pipeline.interrupts import hold_signals
 from carnac.pipeline.merge import MergeTask
 from carnac.pipeline.output import local_root
 from carnac.pipeline.parts import Cut, remove_staged
@@ -69,7 +70,8 @@ class Workshop:
         """Return how many tasks Spark runs at the same time, as far as it says."""
         session = self.holder.session()
         try:
-            return max(1, session.sparkContext.defaultParallelism)
+            with hold_signals(self.holder.end_jvm):
+                return max(1, session.sparkContext.defaultParallelism)
         except Exception:
             return 2  # Spark Connect does not say; it only steers how finely work is divided
 

@@ -11,6 +11,7 @@ from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.compact_job import RewriteRun
 from carnac.pipeline.delete_job import delete_where
 from carnac.pipeline.ingest import IngestJob, Workshop
+from carnac.pipeline.interrupts import hold_signals
 from carnac.pipeline.progress import OnProgress
 from carnac.pipeline.read_back import frame_of
 from carnac.pipeline.read_pass import SplitResult
@@ -133,9 +134,10 @@ class SparkPipeline:
     ) -> DataFrame:
         """Return a Spark DataFrame over the visible rows."""
         self._check_shared_storage()
-        return frame_of(
-            self._workshop.holder.session(), inputs, self._workshop.output_url, columns=columns
-        )
+        holder = self._workshop.holder
+        session = holder.session()
+        with hold_signals(holder.end_jvm):
+            return frame_of(session, inputs, self._workshop.output_url, columns=columns)
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.errors import CarnacError
 from carnac.pipeline.failures import load_failure
+from carnac.pipeline.interrupts import Held
 from carnac.ports import Clock, JobProgress
 
 if TYPE_CHECKING:
@@ -112,12 +113,14 @@ class Watch:
         self._stop = threading.Event()
         self._context = classic_context(session)
         self._best = self._total = 0
+        self._held: Held | None = None
         self.tally = Tally(self._context)
         self.verdict: CarnacError | None = None
 
     @contextlib.contextmanager
-    def follow(self) -> Iterator[None]:
-        """Tag what this thread starts inside, and tell of it until it ends."""
+    def follow(self, held: Held) -> Iterator[None]:
+        """Tag what this thread starts inside, and tell of it until it ends; a signal that is held cancels it."""
+        self._held = held
         self._tell(0, self._phase.total or 0)
         restore = self._mark_jobs()
         thread = threading.Thread(target=self._poll, name="carnac-progress", daemon=True)
@@ -148,16 +151,17 @@ class Watch:
     def _poll(self) -> None:
         while not self._stop.wait(POLL_S):
             try:
-                self.verdict = self._find_verdict()
+                self.verdict = self.verdict or self._find_verdict()
                 if self.verdict is not None:
-                    self._cancel()
-                    return
+                    self._cancel()  # again and again: it may only be about to begin
             except Exception:
                 # The job itself says what is wrong; here Spark was only asked how it goes.
                 return
 
     def _find_verdict(self) -> CarnacError | None:
         """Tell how far it is, and return why the job must end, if it must: for one, because whoever is told says so."""
+        if self._held is not None and self._held.failure is not None:
+            return self._held.failure
         try:
             if self._on_progress is not None:  # asking Spark costs more than many a task
                 self._tell(*self._tasks_done())

@@ -25,8 +25,10 @@ import carnac
 from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.class_archive import use_archive
 from carnac.pipeline.connect import connect
+from carnac.pipeline.interrupts import Held, hold_signals
 from carnac.pipeline.java import prepare_java
 from carnac.pipeline.java_options import COMPILES_LATE, with_option
+from carnac.pipeline.jvm import open_gateway
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -98,7 +100,7 @@ class SparkHolder:
         self.settings = settings
         self._lock = RLock()
         self._session: SparkSession | None = None
-        self._is_ours = False
+        self._is_ours = self._is_ending = False
         self._shipped = contextlib.ExitStack()
 
     @property
@@ -122,28 +124,43 @@ class SparkHolder:
         Raises:
             Unavailable: There is no Java, or Spark does not start or answer.
         """
-        with self._lock:
+        with self._lock, hold_signals(self.end_jvm) as held:
             if self._session is not None and _is_stopped(self._session):
                 self._session = None
             if self._session is None:
-                self._session = self._obtain()
+                self._session = self._obtain(held)
             return self._session
 
     def adopt(self, session: SparkSession) -> None:
         """Use the session of a DataFrame that the caller handed over, if none is in use; it is not stopped here."""
-        with self._lock:
+        with self._lock, hold_signals(self.end_jvm):
             if self._session is None or _is_stopped(self._session):
                 self._session, self._is_ours = session, False
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
-        with self._lock:
+        with self._lock, hold_signals(self.end_jvm):
             session, self._session = self._session, None
             if session is not None and self._is_ours and not _is_stopped(session):
-                session.stop()
+                _stop(session)
             self._shipped.close()
 
-    def _obtain(self) -> SparkSession:
+    def end_jvm(self) -> bool:
+        """Ask a JVM that was started here to end, whatever it does; return whether there was one to ask.
+
+        For who does not want to wait for its answer.
+        """
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public word for it
+        process = None if gateway is None else vars(gateway).get("proc")
+        if not self._is_ours or self._is_ending or process is None or process.poll() is not None:
+            return False
+        self._is_ending = True
+        process.terminate()
+        return True
+
+    def _obtain(self, held: Held) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
@@ -153,14 +170,14 @@ class SparkHolder:
         if active is not None and not _is_stopped(active):
             self._is_ours = False
             return active
-        self._is_ours = True
+        self._is_ours, self._is_ending = True, False
         # What is wrong with an expression, we say ourselves, in one sentence.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         if self.settings.remote:
             return self._connect(self.settings.remote)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        return self._start(prepare_java())
+        return self._start(prepare_java(), held)
 
     def _connect(self, url: str) -> SparkSession:
         try:
@@ -175,7 +192,7 @@ class SparkHolder:
             ) from error
         return session
 
-    def _start(self, java: JavaRuntime) -> SparkSession:
+    def _start(self, java: JavaRuntime, held: Held) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
@@ -183,12 +200,14 @@ class SparkHolder:
         try:
             if self.settings.log_path is None:
                 atexit.register(_remove_log, self.log_path)
-            context = _start_context(self._config(local, java), self.log_path)
+            context = _start_context(self._config(local, java), self.log_path, held)
             session = SparkSession(context)
             if local is None:
                 context.addPyFile(str(self._ship()))
         except Exception as error:
             SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
+            if held.failure:
+                raise held.failure from error
             raise Unavailable(
                 f"Spark does not start with master {self.settings.master}: {first_line(error)};"
                 f" its log is {self.keep_log()}",
@@ -225,18 +244,14 @@ def first_line(error: BaseException) -> str:
     return lines[0].strip() if lines else type(error).__name__
 
 
-def _start_context(config: Mapping[str, str], log_path: Path) -> SparkContext:
+def _start_context(config: Mapping[str, str], log_path: Path, held: Held) -> SparkContext:
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False)
     for key, value in config.items():
         conf.set(key, value)
     if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is used again
-        log_path.parent.mkdir(parents=True, exist_ok=True)
-        with log_path.open("ab") as log:
-            streams = {"stdout": log, "stderr": log}
-            gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
+        gateway = open_gateway(conf, log_path, held)
         return SparkContext(conf=_with_defaults(conf), gateway=gateway)
     return SparkContext(conf=_with_defaults(conf))
 
@@ -262,6 +277,14 @@ def _is_stopped(session: SparkSession) -> bool:
         return bool(context._jsc.sc().isStopped())  # noqa: SLF001
     except Exception:
         return True  # the JVM is gone
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception:
+        if not _is_stopped(session):  # else its JVM ended meanwhile
+            raise
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from carnac.errors import Invalid
 from carnac.pipeline.coerce import SeveralValues
 from carnac.pipeline.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
 from carnac.pipeline.ingest import IngestJob
+from carnac.pipeline.interrupts import hold_signals
 from carnac.pipeline.parsing import (
     PARSED_TIME,
     ParseTask,
@@ -81,7 +82,7 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
         job.workshop.holder.adopt(session)
     else:
         session = job.workshop.holder.session()
-    with with_settings(session):
+    with hold_signals(job.workshop.holder.end_jvm), with_settings(session):
         _check_syntax(session, job)
         if rows is None:
             return _read_files(job, session)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
+from carnac.pipeline.interrupts import hold_signals
 from carnac.pipeline.progress import OnProgress, Phase, Tally, Watch, classic_context
 from carnac.pipeline.session import SparkHolder
 from carnac.ports import Clock
@@ -66,20 +67,21 @@ def run_tasks(
     if not tasks:
         return []
     session = holder.session()
-    try:
-        watch = Watch(session, phase, clock, on_progress)
-        packed = [zlib.compress(pickle.dumps(task), 1) for task in tasks]
-        context = classic_context(session)
-        if context is None:
-            job: Any = session.range(0, len(packed), 1, len(packed)).mapInArrow(
-                _runner(work, packed, watch.tally), RESULT_SCHEMA
-            )
-        else:
-            numbered = context.parallelize(list(enumerate(packed)), len(packed))
-            job = numbered.mapPartitions(_rdd_runner(work, watch.tally))
-    except Exception as error:
-        raise of_spark(error, holder.keep_log()) from error
-    rows = collect(holder, job, watch)
+    packed = [zlib.compress(pickle.dumps(task), 1) for task in tasks]
+    with hold_signals(holder.end_jvm) as held:
+        try:
+            watch = Watch(session, phase, clock, on_progress)
+            context = classic_context(session)
+            if context is None:
+                job: Any = session.range(0, len(packed), 1, len(packed)).mapInArrow(
+                    _runner(work, packed, watch.tally), RESULT_SCHEMA
+                )
+            else:
+                numbered = context.parallelize(list(enumerate(packed)), len(packed))
+                job = numbered.mapPartitions(_rdd_runner(work, watch.tally))
+        except Exception as error:
+            raise held.failure or of_spark(error, holder.keep_log()) from error
+        rows = collect(holder, job, watch)
     return [cast("R", pickle.loads(row)) for row in _in_order(rows, len(tasks))]  # noqa: S301
 
 
@@ -90,10 +92,10 @@ def collect(holder: SparkHolder, job: Any, watch: Watch) -> list[Any]:
         CarnacError: As a task returned or raised it, or as the phase wants to stop.
     """
     try:
-        with watch.follow():
+        with hold_signals(holder.end_jvm) as held, watch.follow(held):
             rows: list[Any] = job.collect()
     except Exception as error:
-        raise watch.verdict or of_spark(error, holder.keep_log()) from error
+        raise watch.verdict or held.failure or of_spark(error, holder.keep_log()) from error
     failures = [load_failure(row["failure"]) for row in rows if row["failure"] is not None]
     verdict = watch.verdict or next(iter(failures), None)
     if verdict is not None:

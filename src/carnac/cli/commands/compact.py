@@ -11,6 +11,7 @@ import typer
 from carnac.cli.app import TASKS, command, session_of
 from carnac.cli.options import AsJson, DryRun, IntervalText
 from carnac.cli.progress import job_progress
+from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
     Column,
     counted,
@@ -409,10 +410,14 @@ def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -
         )
         try:
             _rounds(session, local, until_stable=until_stable)
+        except Stopped:
+            local.runner.stop()
+            raise
         except KeyboardInterrupt:
             running = len(local.runner.live())
             if running:
-                session.output.note(f"interrupted; {counted(running, 'task')} end first")
+                ends = f"{counted(running, 'task')} {'ends' if running == 1 else 'end'} first"
+                session.output.note(f"interrupted; {ends} (Ctrl-C again cancels)")
             raise
         finally:
             local.close()

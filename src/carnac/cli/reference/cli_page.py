@@ -71,6 +71,7 @@ def _exit_codes() -> Iterator[str]:
     yield from (f"| {code} | `{kind}` | {meaning} |" for code, kind, meaning in sorted(rows))
     yield "| 70 | | an error inside Carnac; `--debug` shows where |"
     yield "| 130 | | interrupted by Ctrl-C; nothing was half-published |"
+    yield "| 143, 129 | | ended by SIGTERM, by a terminal that was closed (SIGHUP); likewise |"
     yield "| 141 | | the reader of the output went away |"
 
 

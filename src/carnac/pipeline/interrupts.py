@@ -1,0 +1,102 @@
+"""Ctrl-C and its kin while Python waits for Spark: written down, and acted on once the call is over.
+
+A signal handler that raises in the middle of a call of py4j leaves the job running, closes the connections of other
+threads, and what comes out may be another error than the one that was raised. Spark's own handler calls the JVM from
+inside of such a call, on the connection that is in use. So nothing is raised while we talk to Spark: the signal is
+written down, whoever watches the job cancels it, and when the call is over the handler that was there is called.
+
+Source: py4j/py4j pull request 440. Departs from Spark, whose `SparkContext` sets a handler of its own for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from carnac.errors import Unavailable
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Handler = Callable[[int, FrameType | None], object]
+
+
+class Held:
+    """The signals that one `hold_signals` keeps back.
+
+    Attributes:
+        number: The first that arrived; None: none so far.
+    """
+
+    def __init__(self, hasten: Callable[[], bool] | None) -> None:
+        self.number: int | None = None
+        self._hasten = hasten
+        self._before: dict[int, Handler] = {}
+
+    def hold(self) -> None:
+        """Write signals down from now on. What the process ignores or dies of stays as it is."""
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._before[number] = handler
+                signal.signal(number, self._note)
+
+    def release(self) -> None:
+        """Put the handlers back, and call the one of the signal that arrived."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        arrived, self.number = self.number, None
+        if arrived is not None:
+            self._before[arrived](arrived, None)
+
+    @property
+    def failure(self) -> Unavailable | None:
+        """What the block ends with where a signal arrived; nobody sees it, the signal goes before it."""
+        return None if self.number is None else Unavailable("the Spark job was interrupted")
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number is None:
+            self.number = number
+        elif self._hasten is None or not self._hasten():
+            self._before[number](number, frame)
+
+
+_current: Held | None = None
+"""Of the main thread; Python calls handlers in no other."""
+
+
+@contextlib.contextmanager
+def hold_signals(hasten: Callable[[], bool] | None = None) -> Iterator[Held]:
+    """Keep signals back while the block talks to Spark; inside of another one it is the same.
+
+    Whatever the block ends in, what the signal does goes before it: a job that was cancelled fails.
+
+    Args:
+        hasten: Makes the block end soon, called at the second signal; returns whether there was something to do. If
+            not, or if it is None, the second signal does at once what it did before.
+    """
+    global _current  # noqa: PLW0603 - there is one main thread
+    if _current is not None and threading.current_thread() is threading.main_thread():
+        yield _current
+        return
+    held = Held(hasten)
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    _current = held
+    held.hold()
+    try:
+        yield held
+    finally:
+        _current = None
+        held.release()
+
+
+def interruption_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interruption that an error came of, as py4j's that was interrupted in the middle of a call."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen

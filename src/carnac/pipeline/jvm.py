@@ -1,0 +1,114 @@
+"""The JVM of a local driver: started so that it can be given up at any moment, and leaves nothing behind.
+
+Spark's own `launch_gateway` starts it as well, but keeps it to itself until it is up: who is interrupted meanwhile
+leaves a JVM that waits for ever. It also takes one that is there already, as `spark-submit` has; so we start it, and it
+takes ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Unavailable
+from carnac.pipeline.interrupts import Held
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+
+PORT_VARIABLE, SECRET_VARIABLE = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""Spark's: where a JVM that is there already listens, and the password to it."""
+POLL_S = 0.05
+END_TIMEOUT_S = 10
+_LENGTH = struct.Struct("!ii")  # what it tells: the port, how long the password is, the password
+
+_environ = threading.Lock()
+
+
+def open_gateway(conf: SparkConf, log_path: Path, held: Held) -> Any:
+    """Start a JVM, if `spark-submit` has not, and return the way to it; it ends when this process does.
+
+    Args:
+        log_path: What it prints is appended to this file.
+        held: A signal that arrives ends it, before it is up.
+
+    Raises:
+        Unavailable: It does not start, or a signal has arrived.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    if PORT_VARIABLE in os.environ:
+        return launch_gateway(conf)  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryDirectory(prefix="carnac-jvm-") as folder:
+        told = Path(folder) / "gateway"
+        process = _start(_command(conf), told, log_path)
+        try:
+            port, secret = _wait(process, told, held)
+            with _environ:
+                os.environ |= {PORT_VARIABLE: str(port), SECRET_VARIABLE: secret}
+                try:
+                    gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+                finally:
+                    del os.environ[PORT_VARIABLE], os.environ[SECRET_VARIABLE]
+        except BaseException:
+            _end(process)
+            raise
+    gateway.proc = process
+    return gateway
+
+
+def _command(conf: SparkConf) -> list[str]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    options = [text for key, value in conf.getAll() for text in ("--conf", f"{key}={value}")]
+    rest = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    return [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *options, *rest]
+
+
+def _start(command: list[str], told: Path, log_path: Path) -> subprocess.Popen[bytes]:
+    """Start the JVM, which ends when its standard input does, and does not hear Ctrl-C."""
+    environ = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - Spark's own script
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **environ},
+            preexec_fn=_ignore_ctrl_c,  # noqa: PLW1509 - it only sets a handler
+        )
+
+
+def _ignore_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _wait(process: subprocess.Popen[bytes], told: Path, held: Held) -> tuple[int, str]:
+    """Return the port and the password once the JVM tells them."""
+    while not told.exists():
+        if held.failure is not None:
+            raise held.failure
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.wait(POLL_S)
+            raise Unavailable(f"its Java ended with exit code {code}")
+    text = told.read_bytes()
+    port, length = _LENGTH.unpack_from(text)
+    return port, text[_LENGTH.size : _LENGTH.size + length].decode()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()

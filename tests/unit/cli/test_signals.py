@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from carnac.cli.signals import Interruption, Stopped
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Python's own, as at the start of a process."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("number", "raised", "code", "sentence"),
+    [
+        (signal.SIGINT, KeyboardInterrupt, 130, "interrupted"),
+        (signal.SIGTERM, Stopped, 143, "ended by SIGTERM"),
+        (signal.SIGHUP, Stopped, 129, "ended by SIGHUP"),
+    ],
+)
+def test_what_ends_a_command_is_remembered(
+    number: int, raised: type[BaseException], code: int, sentence: str
+) -> None:
+    interruption = Interruption()
+    interruption.listen()
+    with pytest.raises(raised):
+        signal.raise_signal(number)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert (interruption.number, interruption.exit_code) == (number, code)
+    assert interruption.sentence == sentence
+    interruption.leave()
+    assert [signal.getsignal(one) for one in NUMBERS] == [signal.SIG_DFL] * 3
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    for number in NUMBERS:
+        signal.signal(number, signal.SIG_IGN)  # as nohup does
+    interruption = Interruption()
+    interruption.listen()
+    for number in NUMBERS:
+        signal.raise_signal(number)
+    assert interruption.number is None
+    interruption.leave()
+    assert [signal.getsignal(one) for one in NUMBERS] == [signal.SIG_IGN] * 3
