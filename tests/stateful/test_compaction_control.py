@@ -7,6 +7,7 @@ there is nothing more to do (CP-1).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
 from carnac.core.compaction.conductor import Conductor
-from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.planning import plan_compaction
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
@@ -230,9 +231,11 @@ def test_what_is_planned_change_by_change_is_what_a_whole_analysis_plans(
             now_ms=desk.now_ms,
             histories={one.chunk: one for one in desk.states()},
         )
-        assert [plain(one) for one in desk.conductor.queue.waiting] == sorted(
-            [plain(one) for one in made.tasks], key=lambda one: one.order
-        )
+        waiting = desk.conductor.queue.waiting
+        assert groups_of(waiting) == groups_of(made.tasks)
+        assert list(waiting) == sorted(waiting, key=lambda one: one.order)
+        check_combined(waiting, how)
+        assert len(waiting) <= 2 * len(made.tasks)
         for one in made.chunks:
             state = survey.states[one.interval]
             assert (state.reason, state.priority) == (one.score.reason, one.score.priority)
@@ -245,9 +248,74 @@ def test_what_is_planned_change_by_change_is_what_a_whole_analysis_plans(
             desk.look()
 
 
-def plain(task: CompactionTask) -> CompactionTask:
-    """Return a task without the revision at which each of its groups was judged."""
-    return replace(task, groups=tuple(one._replace(revision=None) for one in task.groups))
+def groups_of(tasks: Iterable[CompactionTask]) -> list[CompactionGroup]:
+    """Return the groups of tasks in order of time, without the revision at which each was judged."""
+    groups = [one._replace(revision=None) for task in tasks for one in task.groups]
+    return sorted(groups, key=lambda one: one.interval)
+
+
+def check_combined(tasks: Iterable[CompactionTask], how: CompactionSettings) -> None:
+    """Check that only small groups are put together, none too many, and that no two tasks with room are neighbours."""
+    had_room = False
+    for task in sorted(tasks, key=lambda one: one.chunks[0]):
+        costs, small = task.chunk_costs, how.task_cost_small
+        assert sum(costs) == task.cost
+        assert len(task.groups) == 1 or (sum(costs[:-1]) < small and max(costs) < small)
+        assert len(task.groups) <= how.task_groups_max
+        if sum(costs) >= small and len(costs) == 1:
+            continue  # a large one lies between, and is no neighbour
+        has_room = sum(costs) < small and len(costs) < how.task_groups_max
+        assert not (had_room and has_room), "these two would be one task"
+        had_room = has_room
+
+
+@given(
+    rounds=st.lists(changes, min_size=2, max_size=8),
+    groups_max=st.integers(1, 4),
+    ends=st.booleans(),
+)
+def test_a_change_makes_only_the_tasks_beside_it_anew(
+    rounds: list[list[tuple[int, int]]], groups_max: int, *, ends: bool
+) -> None:
+    how = replace(PLAIN, task_cost_small=200, task_groups_max=groups_max)
+    desk = Desk(how, Capacity(tasks=0, queue_max=1000))
+    for hour in range(0, 24, 2):
+        for _ in range(3):
+            desk.append(hour, 1)
+    desk.look()
+    for appends in rounds:
+        before = desk.conductor.queue.waiting
+        for hour, size_bytes in appends:
+            desk.append(hour, size_bytes)
+        desk.look()
+        kept = {id(one) for one in before} & {id(one) for one in desk.conductor.queue.waiting}
+        changed = len({hour for hour, _ in appends})
+        assert len(before) - len(kept) <= 3 * changed, "its own task and the two beside it"
+        check_combined(desk.conductor.queue.waiting, how)
+        if ends:
+            desk.allow(Capacity(tasks=1))
+            desk.look()
+            desk.finish(0)
+            desk.allow(Capacity(tasks=0, queue_max=1000))
+            desk.look()
+            check_combined(desk.conductor.queue.waiting, how)
+
+
+def test_what_is_put_together_otherwise_does_not_count_as_arrived() -> None:
+    how = replace(PLAIN, task_cost_small=200, task_groups_max=3)
+    desk = Desk(how, Capacity(tasks=0, queue_max=1000))
+    for hour in range(1, 12):
+        for size_bytes in (1, 1, hour):
+            desk.append(hour, size_bytes)
+    desk.look()
+    before = desk.conductor.queue.cost_waiting
+    assert desk.conductor.verdict(desk.now_ms + 1000).arrivals == 0, "a backlog"
+    for size_bytes in (1, 1, 1):
+        desk.append(0, size_bytes)
+    desk.now_ms += 1000
+    desk.look()
+    came = desk.conductor.queue.cost_waiting - before
+    assert desk.conductor.verdict(desk.now_ms).arrivals * 1000 == came
 
 
 def test_a_restart_judges_only_what_is_unstable() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import is_
 
@@ -10,6 +11,7 @@ from carnac.core.compaction.candidates import (
     Candidate,
     JudgedChunk,
     combine_small,
+    has_room,
     is_small,
     make_candidate_alone,
     make_candidates,
@@ -44,9 +46,10 @@ class _Planned:
 class Backlog:
     """Judged chunks that wait to be compacted. By the start of a chunk: chunks are disjoint.
 
-    A chunk that shares no segment with a neighbour makes its candidate once, and keeps it; only chunks that do are
-    planned anew each time. A task stays as long as its candidates do. So a change of a few chunks costs what these few
-    do.
+    A chunk that shares no segment with a neighbour makes its candidate once, and keeps it. Small candidates are put
+    together in order of time; where one comes, changes or goes, only its task and those next to it that have room are
+    put together anew, so that all other tasks stay what they are, however long nothing starts. No two tasks with room
+    follow one another. Chunks that do share segments are planned anew together when one of them has changed.
     """
 
     def __init__(self, datasource: str, settings: CompactionSettings) -> None:
@@ -57,6 +60,10 @@ class Backlog:
         self._large: dict[int, CompactionTask] = {}
         self._tied: dict[int, JudgedChunk] = {}
         self._planned: dict[int, _Planned] = {}
+        self._starts: list[int] = []
+        self._touched: set[int] = set()
+        self._planned_tied: dict[int, _Planned] = {}
+        self._is_tied_changed = False
         self._new: dict[int, CompactionTask] = {}
         self._gone: list[CompactionTask] = []
         self._owners: dict[str, int] = {}
@@ -85,11 +92,13 @@ class Backlog:
             self._shared += count == 2
         if one.is_tied:
             self._tied[start_ms] = one
+            self._is_tied_changed = True
             return
         settings = self._settings
         made = make_candidate_alone(self._datasource, one, settings, revision)
         if is_small(made, settings):
             self._small[start_ms] = made
+            self._touched.add(start_ms)
         else:
             self._large[start_ms] = self._new[start_ms] = make_task((made,), settings)
 
@@ -99,11 +108,13 @@ class Backlog:
         one = self._chunks.pop(start_ms, None)
         if one is None:
             return
-        self._tied.pop(start_ms, None)
-        self._small.pop(start_ms, None)
-        self._new.pop(start_ms, None)
+        if self._tied.pop(start_ms, None) is not None:
+            self._is_tied_changed = True
+        if self._small.pop(start_ms, None) is not None:
+            self._touched.add(start_ms)
+        is_new = self._new.pop(start_ms, None) is not None
         task = self._large.pop(start_ms, None)
-        if task is not None:
+        if task is not None and not is_new:
             self._gone.append(task)
         for segment_id in _ids_shared(one):
             count = self._owners[segment_id] = self._owners[segment_id] - 1
@@ -115,32 +126,86 @@ class Backlog:
         """Return how the tasks differ from those of the last call; where chunks share segments, all come anew."""
         gone, new = self._gone, list(self._new.values())
         self._gone, self._new = [], {}
-        before, self._planned = self._planned, {}
-        for run in combine_small(self._candidates(revision), self._settings):
-            start_ms = _start_of(run[0])
-            known = before.get(start_ms)
-            if known is not None and len(known.run) == len(run) and all(map(is_, known.run, run)):
-                del before[start_ms]
-            else:
-                known = _Planned(run, make_task(run, self._settings))
-                new.append(known.task)
-            self._planned[start_ms] = known
-        gone.extend([known.task for known in before.values()])
+        if self._touched:
+            self._combine(gone, new)
+        if self._is_tied_changed:
+            self._combine_tied(revision, gone, new)
         if not (self._shared or self._is_colored):
             return PlanChange(removed=gone, added=new)
-        new = [*self._large.values(), *[known.task for known in self._planned.values()]]
+        new = [
+            *self._large.values(),
+            *[known.task for known in self._planned.values()],
+            *[known.task for known in self._planned_tied.values()],
+        ]
         self._is_colored = bool(self._shared)
         return PlanChange(
             removed=[*gone, *new], added=color_by_neighbour(new) if self._shared else new
         )
 
-    def _candidates(self, revision: int) -> list[Candidate]:
-        """Return what may be combined, in order of time."""
-        if not self._tied:
-            return [self._small[key] for key in sorted(self._small)]
+    def _combine(self, gone: list[CompactionTask], new: list[CompactionTask]) -> None:
+        """Put small candidates together anew where one has come, changed or gone."""
+        touched, self._touched = sorted(self._touched), set()
+        starts, planned, small = self._starts, self._planned, self._small
+        kept: list[int] = []
+        upto = 0
+        for first, last, mine in list(self._regions(touched)):
+            kept += starts[upto:first]
+            upto = last
+            before = {start_ms: planned.pop(start_ms) for start_ms in starts[first:last]}
+            for known in before.values():
+                mine.update(map(_start_of, known.run))
+            found = [small[start_ms] for start_ms in sorted(mine) if start_ms in small]
+            for run in combine_small(found, self._settings):
+                start_ms = _start_of(run[0])
+                kept.append(start_ms)
+                planned[start_ms] = self._planned_as(run, before, new)
+            gone.extend([known.task for known in before.values()])
+        self._starts = kept + starts[upto:]
+
+    def _regions(self, touched: Sequence[int]) -> Iterator[tuple[int, int, set[int]]]:
+        """Yield from where to where tasks are made anew, by their places, and the touched candidates among them."""
+        first = last = 0
+        mine: set[int] = set()
+        for start_ms in touched:
+            place = max(bisect_right(self._starts, start_ms) - 1, 0)
+            low = place - 1 if place and self._has_room(place - 1) else place
+            if mine and low > last:  # those that touch are one
+                yield first, last, mine
+                first, mine = low, set()
+            elif not mine:
+                first = low
+            high = min(place + 1, len(self._starts))
+            last = max(last, high + 1 if self._has_room(high) else high)
+            mine.add(start_ms)
+        yield first, last, mine
+
+    def _has_room(self, place: int) -> bool:
+        """Whether there is a task at this place that may take another small candidate in."""
+        starts = self._starts
+        return place < len(starts) and has_room(self._planned[starts[place]].run, self._settings)
+
+    def _combine_tied(
+        self, revision: int, gone: list[CompactionTask], new: list[CompactionTask]
+    ) -> None:
+        self._is_tied_changed = False
+        before, self._planned_tied = self._planned_tied, {}
         tied = [self._tied[key] for key in sorted(self._tied)]
         made = make_candidates(self._datasource, tied, self._settings, revision)
-        return sorted([*self._small.values(), *made], key=_start_of)
+        for run in combine_small(made, self._settings):
+            self._planned_tied[_start_of(run[0])] = self._planned_as(run, before, new)
+        gone.extend([known.task for known in before.values()])
+
+    def _planned_as(
+        self, run: Sequence[Candidate], before: dict[int, _Planned], new: list[CompactionTask]
+    ) -> _Planned:
+        """Return the task of a run: the one that it was, which is taken out of `before`, or one more of `new`."""
+        start_ms = _start_of(run[0])
+        known = before.get(start_ms)
+        if known is not None and len(known.run) == len(run) and all(map(is_, known.run, run)):
+            return before.pop(start_ms)
+        known = _Planned(run, make_task(run, self._settings))
+        new.append(known.task)
+        return known
 
 
 def _start_of(candidate: Candidate) -> int:

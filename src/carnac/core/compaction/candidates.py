@@ -56,7 +56,6 @@ class Candidate(NamedTuple):
     Attributes:
         interval: Of the chunks together.
         chunks: The time chunks of the group, in order.
-        cost: Of the choice.
         revision: Of the state that was judged.
     """
 
@@ -65,8 +64,12 @@ class Candidate(NamedTuple):
     chunks: tuple[Interval, ...]
     target: CompactionTarget
     choice: Choice
-    cost: int
     revision: int
+
+    @property
+    def cost(self) -> int:
+        """What it costs, in bytes of the cost model."""
+        return self.choice.cost
 
     def group(self) -> CompactionGroup:
         """Return the group, as a job wants it."""
@@ -167,7 +170,7 @@ def make_candidate_alone(
     """Return the candidate of a chunk to be compacted that shares no segment with a neighbour."""
     chunk, score = one
     interval, choice = chunk.interval, score.choice or _whole(chunk, settings)
-    return Candidate(datasource, interval, (interval,), chunk.target, choice, choice.cost, revision)
+    return Candidate(datasource, interval, (interval,), chunk.target, choice, revision)
 
 
 def combine_small(
@@ -183,15 +186,22 @@ def combine_small(
     )
     small, groups_max, cost = settings.task_cost_small, settings.task_groups_max, 0
     for one in candidates:
-        if one.cost >= small:
+        own = one.choice.cost
+        if own >= small:
             found.append([one])
         elif place is None or cost >= small or len(place) >= groups_max:
-            place, cost = [one], one.cost
+            place, cost = [one], own
             found.append(place)
         else:
             place.append(one)
-            cost += one.cost
+            cost += own
     return found
+
+
+def has_room(run: Sequence[Candidate], settings: CompactionSettings) -> bool:
+    """Whether what is put together may take another small one in."""
+    cost = sum([one.choice.cost for one in run])
+    return cost < settings.task_cost_small and len(run) < settings.task_groups_max
 
 
 def is_small(candidate: Candidate, settings: CompactionSettings) -> bool:
@@ -213,6 +223,7 @@ def make_task(run: Sequence[Candidate], settings: CompactionSettings) -> Compact
         segments_out=sum([one.segments_out for one in choices]),
         gain=sum([one.gain for one in choices]),
         cost=sum([one.cost for one in choices]),
+        chunk_costs=tuple([one.choice.cost // len(one.chunks) for one in run for _ in one.chunks]),
     )
 
 
@@ -261,4 +272,4 @@ def _candidate_of(datasource: str, parts: Sequence[_Part], revision: int) -> Can
         interval = Interval(interval.start_ms, parts[-1].chunk.interval.end_ms)
         choice = join([part.choice for part in parts])
     chunks = tuple([part.chunk.interval for part in parts])
-    return Candidate(datasource, interval, chunks, first.target, choice, choice.cost, revision)
+    return Candidate(datasource, interval, chunks, first.target, choice, revision)

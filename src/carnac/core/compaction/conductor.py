@@ -318,10 +318,13 @@ class Conductor:
         known = self._known[name]
         arrived = 0
         for task in tasks:
-            cost = task.cost // len(task.chunks)
-            for chunk in task.chunks:
-                arrived += max(cost - known.get(chunk.start_ms, 0), 0)
-                known[chunk.start_ms] = cost
+            for chunk, cost in zip(task.chunks, task.chunk_costs, strict=True):
+                start_ms = chunk.start_ms
+                before = known.get(start_ms, 0)
+                if cost != before:
+                    known[start_ms] = cost
+                    if cost > before:
+                        arrived += cost - before
         if arrived and not is_backlog:
             self.flow.note_arrival(now_ms, arrived)
 

@@ -2,7 +2,7 @@
 
 | id | law |
 |---|---|
-| CP-1 | planning after everything that was planned is done plans nothing; but for raw rows that were rolled up, which may be put together with others that were before |
+| CP-1 | planning after everything that was planned is done plans nothing (raw rows rolled up may yet join others) |
 | CP-2 | tasks that may run at the same time share no segment |
 | CP-3 | every chunk has a reason, and what is not compacted is in no task |
 | CP-4 | a chunk whose revision and count are as they were is not analysed again |

@@ -49,6 +49,7 @@ class TargetView:
         text = target.query_granularity
         self._query_granularity = None if text is None else parse_granularity(text)
         self._judged: dict[int, tuple[SegmentLayout, str | None]] = {}
+        self._asked: tuple[Sequence[PlanSegment], Mixture | None] = ((), None)
         self._mixtures: dict[frozenset[int], tuple[Sequence[SegmentLayout], Mixture | None]] = {}
         self.asks_layout = (
             self._query_granularity is not None
@@ -72,8 +73,13 @@ class TargetView:
 
     def mixture(self, segments: Sequence[PlanSegment]) -> Mixture | None:
         """Return the families of segments; None if all of them can be put together."""
-        if not segments:
-            return None
+        if segments is self._asked[0]:  # one rule after another asks about a chunk
+            return self._asked[1]
+        found = self._mixture_of(segments) if segments else None
+        self._asked = segments, found
+        return found
+
+    def _mixture_of(self, segments: Sequence[PlanSegment]) -> Mixture | None:
         first = segments[0].layout
         others = [one.layout for one in segments if one.layout is not first]
         if not others:

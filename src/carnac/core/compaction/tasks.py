@@ -29,6 +29,7 @@ class CompactionTask:
         segments_out: How many segments are expected to come out.
         gain: What the segments that go, or become as asked for, are worth, in bytes of the cost model.
         cost: In bytes of the cost model.
+        chunk_costs: What of it each of the chunks costs, in their order; empty: not known.
         order: Sorts the queue: datasource's priority, own priority, newest first, name.
         after: Ids of the tasks of its plan that must have ended before, because they share a segment with it.
     """
@@ -41,6 +42,7 @@ class CompactionTask:
     segments_out: int
     gain: int
     cost: int
+    chunk_costs: tuple[int, ...] = field(default=(), repr=False)
     color: Color = Color.RED
     after: tuple[str, ...] = ()
     order: tuple[int, float, int, str] = field(init=False, repr=False, compare=False)
