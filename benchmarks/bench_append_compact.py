@@ -78,8 +78,9 @@ class _Carnac:
         from carnac.clock import RandomIds
         from carnac.core.commits import Change, CommitKind, Publication
         from carnac.core.intervals import Interval
-        from carnac.core.segments import ColumnType, Segment
+        from carnac.core.segments import ColumnType
         from carnac.pipeline.segment_writer import SegmentWriter
+        from carnac.testing.segments import record_of
 
         metadata, ids = _Carnac._metadata(folder), RandomIds()
         text, long, double = ColumnType.STRING, ColumnType.LONG, ColumnType.DOUBLE
@@ -96,20 +97,13 @@ class _Carnac:
             ) as writer:
                 writer.write(rows)
                 written = writer.finish()
-            segment = Segment(
+            segment = record_of(
+                written,
                 segment_id=name,
                 datasource="events",
                 chunk=chunk,
                 path=path,
-                size_bytes=written.size_bytes,
-                rows=written.rows,
-                input_rows=written.rows,
-                min_time_ms=written.min_time_ms,
-                max_time_ms=written.max_time_ms,
-                columns=written.columns,
                 sort_columns=("__time",),
-                checksum=written.checksum,
-                row_hash=written.row_hash,
             )
             change = Change(datasource="events", adds=(segment,))
             metadata.publish(Publication(kind=CommitKind.APPEND, changes=(change,)))

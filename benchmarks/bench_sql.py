@@ -36,7 +36,7 @@ from carnac.pipeline.segment_writer import SegmentWriter
 from carnac.query import DuckDbQueryEngine
 from carnac.store.catalog import RevisionCatalog
 from carnac.testing.clock import SequentialIds
-from carnac.testing.segments import DAY_MS, MemoryCatalog, write_segment
+from carnac.testing.segments import DAY_MS, MemoryCatalog, record_of, write_segment
 
 START_MS = START_S * 1000
 LIVE_SEGMENTS = 10_000
@@ -91,18 +91,12 @@ def fill(storage: LocalDeepStorage, root: Path, rows: int) -> MemoryCatalog:
             writer.write(part)
             written = writer.finish()
         catalog.add(
-            Segment(
+            record_of(
+                written,
                 segment_id=identity,
                 datasource="clicks",
                 chunk=Interval(START_MS + day * DAY_MS, START_MS + (day + 1) * DAY_MS),
                 path=path,
-                size_bytes=written.size_bytes,
-                rows=written.rows,
-                input_rows=written.rows,
-                min_time_ms=written.min_time_ms,
-                max_time_ms=written.max_time_ms,
-                columns=written.columns,
-                checksum=written.checksum,
             )
         )
     return catalog

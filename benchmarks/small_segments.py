@@ -9,7 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from carnac.core.intervals import Interval
 from carnac.core.segments import ColumnType, Segment
 from carnac.metadata import open_metadata
 from carnac.pipeline.segment_writer import SegmentWriter
+from carnac.testing.segments import record_of
 
 DAY_MS = 86_400_000
 SORT = ("__time", "d5", "d50", "d500", "d5k")
@@ -148,22 +149,13 @@ def write_one(folder: Path, rows: pa.Table, day: int, name: str) -> Segment:
         writer.write(rows.take(order))
         written = writer.finish()
     start_ms = START_S * 1000 + day * DAY_MS
-    return replace(
-        Segment(
-            segment_id=name,
-            datasource=DATASOURCE,
-            chunk=Interval(start_ms, start_ms + DAY_MS),
-            path=path,
-            size_bytes=written.size_bytes,
-            rows=written.rows,
-            input_rows=written.rows,
-            min_time_ms=written.min_time_ms,
-            max_time_ms=written.max_time_ms,
-            columns=written.columns,
-        ),
+    return record_of(
+        written,
+        segment_id=name,
+        datasource=DATASOURCE,
+        chunk=Interval(start_ms, start_ms + DAY_MS),
+        path=path,
         sort_columns=SORT,
-        checksum=written.checksum,
-        row_hash=written.row_hash,
         created_at_ms=start_ms,
     )
 

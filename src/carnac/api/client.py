@@ -23,6 +23,7 @@ from carnac.errors import (
     Revoked,
     Unavailable,
 )
+from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock
 from carnac.ports.closing import Closing
 from carnac.ports.task_records import EVERY_TASK, TaskFilter
@@ -150,17 +151,13 @@ class OverlordClient(Closing):
         on_look: Callable[[Task], None] | None = None,
     ) -> Task:
         """Return the task once it is over, or when the time is; arguments as for `TaskService.wait`."""
-        end_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
-        pause_ms = 100
-        while True:
-            task = self.get(task_id)
-            if on_look is not None:
-                on_look(task)
-            left_ms = pause_ms if end_ms is None else end_ms - self._clock.now_ms()
-            if task.state.is_over or left_ms <= 0:
-                return task
-            self._clock.sleep_ms(min(pause_ms, left_ms))
-            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+        return wait_until_over(
+            lambda: self.get(task_id),
+            self._clock,
+            timeout_ms=timeout_ms,
+            longest_pause_ms=LONGEST_PAUSE_MS,
+            on_look=on_look,
+        )
 
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""

@@ -23,15 +23,14 @@ from carnac.core.tasks.events import (
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.errors import NotFound
+from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
 from carnac.ports.closing import Closing
 from carnac.ports.datasources import require_datasource
 from carnac.ports.task_records import EVERY_TASK
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
-FIRST_PAUSE_MS = 50
 LONGEST_PAUSE_MS = 1_000
-"""Who waits for a task looks again after pauses that double between these."""
 TRIM_PAGE = 500
 
 
@@ -139,7 +138,7 @@ class TaskService(Closing):
         return task
 
     def list(self, which: TaskFilter = EVERY_TASK, *, limit: int = 100) -> Sequence[Task]:
-        """Return tasks, newest first."""
+        """Return tasks, newest first, `limit` at most: those that meet all that `which` asks for (by default all)."""
         return self._metadata.tasks(which, limit=limit)
 
     def check_datasource(self, datasource: str) -> None:
@@ -232,22 +231,19 @@ class TaskService(Closing):
         """Return the task once it is over, or when the time is.
 
         Args:
+            timeout_ms: None: as long as it takes; 0: one look. A task that is not over then is returned as it stands.
             on_look: Told how it stands, each time that is looked at.
 
         Raises:
             NotFound: There is no such task.
         """
-        end_ms = None if timeout_ms is None else self._clock.now_ms() + timeout_ms
-        pause_ms = FIRST_PAUSE_MS
-        while True:
-            task = self.get(task_id)
-            if on_look is not None:
-                on_look(task)
-            left_ms = pause_ms if end_ms is None else end_ms - self._clock.now_ms()
-            if task.state.is_over or left_ms <= 0:
-                return task
-            self._clock.sleep_ms(min(pause_ms, left_ms))
-            pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
+        return wait_until_over(
+            lambda: self.get(task_id),
+            self._clock,
+            timeout_ms=timeout_ms,
+            longest_pause_ms=LONGEST_PAUSE_MS,
+            on_look=on_look,
+        )
 
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""
@@ -257,7 +253,11 @@ class TaskService(Closing):
         return leader
 
     def trim(self, *, retention_ms: int, dry_run: bool = False) -> builtins.list[Task]:
-        """Forget tasks that were over for so long, with their logs and reports; return them."""
+        """Forget tasks that were over for so long, with their logs and reports; return them.
+
+        Args:
+            dry_run: Forget nothing; return the first page of those that would be.
+        """
         which = TaskFilter(states=OVER, finished_until_ms=self._clock.now_ms() - retention_ms)
         trimmed: list[Task] = []
         while page := self._metadata.tasks(which, limit=TRIM_PAGE):

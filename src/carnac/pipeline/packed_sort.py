@@ -80,13 +80,9 @@ def _ties(word: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     same = word[1:] == word[:-1]
     if not same.any():
         return None
-    is_tied = np.zeros(len(word), bool)
-    is_tied[1:] |= same
-    is_tied[:-1] |= same
-    starts = np.ones(len(word), np.int64)
-    starts[1:] = ~same
+    is_tied, runs = _runs(same)
     places = np.flatnonzero(is_tied)
-    return places, np.cumsum(starts)[places]
+    return places, runs[places]
 
 
 def _ties_within(
@@ -95,12 +91,22 @@ def _ties_within(
     same = (word[1:] == word[:-1]) & (run_ids[1:] == run_ids[:-1])
     if not same.any():
         return None
-    is_tied = np.zeros(len(word), bool)
+    is_tied, runs = _runs(same)
+    return places[is_tied], runs[is_tied]
+
+
+def _runs(same: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return of each place whether it equals a neighbour, and the number of its run.
+
+    Args:
+        same: Of each place but the first: whether it equals the one before.
+    """
+    is_tied = np.zeros(len(same) + 1, bool)
     is_tied[1:] |= same
     is_tied[:-1] |= same
-    starts = np.ones(len(word), np.int64)
+    starts = np.ones(len(is_tied), np.int64)
     starts[1:] = ~same
-    return places[is_tied], np.cumsum(starts)[is_tied]
+    return is_tied, np.cumsum(starts)
 
 
 def _codes(column: pa.Array, places: NDArray[np.int64] | None) -> tuple[Codes, int]:

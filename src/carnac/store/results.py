@@ -28,7 +28,7 @@ class Result:
         self.segments_read = result.segments_read
 
     def arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
+        """Return the rows as a `pyarrow.Table`; instants are in UTC, sketches are bytes."""
         return self._table
 
     def pandas(self) -> pd.DataFrame:
@@ -45,7 +45,7 @@ class Result:
         return frame.to_frame()
 
     def rows(self) -> list[dict[str, object]]:
-        """Return the rows as dictionaries."""
+        """Return the rows as dictionaries by column, in the order of the query; instants are aware datetimes."""
         rows: list[dict[str, object]] = self.arrow().to_pylist()
         return rows
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.entries import ENTRY_BITS, Entry, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_instant
@@ -15,6 +16,9 @@ from carnac.core.versions import IdRanges, SegmentVersion, id_ranges
 from carnac.errors import NotFound
 from carnac.ports import DeepStorage
 from carnac.testing.clock import SequentialIds
+
+if TYPE_CHECKING:
+    from carnac.pipeline.segment_writer import WrittenFile
 
 Row = Mapping[str, object]
 DAY_MS = 86_400_000
@@ -64,10 +68,34 @@ def write_segment(
         storage.write(path, (Path(folder) / path).read_bytes())
     start_ms = written.min_time_ms // DAY_MS * DAY_MS
     end_ms = written.max_time_ms // DAY_MS * DAY_MS + DAY_MS
-    return Segment(
+    return record_of(
+        written,
         segment_id=identity,
         datasource=datasource,
         chunk=chunk or Interval(start_ms, end_ms),
+        path=path,
+        partition=partition,
+    )
+
+
+def record_of(
+    written: WrittenFile,
+    *,
+    segment_id: str,
+    datasource: str,
+    chunk: Interval,
+    path: str,
+    **more: Any,
+) -> Segment:
+    """Return the record of a segment file, of which every row was one input row.
+
+    Args:
+        more: Other fields of the record, such as `sort_columns`.
+    """
+    return Segment(
+        segment_id=segment_id,
+        datasource=datasource,
+        chunk=chunk,
         path=path,
         size_bytes=written.size_bytes,
         rows=written.rows,
@@ -75,9 +103,9 @@ def write_segment(
         min_time_ms=written.min_time_ms,
         max_time_ms=written.max_time_ms,
         columns=written.columns,
-        partition=partition,
         checksum=written.checksum,
         row_hash=written.row_hash,
+        **more,
     )
 
 
