@@ -164,10 +164,9 @@ def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequ
         raise Invalid("the spec's input is rows in memory; hand them over as rows")
     if not is_frame and rows is not None:
         raise Invalid("rows were handed over and the spec names another input; use one of them")
-    has_transforms = bool(spec.transforms.transforms) or spec.transforms.filter is not None
-    if rows is not None and (is_spark_frame(rows) or has_transforms):
+    if rows is not None and (is_spark_frame(rows) or spec.has_expressions):
         return lambda job: read_transformed(job, rows)
-    if has_transforms:
+    if spec.has_expressions:
         return lambda job: read_transformed(job, None)
     if rows is not None:
         table = arrow_table(rows)

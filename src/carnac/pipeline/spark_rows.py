@@ -28,6 +28,7 @@ from carnac.pipeline.coerce import SeveralValues
 from carnac.pipeline.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
 from carnac.pipeline.ingest import IngestJob
 from carnac.pipeline.interrupts import hold_signals
+from carnac.pipeline.metric_filters import filtered_shape, with_filtered_inputs
 from carnac.pipeline.parsing import (
     PARSED_TIME,
     ParseTask,
@@ -175,6 +176,7 @@ def _files_line(
     return _finish(
         job,
         frame,
+        transforms,
         watch,
         shape=load_parsed_shape(job.shape, transforms),
         timestamp=PARSED_TIME,
@@ -207,7 +209,9 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     job.timer.lap("plan")
     return _run(
         job,
-        _finish(job, frame, watch, shape=job.shape, timestamp=timestamp, is_parsed=False),
+        _finish(
+            job, frame, transforms, watch, shape=job.shape, timestamp=timestamp, is_parsed=False
+        ),
     )
 
 
@@ -250,12 +254,16 @@ def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transform
         with one_sentence("the filter"):
             result = result.where(F.expr(transforms.filter))
             _ = result.schema
+    for name, sql in transforms.conditions:
+        with one_sentence(f"the filter of metric '{name}'"):
+            _ = result.where(F.expr(sql)).schema
     return result, transforms
 
 
 def _finish(
     job: IngestJob,
     frame: DataFrame,
+    transforms: Transforms,
     watch: Watch,
     *,
     shape: RowShape,
@@ -264,6 +272,8 @@ def _finish(
 ) -> _Line:
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
+    frame = with_filtered_inputs(frame, job.shape, transforms)
+    shape = filtered_shape(shape, transforms)
     there = set(frame.columns)
     wanted = [name for name in field_names(shape, timestamp) if name in there]
     work = SecondHalf(
@@ -285,7 +295,9 @@ def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
 def _is_druid(job: IngestJob) -> bool:
     """Whether all expressions are Druid's, for which a column that there is not is null."""
     spec = job.spec.transforms
-    return not isinstance(spec.filter, str) and all(t.type == "druid" for t in spec.transforms)
+    filters = (spec.filter, *(metric.filter for metric in job.spec.metrics))
+    is_text = any(isinstance(one, str) for one in filters)
+    return not is_text and all(t.type == "druid" for t in spec.transforms)
 
 
 def _check_syntax(session: SparkSession, job: IngestJob) -> None:
@@ -301,6 +313,7 @@ def _check_syntax(session: SparkSession, job: IngestJob) -> None:
     texts = [(f"transform '{name}'", sql) for name, sql in transforms.columns]
     if transforms.filter is not None:
         texts.append(("the filter", transforms.filter))
+    texts += [(f"the filter of metric '{name}'", sql) for name, sql in transforms.conditions]
     for what, sql in texts:
         with one_sentence(what):
             try:

@@ -208,6 +208,11 @@ class CompactionShape(SpecModel):
             )
             if there
         ]
+        filtered = [metric.name for metric in self.metrics if metric.filter is not None]
+        if filtered:
+            raise problem(
+                f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
+            )
         if lossy and not self.allow_lossy:
             raise problem(f"{' and '.join(lossy)} may lose what cannot be had back; set allowLossy")
         if self.granularity.query_granularity == ALL and not self.granularity.segment_granularity:

@@ -159,8 +159,9 @@ def convert_metrics(schema: Block) -> list[Any]:
         if not isinstance(item, Mapping):
             native.append(item)
             continue
-        metric = Block(item, f"{schema.path}.metricsSpec[{index}]", schema.findings)
-        kind = str(item.get("type"))
+        path = f"{schema.path}.metricsSpec[{index}]"
+        metric = Block(_without_wrapper(item, path, schema.findings), path, schema.findings)
+        kind = str(metric.peek("type"))
         metric.ignore(IGNORED_IN_METRIC)
         if metric.take("expression"):
             metric.problem("expression", "is not supported; compute the column in transformSpec")
@@ -171,6 +172,32 @@ def convert_metrics(schema: Block) -> list[Any]:
             continue
         native.append({k: v for k, v in metric.rest().items() if v is not None})
     return native
+
+
+def _without_wrapper(item: Mapping[str, Any], path: str, findings: Findings) -> Mapping[str, Any]:
+    """Return an aggregator with the filter of the `filtered` one around it, which may be in another one."""
+    if item.get("type") != "filtered":
+        return item
+    unknown = sorted(item.keys() - {"type", "name", "filter", "aggregator"})
+    inner, condition = item.get("aggregator"), item.get("filter")
+    if unknown:
+        findings.problem(f"{path}.{unknown[0]}", "is no field of a filtered metric")
+    if not isinstance(inner, Mapping) or not isinstance(condition, Mapping):
+        name = "filter" if isinstance(inner, Mapping) else "aggregator"
+        findings.problem(f"{path}.{name}", "is required, as an object")
+        return {"type": "count", "name": str(item.get("name") or path)}  # keeps the others' places
+    inner = _without_wrapper(inner, f"{path}.aggregator", findings)
+    if inner.get("filter") is not None:
+        condition = {"type": "and", "fields": [condition, inner["filter"]]}
+    given = {"name": item["name"]} if item.get("name") else {}
+    return {**_with_field_name(inner), **given, "filter": condition}
+
+
+def _with_field_name(inner: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an aggregator that keeps its input when it gets another name."""
+    if inner.get("type") == "count" or inner.get("fieldName") is not None:
+        return inner
+    return {**inner, "fieldName": inner.get("name")}
 
 
 def _convert_granularity(block: Block) -> dict[str, Any]:

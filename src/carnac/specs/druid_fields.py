@@ -106,7 +106,6 @@ METRIC_HINTS: dict[str, str] = {
     "arrayOfDoublesSketch": "use thetaSketch and sums",
     "variance": "keep the count, the sum and the sum of squares",
     "varianceFold": "keep the count, the sum and the sum of squares",
-    "filtered": "compute a column with if() in transformSpec and aggregate that",
     "javascript": "compute a column in transformSpec and aggregate that",
     "longAny": "use longFirst",
     "doubleAny": "use doubleFirst",

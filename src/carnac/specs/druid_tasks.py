@@ -125,12 +125,16 @@ def _columns(block: Block) -> dict[str, Any]:
     metrics = []
     for index, item in enumerate(convert_metrics(block)):
         try:
-            metric = MetricSpec.model_validate(item).to_metric()
+            metric_spec = MetricSpec.model_validate(item)
         except ValidationError as error:
             for details in error.errors():
                 wrong = explain(details, MetricSpec)
                 block.problem(f"metricsSpec[{index}].{wrong.path}", wrong.message)
             continue
+        if metric_spec.filter is not None:
+            block.problem(f"metricsSpec[{index}].filter", "is for ingestion; compaction merges")
+            continue
+        metric = metric_spec.to_metric()
         metrics.append(
             {
                 "name": metric.name,

@@ -319,6 +319,14 @@ class IngestSpec(SpecModel):
         return interval_set(self.granularity.intervals)
 
     @property
+    def has_expressions(self) -> bool:
+        """Whether something is computed from a row: a transform, the filter, or the filter of a metric."""
+        block = self.transforms
+        return bool(block.transforms or block.filter is not None) or any(
+            metric.filter is not None for metric in self.metrics
+        )
+
+    @property
     def rollup(self) -> Literal["none", "best_effort", "perfect"]:
         """How far equal rows become one: not at all, within a task, or within the whole job."""
         if not self.granularity.rollup:

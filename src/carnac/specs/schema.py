@@ -8,7 +8,7 @@ as `metric.kind` and `metric.value_type`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -315,6 +315,14 @@ class MetricSpec(SpecModel):
         serialization_alias="fieldName",
         description="Input field (or transform) to aggregate; `count` has none. Default: `name`.",
     )
+    filter: str | dict[str, Any] | None = Field(
+        default=None,
+        description=(
+            "Rows that the metric is for; the others give it nothing (a count of none is 0, all else null). A Spark "
+            "SQL condition as text, or one of Druid's filters as an object; it sees the transforms. It is applied "
+            "when rows are ingested: compaction merges what is there."
+        ),
+    )
     lg_k: int = Field(
         default=12, ge=4, le=21, description="HLL: base-2 logarithm of the number of buckets."
     )
@@ -358,7 +366,9 @@ class MetricSpec(SpecModel):
         if self.type == "count" and self.input is not None:
             raise problem(f"metric '{self.name}' of type count takes no fieldName; it counts rows")
         meaning = MEANING_BY_TYPE[self.type]
-        given = self.model_fields_set - {"name", "type", "input"} - set(meaning.parameters)
+        given = (
+            self.model_fields_set - {"name", "type", "input", "filter"} - set(meaning.parameters)
+        )
         if given:
             raise problem(
                 f"metric '{self.name}' of type {self.type} takes no {to_camel(min(given))}"

@@ -1,4 +1,4 @@
-"""The transforms and the filter of a spec, compiled: what the pipeline puts into its Spark plan.
+"""The transforms and the filters of a spec, compiled: what the pipeline puts into its Spark plan.
 
 Apply it so: one `select` that adds all `columns` at once (they see the input and `__time`, not each
 other, and hide input columns of their names), then `where(filter)`, which sees them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from carnac.errors import Invalid
 from carnac.specs.base import TIME_COLUMN
@@ -31,6 +32,8 @@ class Transforms:
         columns: Name and Spark SQL of each transform, in the order of the spec. A transform named
             `__time` gives a timestamp.
         filter: A condition in Spark SQL; None means that all rows are kept.
+        conditions: Name of each metric that has a filter, and the condition in Spark SQL; it sees the transforms, and
+            rows that `filter` keeps.
         inputs: Names that the expressions may read from the input. For Druid's expressions these
             are the columns; for Spark SQL every word that could be one, so intersect it with the
             columns that there are. Names of transforms that only the filter reads are left out.
@@ -38,10 +41,11 @@ class Transforms:
 
     columns: tuple[tuple[str, str], ...] = ()
     filter: str | None = None
+    conditions: tuple[tuple[str, str], ...] = ()
     inputs: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.columns) or self.filter is not None
+        return bool(self.columns) or self.filter is not None or bool(self.conditions)
 
 
 def declared_types(spec: IngestSpec) -> dict[str, str]:
@@ -81,10 +85,24 @@ def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None)
         columns.append((transform.name, compiled.sql))
         inputs |= compiled.inputs
         made[transform.name] = compiled.type
-    condition = _compile_filter(spec, {**known, **made})
+    seen = {**known, **made}
+    condition = _compile_filter(spec.transforms.filter, seen)
     if condition is not None:
         inputs |= condition.inputs - made.keys()
-    return Transforms(tuple(columns), condition.sql if condition else None, frozenset(inputs))
+    conditions: list[tuple[str, str]] = []
+    for metric in spec.metrics:
+        own = _compile_filter(metric.filter, seen)
+        if own is not None:
+            conditions.append((metric.name, own.sql))
+            inputs |= own.inputs - made.keys()
+            if metric.kind in ("first", "last") and metric.time_column is None:
+                inputs |= {TIME_COLUMN} - made.keys()
+    return Transforms(
+        columns=tuple(columns),
+        filter=condition.sql if condition else None,
+        conditions=tuple(conditions),
+        inputs=frozenset(inputs),
+    )
 
 
 def _compile_one(transform: Transform, types: Mapping[str, str]) -> CompiledExpression:
@@ -97,8 +115,9 @@ def _compile_one(transform: Transform, types: Mapping[str, str]) -> CompiledExpr
     return CompiledExpression(sql, "long", compiled.inputs)
 
 
-def _compile_filter(spec: IngestSpec, types: Mapping[str, str]) -> CompiledExpression | None:
-    condition = spec.transforms.filter
+def _compile_filter(
+    condition: str | Mapping[str, Any] | None, types: Mapping[str, str]
+) -> CompiledExpression | None:
     if condition is None:
         return None
     if isinstance(condition, str):
@@ -128,7 +147,12 @@ def check_transforms(spec: IngestSpec) -> list[Problem]:
             path = f"transformSpec.transforms[{index}].expression"
             problems.append(Problem(path, error.message))
     try:
-        _compile_filter(spec, {})
+        _compile_filter(spec.transforms.filter, {})
     except Invalid as error:
         problems.append(Problem("transformSpec.filter", error.message))
+    for index, metric in enumerate(spec.metrics):
+        try:
+            _compile_filter(metric.filter, {})
+        except Invalid as error:
+            problems.append(Problem(f"metricsSpec[{index}].filter", error.message))
     return problems
