@@ -207,9 +207,11 @@ class DatasourceCommit:
     """What a commit did to one datasource.
 
     Attributes:
+        datasource: Its name.
         segments: Records of segments that were new in this commit.
         adds: Entries added, including re-entries of segments that were there before.
         drops: Entries dropped, whole; a clip is a drop of the old entry and an add of the clipped one.
+        covers: The instants whose earlier data it superseded; empty for appends.
     """
 
     datasource: str
@@ -221,7 +223,21 @@ class DatasourceCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One publish: the change from `revision - 1` to `revision`."""
+    """One publish: the change from `revision - 1` to `revision`.
+
+    Attributes:
+        revision: The store's state after it.
+        kind: What it did.
+        at_ms: When it was published, epoch milliseconds, UTC; never before the commit before it.
+        changes: One for each datasource that it changed, by name.
+        writer: Who published, if it said so; with `batch` the key under which it is published once.
+        batch: Which batch of `writer`; None without one.
+        base_revision: The revision that its writer read; None if it read none.
+        offsets: How far the writer had read its source, by name.
+        lookups: Lookups that it set or removed.
+        message: For people.
+        proof: Of a rewrite: that its rows are those it read. None for other kinds.
+    """
 
     revision: int
     kind: CommitKind
@@ -241,8 +257,17 @@ class CommitSummary:
     """A line of the log: a commit without its entries.
 
     Attributes:
+        revision: The store's state after it.
+        kind: What it did.
+        at_ms: When it was published, epoch milliseconds, UTC.
         datasources: Per datasource (name order): segments added new, entries added and dropped, rows and bytes of the
             new segments, instants covered.
+        writer: Who published, if it said so; with `batch` the key under which it is published once.
+        batch: Which batch of `writer`; None without one.
+        base_revision: The revision that its writer read; None if it read none.
+        offsets: How far the writer had read its source, by name.
+        lookups: Names of the lookups that it set or removed.
+        message: For people.
     """
 
     revision: int
@@ -259,7 +284,17 @@ class CommitSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasourceSummary:
-    """What a commit did to a datasource, in numbers."""
+    """What a commit did to a datasource, in numbers.
+
+    Attributes:
+        datasource: Its name.
+        segments: Segments that were new in the commit.
+        entries_added: Re-entries of older segments included.
+        entries_dropped: Those included that were clipped, and so came back smaller.
+        rows: In the new segments.
+        size_bytes: Of the new segments.
+        covers: The instants whose earlier data it superseded; empty for appends.
+    """
 
     datasource: str
     segments: int

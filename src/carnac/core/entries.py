@@ -23,8 +23,11 @@ class Entry:
 
     Attributes:
         entry_id: Unique in the store; says the revision that added it (`added_revision`).
+        segment_id: Of the file; one segment may have entries in several chunks.
+        chunk: The time chunk that it stands in.
         span: The smallest interval that holds all rows of the segment, copied from its record.
         clip: The instants of the segment that are visible here; None means all of its span.
+        version: Major and minor; derived at publish.
         partition_id: Unique among the live entries of one (datasource, chunk, version): SG-1.
         overshadowed_ids: Partition ids in the same chunk and major version that this one replaced: one hop. Empty
             unless the minor version is > 0.
@@ -81,6 +84,7 @@ class Chunk:
     """A live time chunk of a datasource: what an append must know of it.
 
     Attributes:
+        interval: Overlaps no other live chunk of the datasource.
         version: Highest version among its live entries: major is equal or lower for all of them.
         next_partition_id: Greater than every partition id ever used, or named by an entry, in it under any version.
         entries: Number of live entries, > 0.
@@ -96,7 +100,12 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleSegment:
-    """A segment with one of its entries: what a reader gets."""
+    """A segment with one of its entries: what a reader gets.
+
+    Attributes:
+        segment: The record of the file.
+        entry: Where it is visible, and which of its rows are.
+    """
 
     segment: Segment
     entry: Entry

@@ -75,6 +75,10 @@ def parse_instant(text: str) -> int:
 class Interval:
     """`[start_ms, end_ms)`, epoch milliseconds, UTC. Never empty.
 
+    Attributes:
+        start_ms: First instant inside.
+        end_ms: First instant behind it.
+
     Raises:
         Invalid: The end is not after the start, or an end lies outside years 1..9999.
     """

@@ -55,7 +55,12 @@ class LateFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateLine(LateFigures):
-    """Late rows of one lateness in one time chunk."""
+    """Late rows of one lateness in one time chunk.
+
+    Attributes:
+        chunk: The time chunk.
+        lateness: How late the rows were, as a bucket.
+    """
 
     chunk: Interval
     lateness: Lateness
@@ -81,6 +86,9 @@ class LateLedger:
     """The late rows that a datasource shows at a revision.
 
     Attributes:
+        datasource: Its name.
+        revision: That it is about.
+        at_ms: When that revision was published.
         lines: In order of time chunk and lateness; there is none where nothing was late.
         by_lateness: One for each lateness that occurs, in order.
         total: Of all.

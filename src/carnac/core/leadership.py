@@ -14,10 +14,12 @@ class Leadership:
     """Who leads in a role.
 
     Attributes:
+        role: In what it leads, such as `overlord`.
         leader_id: Of the process that leads: random, new with each start.
         fence: Grows with each change of leader.
         holder: Which process on which machine, for people.
         url: Where its HTTP interface is; empty if it has none.
+        since_ms: Since when, epoch milliseconds, UTC.
         heartbeat_at_ms: Its last sign of life.
         lease_ms: How long after it nobody else takes over; 0 once it has resigned.
     """

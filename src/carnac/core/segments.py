@@ -171,8 +171,11 @@ class Segment(_ColumnsLater):
     """The record of one segment file.
 
     Attributes:
+        segment_id: Random; says nothing, and never changes.
+        datasource: That it was written for.
         chunk: The time chunk it was written for. Where its rows are now is said by its entries.
         path: Place in deep storage, relative to its root, `/`-separated.
+        size_bytes: Of the file.
         rows: Rows in the file, > 0.
         input_rows: Input rows that went into them (equal to `rows` without rollup).
         min_time_ms: Time of the earliest row.
@@ -185,6 +188,7 @@ class Segment(_ColumnsLater):
         checksum: `<algorithm>:<hex>` over the file's bytes.
         row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
         created_at_ms: When the file was written.
+        attributes: What else its writer noted, by name: numbers and texts.
         late: Its rows that were late when they were appended; None if none was.
     """
 

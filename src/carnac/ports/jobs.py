@@ -44,6 +44,7 @@ class RejectedRows:
     """Rows that could not be parsed: how many for each reason, and where they are kept.
 
     Attributes:
+        count: Rows in all.
         by_reason: Count by reason, largest first.
         path: Folder in deep storage with the rejected rows (Parquet: file, line, byte_offset, raw, reason); None if
             there are none.
@@ -65,6 +66,9 @@ class JobReport:
         rows_filtered: Taken out by the spec's filter, or outside of the intervals that it names.
         rows_written: Rows in the segments, after rollup.
         rows_late: Rows older than the newest row that was in the datasource before the job; none of a replacement.
+        rejected: Rows that could not be parsed; they are in quarantine.
+        segments: Segment files written.
+        size_bytes: Of these files.
         seconds_by_phase: Wall seconds, in order of the phases.
     """
 
@@ -98,6 +102,7 @@ class JobProgress:
     Attributes:
         phase: What it does now, in a word or two.
         done: Tasks finished of `total` in this phase.
+        total: Tasks of this phase; 0 before they are known.
         rows: Rows done so far in this phase; None if not known.
         eta_ms: Expected time to the end of the phase; None if not known.
     """

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The newest revision; 0 and the store's creation time before the first commit."""
+    """The newest revision; 0 and the store's creation time before the first commit.
+
+    Attributes:
+        revision: 0 for a store without commits.
+        at_ms: When it was published, epoch milliseconds, UTC; of revision 0, when the store was made.
+    """
 
     revision: int
     at_ms: int
@@ -35,6 +40,8 @@ class Published:
     """Outcome of a publish.
 
     Attributes:
+        revision: Of the commit; of the first one if the batch had been published before.
+        at_ms: When that was published, epoch milliseconds, UTC.
         is_replay: The `(writer, batch)` had been published before; `revision` is that first commit's, and nothing was
             changed. Its commit may have been trimmed since.
         commit: None on a replay.
@@ -48,7 +55,13 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A name for a revision; the revision stays readable while the tag exists."""
+    """A name for a revision; the revision stays readable while the tag exists.
+
+    Attributes:
+        name: Not empty, not a number and not a time.
+        revision: That it keeps readable.
+        created_at_ms: When it was set, or moved last.
+    """
 
     name: str
     revision: int
@@ -67,6 +80,8 @@ class Lease:
     """A promise of the store that ends by itself.
 
     Attributes:
+        lease_id: Unique.
+        kind: A reader's or a writer's.
         revision: Reader: every revision from this one on stays readable. Writer: the base revision.
         holder: Who, for people: host, process, command.
         acquired_at_ms: Files that are younger than the oldest live writer lease are nobody's orphans.
@@ -91,7 +106,17 @@ class TrashedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasourceInfo:
-    """A datasource at a revision, in numbers."""
+    """A datasource at a revision, in numbers.
+
+    Attributes:
+        name: As queries name it.
+        segments: Of which something is visible.
+        chunks: Time chunks that show something.
+        rows: In these segments' files, hidden ones included.
+        size_bytes: Of these files.
+        interval: From the first row of these files to behind the last one; None if there are none.
+        revision: Of the last commit that changed it.
+    """
 
     name: str
     segments: int

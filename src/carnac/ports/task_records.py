@@ -19,6 +19,9 @@ class TaskFilter:
 
     Attributes:
         states: In one of these.
+        datasource: About this one.
+        type: Of this type.
+        group_id: Of this group.
         created: Submitted within.
         finished_until_ms: Over at this time or before.
         before: With a lower arrival number than this: the next page of a list.

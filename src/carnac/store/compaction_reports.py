@@ -28,9 +28,15 @@ class GroupReport:
     """What became of a group.
 
     Attributes:
+        group: As it was given.
+        outcome: What became of it.
         revision: Of its commit; None if there is none.
+        segments_in: Inputs that were read.
+        segments_out: Segments published.
         rows_in: Rows that the inputs showed, as far as they were read; 0 if they were not.
+        rows_out: Rows published.
         bytes_in: Of the inputs' files, hidden parts included.
+        bytes_out: Of the published files.
         bytes_wasted: Of files and staged parts that were written and then removed because the group did not commit.
         error: Why it did not commit; None if it did, or if there was nothing to do.
     """
@@ -51,7 +57,12 @@ class GroupReport:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a compaction did, group by group, in the order in which the groups were given."""
+    """What a compaction did, group by group, in the order in which the groups were given.
+
+    Attributes:
+        groups: One for each group, those that failed included.
+        seconds: By the clock on the wall, for all.
+    """
 
     groups: tuple[GroupReport, ...]
     seconds: float

@@ -23,6 +23,7 @@ class DatasourceDiff:
     """How a datasource differs between two revisions.
 
     Attributes:
+        datasource: Its name.
         added: Segments of which more is visible at the second revision, by id.
         removed: Segments of which less is visible at the second revision, by id.
         rows_added: Rows of the segments that are only visible at the second.

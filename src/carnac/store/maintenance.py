@@ -38,7 +38,10 @@ class GcAction:
     """What garbage collection does, or would do, with one file, and why.
 
     Attributes:
+        path: Relative to the root of deep storage.
+        size_bytes: Of the file.
         action: `trash`, `delete` or `keep`.
+        reason: Why, as a phrase.
     """
 
     path: str
@@ -49,7 +52,14 @@ class GcAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcReport:
-    """Outcome of a garbage collection; with `is_dry_run` what it would have been."""
+    """Outcome of a garbage collection; with `is_dry_run` what it would have been.
+
+    Attributes:
+        is_dry_run: Whether nothing was done.
+        revisions_kept: Readable afterwards.
+        revisions_trimmed: Forgotten.
+        actions: One for each file that was looked at.
+    """
 
     is_dry_run: bool
     revisions_kept: int
@@ -68,6 +78,8 @@ class Finding:
 
     Attributes:
         kind: `missing`, `size`, `checksum`, `rows`, `unreadable`, `orphan`.
+        path: Of the file, relative to the root of deep storage.
+        detail: What is wrong, as a sentence.
     """
 
     kind: str

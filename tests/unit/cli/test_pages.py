@@ -74,8 +74,11 @@ def test_every_public_name_and_method_is_described() -> None:
         assert inspect.getdoc(member), f"Store.{name} has no docstring"
         assert f"### {name}\n" in page
     for kind in python_page.VALUES:
+        table = python_page._value(kind)
         for name, _ in python_page._fields(kind):
-            assert f"| `{name}` |" in page
+            row = next(line for line in table.splitlines() if line.startswith(f"| `{name}` |"))
+            assert not row.endswith("|  |"), f"{kind.__name__}.{name} is not explained"
+            assert row in page
 
 
 def test_every_value_that_a_store_returns_is_on_the_page() -> None:

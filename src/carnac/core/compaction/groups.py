@@ -53,11 +53,12 @@ class CompactionTarget:
 
     Attributes:
         target_rows: Rows that a segment aims at.
-        target_bytes: Bytes that a segment file aims at (dynamic partitioning only); what is reached first counts.
-            None: rows alone decide.
+        target_bytes: Bytes that a segment file aims at (dynamic partitioning only); what is reached first counts. None:
+            rows alone decide.
+        partitioning: How the rows of a chunk are divided into segments.
         sort_by: Columns that order the rows in a segment; None: as most inputs are ordered. Range dimensions go first.
-        segment_granularity: Canonical text; the rows of a major group go to its buckets. None: chunks stay as they
-            are (the group's interval is the chunk).
+        segment_granularity: Canonical text; the rows of a major group go to its buckets. None: chunks stay as they are
+            (the group's interval is the chunk).
         query_granularity: Canonical text; times are truncated to it where it is coarser. Lossy. None: times stay.
         dimensions: The dimensions to keep, in file order. Lossy if one is left out. None: all.
         metrics: What raw rows are rolled up to; `input` names a column of theirs. Lossy. None: raw rows stay raw.
@@ -83,12 +84,15 @@ class CompactionGroup(NamedTuple):
 
     Attributes:
         group_id: Unique in its plan; reports name it.
-        interval: Minor: the time chunk of the segments. Major: what the outputs take over, a whole number of buckets
-            of the target's segment granularity if it has one, else one time chunk. Only what segments show inside of
-            it is read and replaced.
+        datasource: Of all inputs.
+        kind: Minor: just these segments. Major: all that the interval shows.
+        interval: Minor: the time chunk of the segments. Major: what the outputs take over, a whole number of buckets of
+            the target's segment granularity if it has one, else one time chunk. Only what segments show inside of it is
+            read and replaced.
         segment_ids: The inputs; for a major group, all that show something in the interval as the planner saw it. A
-            segment that is gone when the job begins makes the group a conflict. Empty: all that the interval shows
-            when the job begins.
+            segment that is gone when the job begins makes the group a conflict. Empty: all that the interval shows when
+            the job begins.
+        target: What their rows become.
         rows: About how many rows the inputs show; work is shared out by it.
         size_bytes: Of the inputs' files.
         revision: That the planner saw; None if it does not matter.

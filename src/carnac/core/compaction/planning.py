@@ -36,7 +36,12 @@ class Explanation:
     """What the planner has to say about a stretch of time.
 
     Attributes:
+        interval: The stretch: a time chunk, or a gap.
         action: None: a gap, where there is no segment.
+        reason: Why, as a phrase.
+        segments: That show something there.
+        size_bytes: Their share of bytes there.
+        priority: Of the compaction, 0 to 1; 0 if there is none.
         task_id: The task that the chunk is part of; None if there is none.
     """
 
@@ -55,6 +60,8 @@ class CompactionPlan:
     """What should be done with a datasource, and why.
 
     Attributes:
+        datasource: Its name.
+        revision: That was looked at.
         chunks: All chunks that have segments, in order of time.
         tasks: In order of time.
         spans: Runs of segments without a gap, in order of time.

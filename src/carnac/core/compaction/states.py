@@ -50,13 +50,18 @@ class ChunkState(NamedTuple):
     """What is known of a chunk.
 
     Attributes:
-        revision, segments: As `ChunkSight` has them, when it was analysed.
+        chunk: The time chunk.
+        status: Empty, stable, unstable or deferred.
+        revision: Of the last commit that had changed it when it was analysed.
+        segments: How many it had then.
         judged_by: `fingerprint` of the settings and the target.
+        reason: Why, as a phrase.
         priority: Of its task, if it is unstable or deferred.
         cost: Of its group, in bytes of the cost model, likewise.
         failures: How often in a row compacting it failed.
         retry_at_ms: Not before this is it tried again; 0: any time.
-        arrived_bytes, rewritten_bytes: See `ChunkHistory`.
+        arrived_bytes: That appends have brought to it so far.
+        rewritten_bytes: That compactions have written into it so far.
     """
 
     chunk: Interval

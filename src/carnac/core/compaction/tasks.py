@@ -23,6 +23,7 @@ class CompactionTask:
 
     Attributes:
         task_id: Says what it is about; unique in its plan.
+        datasource: Its name.
         datasource_priority: The higher one goes first, before `priority`.
         groups: In order of time.
         chunks: The time chunks of the groups, in order.
@@ -30,8 +31,9 @@ class CompactionTask:
         gain: What the segments that go, or become as asked for, are worth, in bytes of the cost model.
         cost: In bytes of the cost model.
         chunk_costs: What of it each of the chunks costs, in their order; empty: not known.
-        order: Sorts the queue: datasource's priority, own priority, newest first, name.
+        color: Red: starts at once. Black: waits for `after`.
         after: Ids of the tasks of its plan that must have ended before, because they share a segment with it.
+        order: Sorts the queue: datasource's priority, own priority, newest first, name.
     """
 
     task_id: str

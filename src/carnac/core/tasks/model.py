@@ -82,16 +82,23 @@ class Task:
     """What should be done.
 
     Attributes:
+        task_id: As its submitter says, else made.
         number: Arrival number: unique in the store, growing.
+        type: What it does: `index_parallel`, `compact`, `delete`, `kill`, …
+        datasource: That it is about.
+        group_id: Tasks of one group share their locks.
         digest: Of the task as it was submitted, to know it again. The text itself is kept apart: it may be long.
         context: Its context (`priority`, `forceTimeChunkLock`, ...), as JSON text.
         priority: A higher one is dispatched first, and its locks preempt lower ones.
         slots: How much of the overlord's capacity an attempt takes; at least 1.
         dependencies: Tasks that must succeed before it starts.
         waits_for: Those of them that have not yet.
+        retry: How often it is tried again by itself.
         failures: Attempts that failed or were lost since it was submitted, or since a retry was last asked for.
         attempts: Attempts made so far: the number of the last one.
+        state: How it stands.
         wakes_at_ms: While it waits for its next attempt: when that may be.
+        created_at_ms: When it was submitted.
         changed_at_ms: Since when it is in its state.
         started_at_ms: When its first attempt was dispatched.
         finished_at_ms: When it was over.
@@ -131,7 +138,9 @@ class Attempt:
     """One try at a task.
 
     Attributes:
+        task_id: Of the task.
         number: 1 for the first. It is the attempt's fence.
+        state: How it stands.
         slots: What it takes of the capacity while it is not over.
         runner: By which runner it was started.
         handle: What that runner knows it by; None until the runner has said.
@@ -140,6 +149,7 @@ class Attempt:
         claimed_at_ms: When its process first said that it is there.
         heartbeat_at_ms: Last sign of life; before the claim, the dispatch.
         lease_ms: How long after it the attempt counts as alive.
+        ended_at_ms: When it ended, or was given up; None while it is alive.
         is_settled: Whether nothing is left to do about its process: it ended by itself, or was stopped.
         progress: Its last word on how far it is, as JSON text.
         error: Why it did not succeed; one sentence.
