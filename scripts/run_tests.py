@@ -13,7 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "artifacts" / "tests.xml"
-SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadscope")
+SIDE_BY_SIDE = (
+    *("-n", "auto", "--maxprocesses", "4"),
+    *(
+        "--dist",
+        "loadscope",
+        "--no-loadscope-reorder",
+    ),  # tests/conftest.py puts what takes long first
+)
 """A process for each core, four at most: each may start a database and take some hundred MB. Spark runs in one."""
 
 

@@ -89,10 +89,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def weight(item: pytest.Item) -> int:
     """Return a rank that puts what takes long before what is soon done, so that all processes end together."""
     if is_in_spark_folder(item.nodeid):
+        return 4
+    is_slow = item.get_closest_marker("slow") is not None
+    if is_slow and item.get_closest_marker("spark"):
         return 3
     if item.get_closest_marker("e2e"):
         return 2
-    return 1 if item.get_closest_marker("slow") else 0
+    return int(is_slow or item.nodeid.startswith(("tests/stateful/", "tests/property/")))
 
 
 def uses_spark(item: pytest.Item) -> bool:

@@ -12,11 +12,12 @@ from carnac.errors import Invalid, Unavailable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import SparkConnectClient
+    from pyspark.sql.connect.client.retries import RetryPolicy
 
 REACH_TIMEOUT_S = 10
 PATIENCE = {"max_retries": 7, "max_backoff": 5_000}
 """Waits of 0.05 s, 0.2 s, 0.8 s, 3.2 s and then 5 s each, 20 s in all, before a call fails. Spark's own ten minutes are
-of no use: a server that comes back has forgotten our session, and a job makes several calls as it ends."""
+of no use: a server that comes back has forgotten our session. Calls after one that failed so wait no more."""
 MISSING = "Spark Connect needs further packages: pip install 'carnac[connect]'"
 
 
@@ -55,7 +56,6 @@ def connect(url: str, config: Mapping[str, str]) -> SparkSession:
         Invalid, Unavailable: As `require_reachable`.
     """
     from pyspark.sql import SparkSession
-    from pyspark.sql.connect.client.retries import DefaultPolicy
 
     require_reachable(url)
     builder = SparkSession.builder.remote(url)
@@ -64,5 +64,24 @@ def connect(url: str, config: Mapping[str, str]) -> SparkSession:
     session: SparkSession = builder.getOrCreate()
     client: SparkConnectClient = session.client
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error says it
-    client.set_retry_policies([DefaultPolicy(**PATIENCE)])
+    client.set_retry_policies([_patience()])
     return session
+
+
+def _patience() -> RetryPolicy:
+    """Return how calls of one session are tried again: once one has found the server gone, no other waits for it."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicyState
+
+    class State(RetryPolicyState):
+        def next_attempt(self, exception: BaseException | None = None) -> int | None:
+            wait_ms = None if policy.max_retries == 0 else super().next_attempt(exception)
+            if wait_ms is None:
+                policy.max_retries = 0
+            return wait_ms
+
+    class Patience(DefaultPolicy):
+        def to_state(self) -> RetryPolicyState:
+            return State(self)
+
+    policy = Patience(**PATIENCE)
+    return policy
