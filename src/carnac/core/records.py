@@ -466,10 +466,17 @@ def load_interval_set(text: str) -> IntervalSet:
     return _guard("interval set", text, build)
 
 
-@lru_cache(maxsize=4096)  # the entries of one commit and chunk share one update group
 def load_id_ranges(text: str) -> IdRanges:
     """Return the set of partition ids that `str` wrote; raises Corrupt unless it is in normal form."""
+    if len(text) < 20 and text.isdecimal():  # the update group of what was appended alone
+        only = int(text)
+        if str(only) == text:
+            return IdRanges(((only, only),))
+    return _load_id_ranges(text)
 
+
+@lru_cache(maxsize=4096)  # the entries of one commit and chunk share one update group
+def _load_id_ranges(text: str) -> IdRanges:
     def build() -> IdRanges:
         ranges = parse_id_ranges(text)
         steps = [bound for pair in ranges.ranges for bound in pair]

@@ -72,19 +72,18 @@ class GroupCommit:
         appends = [job.append for job in jobs if job.append is not None]
         if len(appends) < len(jobs) or self._database.try_enter():
             return False
-        from carnac.metadata.append_requests import Since, dump_values, load_values
+        from carnac.metadata.append_requests import Since, dump_requests, load_answers
 
         since = Since(self._newest, self._now_ms())
-        asked = [self._origin_ms, *(append.request() for append in appends)]
-        if not mailboxes.post(dump_values(asked)):
+        if not mailboxes.post(dump_requests(self._origin_ms, appends)):
             return False
         try:
             what, text = self._listen(mailboxes)
         finally:
             mailboxes.withdraw()
         if what is Ring.ANSWERED:
-            for job, append, answered in zip(jobs, appends, load_values(text), strict=True):
-                job.result = append.outcome(answered)
+            for job, published in zip(jobs, load_answers(text, appends), strict=True):
+                job.result = published
             return True
         for job in jobs:
             job.since = since
@@ -136,12 +135,16 @@ class GroupCommit:
             count += len(found)
 
     def _jobs_of(self, request: Request) -> list[Job]:
-        from carnac.metadata.append_requests import load_values, parse_append
+        from carnac.metadata.append_requests import load_requests
 
         try:
-            origin_ms, *asked = load_values(request.text)
-            appends = [parse_append(one) for one in asked if origin_ms == self._origin_ms]
-        except (ValueError, TypeError, CarnacError):  # what it means is for its sender to find out
+            appends = load_requests(request.text, self._origin_ms)
+        except (
+            ValueError,
+            TypeError,
+            StopIteration,
+            CarnacError,
+        ):  # its sender finds out what it means
             return []
         return [Job(self._publishing(append), append) for append in appends]
 
@@ -185,9 +188,9 @@ class _Guest(NamedTuple):
         """Return what to tell it; errors it meets by itself."""
         if not self.jobs or any(job.error is not None or job.result is None for job in self.jobs):
             return Ring.BY_YOURSELF, b""
-        from carnac.metadata.append_requests import answer, dump_values
+        from carnac.metadata.append_requests import dump_answers
 
-        return Ring.ANSWERED, dump_values([answer(job.result) for job in self.jobs])
+        return Ring.ANSWERED, dump_answers([job.result for job in self.jobs])
 
 
 def _run_jobs(jobs: Sequence[Job], session: Session) -> None:

@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-FORMAT = 1
+FORMAT = 2
 """Processes that write requests in different forms must not meet: it is part of the folder's name."""
 BOX_BYTES = 1 << 18
 OPEN_BOXES_MAX = 256
@@ -67,7 +67,7 @@ class Mailboxes:
 
     def __init__(self, database: Path) -> None:
         self._database = database
-        self._inbox: int | None = None
+        self._inbox: _Inbox | None = None
         self._own: _OwnBox | None = None
         self._others: OrderedDict[bytes, _OtherBox] = OrderedDict()
         self._number = 0
@@ -103,14 +103,15 @@ class Mailboxes:
         if len(text) > _ANSWER_AT - _REQUEST_AT:
             return False
         try:
-            if not self._has_inbox() or self._own is None:
+            inbox, own = self._find_inbox(), self._own
+            if inbox is None or own is None:
                 self._settle()
-            inbox, own = self._inbox, self._own
+                inbox, own = self._inbox, self._own
             if inbox is None or own is None:
                 return False
             self._number += 1
             own.put(self._number, text)
-            os.write(inbox, _NOTICE.pack(own.name, self._number, len(text)))
+            inbox.put(_NOTICE.pack(own.name, self._number, len(text)))
         except OSError:  # no pipes, another user's folder, a full disk or inbox
             self.withdraw()
             return False
@@ -139,18 +140,15 @@ class Mailboxes:
 
     def has_requests(self) -> bool:
         """Whether somebody asks for something, once the inbox was found by one of the other methods."""
-        if self._inbox is None:
-            return False
-        poll = select.poll()
-        poll.register(self._inbox or 0, select.POLLIN)
-        return bool(poll.poll(0))
+        return self._inbox is not None and self._inbox.is_filled()
 
     def collect(self, limit: int) -> list[Request]:
         """Take at most so many requests out of the inbox, the oldest first; for the holder of the lock only."""
-        if limit < 1 or not self._has_inbox() or not self.has_requests() or self._inbox is None:
+        inbox = self._find_inbox() if limit > 0 else None
+        if inbox is None or not inbox.is_filled():
             return []
         try:
-            notices = os.read(self._inbox, _NOTICE.size * limit)
+            notices = inbox.take(_NOTICE.size * limit)
         except OSError:
             return []
         found = (self._read(*notice) for notice in _NOTICE.iter_unpack(notices))
@@ -171,11 +169,9 @@ class Mailboxes:
     def wake_one(self) -> None:
         """Tell one of those who ask that the lock is free; its request waits on, behind the others."""
         for request in self.collect(1):
-            with contextlib.suppress(OSError):
-                os.write(
-                    self._inbox or 0,
-                    _NOTICE.pack(request.owner, request.number, len(request.text)),
-                )
+            if self._inbox is not None:
+                with contextlib.suppress(OSError):
+                    self._inbox.put(_NOTICE.pack(request.owner, request.number, len(request.text)))
             self.ring(request, Ring.LOOK)
 
     def _read(self, owner: bytes, number: int, length: int) -> Request | None:
@@ -201,38 +197,60 @@ class Mailboxes:
         """Make what is missing of folder, inbox and our box, and remove the boxes of those who are gone."""
         self.folder.parent.mkdir(mode=0o700, exist_ok=True)
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        if not self._has_inbox():
+        if self._find_inbox() is None:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(self.folder / "inbox", 0o600)
-            if not self._has_inbox():
+            if self._find_inbox() is None:
                 return
         if self._own is None:
             self._own = _OwnBox(self.folder)
         for path in self.folder.glob("*.box"):
             _remove_if_left(path)
 
-    def _has_inbox(self) -> bool:
-        """Whether the inbox is there and open: the same that others find, who may have removed it and made another."""
-        try:
-            found = (self.folder / "inbox").stat()
-            if self._inbox is None or not os.path.samestat(found, os.fstat(self._inbox)):
-                self._close_inbox()
-                self._open_inbox()
-        except OSError:
+    def _find_inbox(self) -> _Inbox | None:
+        """Return the inbox if it is there, the same that others find: they may have removed it and made another."""
+        if self._inbox is None or self._inbox.is_removed():
             self._close_inbox()
-        return self._inbox is not None
-
-    def _open_inbox(self) -> None:
-        """Open the inbox if its folder is ours alone: whatever is asked there is done."""
-        found = self.folder.parent.lstat()
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if is_ours and not stat.S_IMODE(found.st_mode) & 0o077:
-            self._inbox = os.open(self.folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                self._inbox = _Inbox(self.folder)
+        return self._inbox
 
     def _close_inbox(self) -> None:
         if self._inbox is not None:
-            os.close(self._inbox)
+            self._inbox.close()
             self._inbox = None
+
+
+class _Inbox:
+    """The inbox, opened.
+
+    Raises:
+        OSError: There is none, or others than this user can write into its folder: whatever is asked there is done.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        found = folder.parent.lstat()
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
+            raise PermissionError(f"{folder.parent} is not this user's alone")
+        self._pipe = os.open(folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLIN)
+
+    def is_removed(self) -> bool:
+        return os.fstat(self._pipe).st_nlink == 0
+
+    def is_filled(self) -> bool:
+        return bool(self._poll.poll(0))
+
+    def put(self, notice: bytes) -> None:
+        os.write(self._pipe, notice)
+
+    def take(self, size: int) -> bytes:
+        return os.read(self._pipe, size)
+
+    def close(self) -> None:
+        os.close(self._pipe)
 
 
 class _OwnBox:

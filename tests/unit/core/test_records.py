@@ -258,7 +258,9 @@ def test_sets_that_are_not_in_normal_form_are_corrupt(text: str) -> None:
         records.load_interval_set(text)
 
 
-@pytest.mark.parametrize("text", ["3,1", "1-2,3", "a", "5-1", "1,,", "-"])
+@pytest.mark.parametrize(
+    "text", ["3,1", "1-2,3", "a", "5-1", "1,,", "-", "07", "\N{ARABIC-INDIC DIGIT TWO}", "1" * 5000]
+)
 def test_id_sets_that_are_not_in_normal_form_are_corrupt(text: str) -> None:
     with pytest.raises(Corrupt):
         records.load_id_ranges(text)
