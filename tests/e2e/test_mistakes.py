@@ -249,48 +249,6 @@ def test_debug_shows_the_traceback_of_an_expected_error_too(run: Run) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changes", "lines", "code", "says"),
-    [
-        ({"input": "missing.jsonl"}, [], 5, "missing.jsonl"),
-        (
-            {
-                "tuningConfig": {"maxParseExceptions": 0},
-                "dimensions": [{"name": "n", "type": "long"}],
-            },
-            ['{"timestamp": "2013-01-01T01:00:00Z", "n": "many"}'],
-            2,
-            "maxParseExceptions",
-        ),
-        (
-            {"transforms": [{"name": "x", "expression": "no_such_function(n)"}]},
-            ['{"timestamp": "2013-01-01T01:00:00Z", "n": 1}'],
-            2,
-            "no_such_function",
-        ),
-    ],
-    ids=["missing input", "type that cannot be coerced", "wrong expression"],
-)
-def test_an_ingestion_that_cannot_be_done_publishes_nothing(
-    store: Path,
-    tmp_path: Path,
-    *,
-    changes: dict[str, object],
-    lines: list[str],
-    code: int,
-    says: str,
-) -> None:
-    (tmp_path / "edits.jsonl").write_text("\n".join(lines) + "\n")
-    (tmp_path / "spec.json").write_text(json.dumps({**SPEC, **changes}))
-    done = run_process(["ingest", "spec.json", "--store", str(store)], cwd=tmp_path)
-    assert done.code == code, done.err
-    assert says in one_sentence(done)
-    assert done.out == ""
-    assert revisions(store, tmp_path) == [3, 2, 1]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_publishes_nothing(tmp_path: Path) -> None:
     """Deep storage is a file system of 200 kB, in a mount namespace of its own."""
     unshare = shutil.which("unshare")

@@ -1,0 +1,58 @@
+"""Ingestions that cannot be done: one sentence, and nothing is published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.conftest import Run
+from tests.e2e.test_mistakes import SPEC, one_sentence
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines", "code", "says"),
+    [
+        ({"input": "missing.jsonl"}, [], 5, "missing.jsonl"),
+        (
+            {
+                "tuningConfig": {"maxParseExceptions": 0},
+                "dimensions": [{"name": "n", "type": "long"}],
+            },
+            ['{"timestamp": "2013-01-01T01:00:00Z", "n": "many"}'],
+            2,
+            "maxParseExceptions",
+        ),
+        (
+            {"transforms": [{"name": "x", "expression": "no_such_function(n)"}]},
+            ['{"timestamp": "2013-01-01T01:00:00Z", "n": 1}'],
+            2,
+            "no_such_function",
+        ),
+    ],
+    ids=["missing input", "type that cannot be coerced", "wrong expression"],
+)
+def test_an_ingestion_that_cannot_be_done_publishes_nothing(
+    run: Run,
+    store: Path,
+    tmp_path: Path,
+    spark: SparkSession,
+    *,
+    changes: dict[str, object],
+    lines: list[str],
+    code: int,
+    says: str,
+) -> None:
+    (tmp_path / "edits.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "spec.json").write_text(json.dumps({**SPEC, **changes}))
+    assert spark is not None
+    done = run("ingest", "spec.json", "--store", str(store), code=code)
+    assert says in one_sentence(done)
+    assert done.out == ""
+    log = run("log", "--json", "--store", str(store)).json["commits"]
+    assert [commit["revision"] for commit in log] == [3, 2, 1]
