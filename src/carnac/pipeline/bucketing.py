@@ -10,6 +10,8 @@ from carnac.pipeline.shape import RowShape, quote
 
 _JSON = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
 
+_NULL = "~"
+
 
 def bucket_sql(shape: RowShape, dimensions: tuple[str, ...], buckets: int) -> str:
     """Return the SQL of the bucket of a row, a BIGINT from 0 to `buckets` - 1."""
@@ -17,11 +19,13 @@ def bucket_sql(shape: RowShape, dimensions: tuple[str, ...], buckets: int) -> st
     names = dimensions or shape.dimension_names
     if not names:
         return "CAST(0 AS BIGINT)"
-    keys = " || ".join(_key(name, types[name]) for name in names)
+    keys = " || ".join(
+        f"'{_NULL}'" if name in shape.absent else _key(name, types[name]) for name in names
+    )
     return f"CAST(('0x' || left(md5({keys}), 15)) AS BIGINT) % {buckets}"
 
 
 def _key(name: str, kind: ColumnType) -> str:
     column = quote(name)
     text = f"CAST(to_json({column}) AS VARCHAR)" if kind in _JSON else f"CAST({column} AS VARCHAR)"
-    return f"(CASE WHEN {column} IS NULL THEN '~' ELSE strlen({text}) || ':' || {text} END)"
+    return f"(CASE WHEN {column} IS NULL THEN '{_NULL}' ELSE strlen({text}) || ':' || {text} END)"

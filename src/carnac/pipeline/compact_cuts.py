@@ -70,7 +70,7 @@ def choose_cuts(task: FamilyTask, *, is_small: bool = False) -> Cuts:
     if partitioning.kind == "hashed":
         return Cuts(buckets=_buckets(task), dimensions=partitioning.dimensions)
     column = cut_column(task)
-    if is_small or not is_cuttable(task.family.shape, column):
+    if is_small or not is_cuttable(task):
         return Cuts(column=column)
     rows = sum(source.segment.rows for source in task.family.inputs)
     bytes_once = SKEW * MEMORY_COPIES * bytes_in_memory(task.family)
@@ -101,8 +101,12 @@ def cut_column(task: FamilyTask) -> str:
     return column if is_key or not shape.is_rollup else TIME_COLUMN
 
 
-def is_cuttable(shape: RowShape, column: str) -> bool:
-    """Whether rows can be told apart by ranges of the column: not by lists."""
+def is_cuttable(task: FamilyTask) -> bool:
+    """Whether rows can be told apart by ranges of a column: not by lists, and not where all are one range of nulls."""
+    shape, column = task.family.shape, cut_column(task)
+    ranges = task.range_dimensions
+    if ranges and all(name in shape.absent for name in ranges):
+        return False
     return column == TIME_COLUMN or dict(shape.segment_columns)[column] in _WORDS | _NUMBERS
 
 
@@ -204,10 +208,10 @@ def _bucket_of(cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: p
     import duckdb
 
     found = np.zeros(parts.num_rows, np.int64)
-    names = cuts.dimensions or shape.dimension_names
+    names = [name for name in cuts.dimensions or shape.dimension_names if name not in shape.absent]
     times = micros(parts)
     with duckdb.connect(config={"threads": 1, "preserve_insertion_order": True}) as con:
-        con.register("parts", parts.select(list(names)) if names else parts)
+        con.register("parts", parts.select(names) if names else parts)
         for count in set(cuts.buckets):
             sql = bucket_sql(shape, cuts.dimensions, count)
             buckets = con.sql(f"SELECT {sql} AS b FROM parts").to_arrow_table()

@@ -29,7 +29,7 @@ from carnac.pipeline.compact_task import (
     united,
 )
 from carnac.pipeline.conservation import Side
-from carnac.pipeline.cutting import even_rows
+from carnac.pipeline.cutting import even_rows, values_at
 from carnac.pipeline.merge import SegmentSink, merge_parts, segment_id
 from carnac.pipeline.output import local_root
 from carnac.pipeline.sorting import sort_order
@@ -95,7 +95,7 @@ class _FirstRow(ProofWatch):
 
     def see(self, rows: pa.RecordBatch) -> None:
         if self.start is None and self._dimensions and rows.num_rows:
-            self.start = tuple(rows.column(name)[0].as_py() for name in self._dimensions)
+            self.start = values_at(rows, 0, self._dimensions)
         super().see(rows)
 
 

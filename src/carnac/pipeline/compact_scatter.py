@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.segments import RangePartition, Scalar, Segment
 from carnac.errors import InvariantError
-from carnac.pipeline.compact_cuts import Cuts, choose_cuts, cut_column, is_cuttable
+from carnac.pipeline.compact_cuts import Cuts, choose_cuts, is_cuttable
 from carnac.pipeline.compact_filter import scatter_filtered
 from carnac.pipeline.compact_gather import Gathered, GatherTask, gather
 from carnac.pipeline.compact_parts import Scattered, ScatteredPart, ScatterTask, scatter
@@ -55,7 +55,7 @@ def wants_scatter(task: FamilyTask) -> bool:
     if family.condition is not None:
         return True
     is_hashed = task.target.partitioning.kind == "hashed"
-    return not fits_one_task(task) and (is_hashed or is_cuttable(family.shape, cut_column(task)))
+    return not fits_one_task(task) and (is_hashed or is_cuttable(task))
 
 
 def fits_one_task(task: FamilyTask) -> bool:
@@ -130,7 +130,7 @@ def rewrite_in_task(task: FamilyTask, attempt: Attempt) -> Rewritten:
         CarnacError: As `rewrite_family`.
     """
     family = task.family
-    is_in_order = is_sortable(family, task.target) and is_cuttable(family.shape, cut_column(task))
+    is_in_order = is_sortable(family, task.target) and is_cuttable(task)
     if not is_in_order or surely_fits(task):
         return rewrite_family(
             task, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows)

@@ -135,10 +135,13 @@ def _family(group: _Members, target: CompactionTarget) -> Family:
         query_granularity=group.granularity,
         is_rollup=group.is_rollup or rolls_up_raw,
     )
-    _check_partitions(shape, target)
     return Family(
         inputs=inputs,
-        shape=replace(shape, sort_columns=_sort_columns(inputs, shape, target)),
+        shape=replace(
+            shape,
+            sort_columns=_sort_columns(inputs, shape, target),
+            absent=_absent(shape, target),
+        ),
         truncates=truncates and parse_granularity(group.granularity) != NONE,
         rolls_up_raw=rolls_up_raw,
         recorded_metrics=metrics,
@@ -209,13 +212,17 @@ def _check_numbers(group: _Members, target: CompactionTarget) -> None:
             )
 
 
-def _check_partitions(shape: RowShape, target: CompactionTarget) -> None:
-    """Refuse hash dimensions that there are not; those of ranges are looked at when rows are sorted by them."""
-    if target.partitioning.kind != "hashed":
-        return
-    for name in target.partitioning.dimensions:
-        if name not in shape.dimension_names:
+def _absent(shape: RowShape, target: CompactionTarget) -> tuple[str, ...]:
+    """Return what rows are to be partitioned by and do not have: it counts as null, as in Druid.
+
+    Raises:
+        Invalid: It is a metric, or the time.
+    """
+    absent = [name for name in target.partitioning.dimensions if name not in shape.dimension_names]
+    for name in absent:
+        if name == TIME_COLUMN or name in {column for column, _ in shape.segment_columns}:
             raise Invalid(f"rows cannot be partitioned by '{name}', which is no dimension")
+    return tuple(absent)
 
 
 def _sort_columns(

@@ -92,15 +92,17 @@ def cut_ranges(
             if is_new:
                 held = 0
             rows = batch.slice(at, rows_per_piece - held)
-            start = _values(rows, 0, dimensions) if is_new else None
+            start = values_at(rows, 0, dimensions) if is_new else None
             yield Piece(rows=rows, is_new=is_new, start=start)
             held += rows.num_rows
             at += rows.num_rows
-            last = _values(rows, rows.num_rows - 1, dimensions)
+            last = values_at(rows, rows.num_rows - 1, dimensions)
 
 
-def _values(rows: pa.RecordBatch, index: int, dimensions: tuple[str, ...]) -> tuple[Scalar, ...]:
-    return tuple(rows.column(name)[index].as_py() for name in dimensions)
+def values_at(rows: pa.RecordBatch, index: int, dimensions: tuple[str, ...]) -> tuple[Scalar, ...]:
+    """Return the values of a row; null where there is no such column."""
+    names = set(rows.schema.names)
+    return tuple(rows.column(name)[index].as_py() if name in names else None for name in dimensions)
 
 
 def _run_length(
@@ -111,7 +113,10 @@ def _run_length(
 ) -> int:
     """Return how many rows from `at` on have exactly these values."""
     length = batch.num_rows - at
+    names = set(batch.schema.names)
     for name, value in zip(dimensions, values or (), strict=True):
+        if name not in names:
+            continue  # null in all rows
         column = batch.column(name).slice(at, length)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()

@@ -85,6 +85,7 @@ class RowShape:
         is_rollup: Whether rows of equal time and dimensions become one. Without it each row keeps its own metrics:
             `count` is 1, a sum is the value, a sketch is one of that value.
         sort_columns: Order of rows in a segment, ascending, nulls first; may name `__time`, dimensions and metrics.
+        absent: What rows are partitioned by and none of them has: null in all of them, and no column of a segment.
         order_fields: `(metric, field)` of `first` and `last` metrics that do not go by `__time`.
     """
 
@@ -94,6 +95,7 @@ class RowShape:
     is_rollup: bool = False
     sort_columns: tuple[str, ...] = (TIME_COLUMN,)
     order_fields: tuple[tuple[str, str], ...] = ()
+    absent: tuple[str, ...] = ()
 
     @property
     def dimension_names(self) -> tuple[str, ...]:

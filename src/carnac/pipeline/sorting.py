@@ -113,12 +113,13 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
 
 
 def sort_order(shape: RowShape, first: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return by which columns rows of segments are sorted: `first`, then as the shape says.
+    """Return by which columns rows of segments are sorted: `first` without what is absent, then as the shape says.
 
     Raises:
         Invalid: A column of `first` is no dimension of the shape, or may hold several values.
     """
     types = {dimension.name: dimension.type for dimension in shape.dimensions}
+    first = tuple(name for name in first if name not in shape.absent)
     for name in first:
         if name not in types:
             raise Invalid(f"rows cannot be partitioned by '{name}', which is no dimension")

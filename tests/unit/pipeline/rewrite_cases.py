@@ -121,8 +121,12 @@ def random_target(rng: random.Random, kind: str) -> CompactionTarget:
     partitioning = rng.choice(
         [
             Partitioning(),
-            Partitioning(kind="range", dimensions=rng.choice([("d",), ("n", "d")])),
-            Partitioning(kind="hashed", dimensions=rng.choice([(), ("d",)]), buckets=3),
+            Partitioning(
+                kind="range", dimensions=rng.choice([("d",), ("n", "d"), ("gone", "d"), ("gone",)])
+            ),
+            Partitioning(
+                kind="hashed", dimensions=rng.choice([(), ("d",), ("d", "gone")]), buckets=3
+            ),
         ]
     )
     target = CompactionTarget(target_rows=rng.choice([40, 90]), partitioning=partitioning)

@@ -14,10 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carnac import sketches
-from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.groups import CompactionTarget, Partitioning, PartitionKind
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.invariants import conserves
-from carnac.core.segments import ColumnType, Metric, MetricKind, Segment
+from carnac.core.partitioning import hash_bucket, holds_values
+from carnac.core.segments import (
+    ColumnType,
+    HashedPartition,
+    Metric,
+    MetricKind,
+    RangePartition,
+    Segment,
+)
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import Corrupt, Invalid
 from carnac.pipeline.compact_shape import plan_families
@@ -185,6 +193,53 @@ def test_rows_are_kept_and_sorted(
     assert not (tmp_path / "temp").exists()
 
 
+@pytest.mark.parametrize("memory_bytes", [1 << 30, TINY], ids=["in memory", "staged"])
+@pytest.mark.parametrize("names", [("gone",), ("gone", "d"), ("d", "gone"), ("gone", "lost")])
+@pytest.mark.parametrize("kind", ["hashed", "range"])
+def test_a_dimension_that_no_row_has_is_null_as_in_druid(
+    tmp_path: Path, kind: PartitionKind, names: tuple[str, ...], memory_bytes: int
+) -> None:
+    """It becomes no column; the partitions name it, so that a filter on it finds the rows where it is null."""
+    groups = [make_rows(100, 1), make_rows(150, 2)]
+    inputs = [visible(segment) for segment in raw_inputs(tmp_path, *groups)]
+    by = Partitioning(kind=kind, dimensions=names)
+    written = rewrite(tmp_path, inputs, memory_bytes=memory_bytes, target_rows=70, partitioning=by)
+    assert holds(written)
+    (one,) = written
+    assert counted(read(tmp_path, one.segments)) == counted(
+        [row for some in groups for row in some]
+    )
+    assert len(one.segments) > 1 or "d" not in names
+    for segment in one.segments:
+        assert not {column.name for column in segment.columns} & {"gone", "lost"}
+        found = segment.partition
+        assert isinstance(found, HashedPartition | RangePartition)
+        assert found.dimensions == names
+        for row in read(tmp_path, [segment]):
+            values = [row.get(name) for name in names]
+            if isinstance(found, HashedPartition):
+                assert hash_bucket(values, found.buckets) == found.bucket
+            else:
+                assert holds_values(found, values)
+                assert holds_values(found, values[:1])
+
+
+def test_a_dimension_that_only_some_segments_have_is_null_in_the_others(tmp_path: Path) -> None:
+    storage = open_deep_storage(str(tmp_path / "store"))
+    old = write_segment(storage, [{"__time": 1, "n": 5}, {"__time": 2, "n": 6}], chunk=CHUNK)
+    new = write_segment(storage, [{"__time": 3, "n": 7, "page": "a"}], chunk=CHUNK)
+    by_page = Partitioning(kind="range", dimensions=("page",))
+    (written,) = rewrite(
+        tmp_path, [visible(old), visible(new)], target_rows=1, partitioning=by_page
+    )
+    assert holds([written])
+    parts = [segment.partition for segment in written.segments]
+    assert [(p.start, p.end) for p in parts if isinstance(p, RangePartition)] == [
+        (None, ("a",)),
+        (("a",), None),
+    ]
+
+
 def test_only_what_clips_show_is_kept(tmp_path: Path) -> None:
     rows = make_rows(200, 4)
     (segment,) = raw_inputs(tmp_path, rows)
@@ -309,10 +364,10 @@ def test_raw_rows_are_rolled_up_if_that_is_allowed(tmp_path: Path) -> None:
         ({"metrics": (metric("m", "quantiles", "quantiles", input="d"),)}, "d, which holds string"),
         ({"metrics": (metric("m", "sum", "long", input="gone"),)}, "metrics need column gone"),
         (
-            {"partitioning": Partitioning(kind="hashed", dimensions=("gone",))},
-            "'gone', which is no",
+            {"partitioning": Partitioning(kind="hashed", dimensions=("__time",))},
+            "'__time', which is no",
         ),
-        ({"partitioning": Partitioning(kind="range", dimensions=("gone",))}, "'gone', which is no"),
+        ({"partitioning": Partitioning(kind="range", dimensions=("tags",))}, "holds several"),
     ],
 )
 def test_what_the_columns_cannot_give_is_refused_in_a_sentence(

@@ -187,7 +187,7 @@ def _wanted_order(
     present = {TIME_COLUMN, *layout.dimensions, *layout.metrics}
     first = target.partitioning.dimensions if target.partitioning.kind == "range" else ()
     rest = [name for name in sort_by if name in present]
-    return tuple(dict.fromkeys([*first, *rest]))
+    return tuple(dict.fromkeys([*(name for name in first if name in present), *rest]))
 
 
 def _is_coarse_enough(found: Granularity, asked: Granularity) -> bool:

@@ -70,6 +70,15 @@ def test_other_partition_dimensions_are_a_difference() -> None:
     assert TargetView(by_page).difference(ranged) == "partitioned by other dimensions than page"
 
 
+def test_a_range_dimension_that_a_segment_does_not_have_orders_nothing() -> None:
+    """It would be rewritten again and again: nothing can be sorted by what is not there."""
+    by = Partitioning(kind="range", dimensions=("gone", "page"))
+    written = replace(RAW, partition_kind="range", partition_dimensions=("gone", "page"))
+    assert (
+        TargetView(CompactionTarget(partitioning=by, sort_by=("page",))).difference(written) is None
+    )
+
+
 def test_so_many_segments_as_buckets_are_ideal() -> None:
     view = TargetView(CompactionTarget(partitioning=Partitioning(kind="hashed", buckets=4)))
     assert view.ideal(1, 1) == 4
