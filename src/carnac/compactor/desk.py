@@ -11,9 +11,10 @@ from carnac.compactor.status import is_silent, read_status
 from carnac.core.arguments import checked
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.states import ChunkState
+from carnac.core.compaction.states import ChunkState, standing_of
+from carnac.core.compaction.wording import time_text
 from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.intervals import Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, MetadataStore
 from carnac.ports.closing import Closing
@@ -131,7 +132,30 @@ class CompactionDesk(Closing):
             revision=head.revision,
             within=None if interval is None else IntervalSet((interval,)),
             histories={state.chunk: state for state in states},
+            standings=self._standings(datasource, states),
         )
+
+    def _standings(self, datasource: str, states: Sequence[ChunkState]) -> Mapping[Interval, str]:
+        """Return what the controller makes of chunks, where their scores do not say it."""
+        now_ms = self._clock.now_ms()
+        found = {
+            state.chunk: words
+            for state in states
+            if (words := standing_of(state, now_ms=now_ms)) is not None
+        }
+        told = read_status(self._metadata)
+        if told is None:
+            return found
+        rest = "; but its controller gives no sign of life" if is_silent(told, now_ms) else ""
+        for one in told["running"]:
+            if one.get("datasource") != datasource:
+                continue
+            since = time_text(one["started_ms"] // 1000 * 1000)
+            taken = IntervalSet(tuple(map(parse_interval, one["intervals"])))
+            for state in states:
+                if any(piece.contains(state.chunk) for piece in taken):
+                    found[state.chunk] = f"task {one['run']} is at work on it since {since}{rest}"
+        return found
 
     def status(self, datasource: str | None = None) -> CompactionStatus:
         """Return how compaction goes, of one datasource or of all.

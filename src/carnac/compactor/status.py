@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from carnac.core.compaction.conductor import Conductor
+from carnac.core.intervals import interval_set
 from carnac.ports import JobProgress, MetadataStore
 from carnac.ports.compaction import LiveRun
 
@@ -89,6 +90,8 @@ def describe_status(conductor: Conductor, live: Iterable[LiveRun], now_ms: int) 
             {
                 "run": one.run_id,
                 "task": one.task.task_id,
+                "datasource": one.task.datasource,
+                "intervals": [str(piece) for piece in interval_set(one.task.chunks)],
                 "cost": one.task.cost,
                 "started_ms": one.started_ms,
                 "groups": len(one.task.groups),

@@ -255,6 +255,61 @@ def test_the_plan_of_the_desk_says_why(desk: Desk) -> None:
         )
 
 
+def test_the_explanation_says_how_chunks_stand_with_the_controller(desk: Desk) -> None:
+    """Deferred, failing, at work: what the scores alone do not say."""
+    fill(desk.store, 4, 4)
+    desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
+    poisoned, running, *deferred = [one.interval for one in desk.store.chunks("events")][::-1]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
+        if groups[0].interval == poisoned:
+            return [GroupEnd(group_id=groups[0].group_id, outcome="failed", error="disk full")]
+        begun.set()
+        assert go_on.wait(60)
+        return compact_groups(desk.store, groups)
+
+    desk.start(compact)
+    desk.controller.conductor.capacity = Capacity(tasks=2, queue_max=0)
+    desk.controller.run_round()
+    assert begun.wait(60)
+    while not any(state.failures for state in desk.metadata.compaction_states("events")):
+        desk.runner.wait(1)
+        desk.controller.run_round()
+    desk.controller.conductor.capacity = Capacity(tasks=0, queue_max=0)
+    desk.controller.run_round()
+    said = {one.interval: one.reason for one in desk.desk.plan("events").explain()}
+    assert "; the controller's last try failed once: disk full; it rests until" in said[poisoned]
+    assert "; task local-2 is at work on it since 2096-10-02T07:06:40Z" in said[running]
+    for chunk in deferred:
+        assert (
+            "; the controller has deferred it: its task found no place in the queue" in said[chunk]
+        )
+    desk.clock.advance_ms(10_000_000)
+    said = {one.interval: one.reason for one in desk.desk.plan("events").explain()}
+    assert said[poisoned].endswith("it is tried again")
+    assert said[running].endswith("; but its controller gives no sign of life")
+    go_on.set()
+
+
+def test_a_dimension_that_no_segment_has_is_null_and_the_plan_says_so(desk: Desk) -> None:
+    fill(desk.store, 1, 3)
+    spec = {"type": "range", "partitionDimensions": ["di", "id"], "targetRowsPerSegment": 100}
+    desk.desk.put_spec({**SPEC, "tuningConfig": {"partitionsSpec": spec}})
+    before = read(desk.store)
+    (note,) = desk.desk.plan("events").notes
+    assert note.startswith("no segment has dimension 'di', which the spec partitions by: it counts")
+    desk.settle()
+    assert counts(desk.store) == [1]
+    assert desk.store.head().revision == 4, "once"
+    assert desk.controller.is_settled()
+    assert read(desk.store) == before
+    assert len(desk.desk.plan("events").notes) == 1
+    partition = desk.store.segments("events")[0].segment.partition
+    assert partition is not None
+    assert partition.dimensions == ("di", "id")
+
+
 class Choosy(LocalRunner):
     """Takes no tasks of the datasource `clicks`."""
 

@@ -155,6 +155,7 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
         return
     if not plan.tasks:
         output.line(_nothing(plan, interval))
+        _print_notes(session, plan)
         return
     names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
     output.table(
@@ -178,6 +179,12 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
         ],
     )
     output.note(_sum(plan))
+    _print_notes(session, plan)
+
+
+def _print_notes(session: Session, plan: CompactionPlan) -> None:
+    for note in plan.notes:
+        session.output.warning(note)
 
 
 def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
@@ -212,6 +219,7 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
             f"{format_count(len(reasons) - len(shown))} more; choose with --interval"
         )
     session.output.note(_sum(plan) if plan.tasks else _nothing(plan, interval))
+    _print_notes(session, plan)
 
 
 def _nothing(plan: CompactionPlan, interval: Interval | None) -> str:
@@ -243,6 +251,7 @@ def plan_json(plan: CompactionPlan) -> dict[str, object]:
     return {
         "datasource": plan.datasource,
         "revision": plan.revision,
+        "notes": list(plan.notes),
         "tasks": [_task_json(task, names) for task in plan.tasks],
     }
 
@@ -287,7 +296,9 @@ def _run(session: Session, plan: CompactionPlan, interval: Interval | None) -> N
             session.output.json({**plan_json(plan), "groups": []})
         else:
             session.output.line(_nothing(plan, interval))
+            _print_notes(session, plan)
         return
+    _print_notes(session, plan)
     with session.open_store() as store, job_progress(session, unit="groups") as on_progress:
         reports = [
             store.compact(

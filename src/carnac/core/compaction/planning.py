@@ -66,6 +66,8 @@ class CompactionPlan:
         tasks: In order of time.
         spans: Runs of segments without a gap, in order of time.
         tasks_by_chunk: Id of the task that rewrites something of a chunk.
+        standings: What else there is to say of chunks: how they stand with the controller.
+        notes: What is probably a mistake in the settings, one sentence each.
     """
 
     datasource: str
@@ -74,6 +76,8 @@ class CompactionPlan:
     tasks: Sequence[CompactionTask]
     spans: Sequence[Span] = ()
     tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
+    standings: Mapping[Interval, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def task_of(self, chunk: Interval) -> str | None:
         """Return the task that rewrites something of the chunk."""
@@ -100,6 +104,9 @@ class CompactionPlan:
         reason = one.score.reason
         if one.score.may_join and task_id is not None:
             reason += "; it goes along with its neighbour"
+        standing = self.standings.get(one.interval)
+        if standing is not None:
+            reason += f"; {standing}"
         return Explanation(
             interval=one.interval,
             action=one.score.action,
@@ -122,6 +129,7 @@ def plan_compaction(
     refusals: Mapping[Interval, str] | None = None,
     busy: Mapping[str, str] | None = None,
     histories: Mapping[Interval, ChunkHistory] | None = None,
+    standings: Mapping[Interval, str] | None = None,
     rules: Sequence[Rule] = DEFAULT_RULES,
 ) -> CompactionPlan:
     """Return the plan of a datasource.
@@ -130,6 +138,7 @@ def plan_compaction(
         segments: All that are visible, in any order; of a timeline of holders, `segments_of_holders`.
         revision: Of the state that `segments` is.
         within, refusals, busy, histories: See `Situation`.
+        standings: See `CompactionPlan`.
     """
     situation = Situation(
         settings=settings,
@@ -149,6 +158,24 @@ def plan_compaction(
         tasks=tasks,
         spans=find_spans(segments),
         tasks_by_chunk={chunk: task.task_id for task in tasks for chunk in task.chunks},
+        standings=standings or {},
+        notes=note_absent(segments, settings),
+    )
+
+
+def note_absent(segments: Iterable[PlanSegment], settings: CompactionSettings) -> tuple[str, ...]:
+    """Return a sentence about each dimension that rows are to be partitioned by and no segment has."""
+    targets = (settings.target, *(rule.target for rule in settings.age_rules))
+    asked = dict.fromkeys(name for one in targets for name in one.partitioning.dimensions)
+    if not asked:
+        return ()
+    layouts = {id(one.layout): one.layout for one in segments if one.layout is not None}
+    known = {name for one in layouts.values() for name in one.dimensions}
+    return tuple(
+        f"no segment has dimension '{name}', which the spec partitions by: it counts as null in every row; "
+        f"is the name right?"
+        for name in asked
+        if layouts and name not in known
     )
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.stretches import Stretch, find_stretch
+from carnac.core.compaction.wording import time_text
 from carnac.core.entries import Chunk
 from carnac.core.intervals import Interval
 
@@ -84,6 +85,23 @@ class ChunkState(NamedTuple):
             and self.segments == sight.segments
             and self.judged_by == judged_by
         )
+
+
+def standing_of(state: ChunkState, *, now_ms: int) -> str | None:
+    """Return how a chunk stands with the controller, where its score does not say it; None if there is nothing."""
+    if state.status is ChunkStatus.DEFERRED:
+        return (
+            "the controller has deferred it: its task found no place in the queue, and is taken up again when the "
+            "queue runs empty"
+        )
+    if not state.failures:
+        return None
+    again = (
+        f"it rests until {time_text(state.retry_at_ms)}"
+        if state.retry_at_ms > now_ms
+        else "it is tried again"
+    )
+    return f"the controller's last try {state.reason}; {again}"
 
 
 def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[int, ChunkSight]:
