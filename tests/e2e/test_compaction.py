@@ -61,6 +61,9 @@ def test_a_spec_of_what_is_not_there_yet_is_set_with_a_warning(run: Run, store: 
     run("compact", "--auto", "--until-stable", "--store", store)
     status = run("compaction", "status", "trains", "--store", store)
     assert status.out.startswith("nothing is known of its time chunks")
+    told = run("compaction", "status", "--json", "--store", store).json["controller"]
+    assert told["at"].endswith("Z")
+    assert not [name for name in told if name.endswith("_at_ms")]
 
 
 def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> None:
@@ -112,7 +115,8 @@ def test_a_simulation_is_a_table_and_a_picture(run: Run, store: Path, tmp_path: 
     told = run("compaction", "simulate", "flights", "--days", "2", "--json", "--store", store).json
     assert told["outlook"] == "clear"
     assert told["moments"][-1]["chunks"] == 4, "the three days of the log, and again a day later"
-    times = [one["at_ms"] for one in told["moments"]]
+    assert told["settled_at"] > told["moments"][0]["at"]
+    times = [one["at"] for one in told["moments"]]
     assert times == sorted(set(times)), "each hour once"
     for name, code, words in (
         ("week.gif", Invalid.exit_code, "one of .svg, .png, .html, not '.gif'"),

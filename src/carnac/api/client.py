@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from carnac.core.intervals import parse_instant
+from carnac.core.json_form import name_in_json
 from carnac.core.leadership import Leadership
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.errors import (
@@ -203,7 +204,7 @@ def _value(kind: type[T], record: Mapping[str, Any]) -> T:
     """Return the value whose JSON form (`core.json_form`) a record is; fields that are not known are left out."""
     values: dict[str, Any] = {}
     for field in fields(kind):
-        key = field.name.removesuffix("_ms") if field.name.endswith("_at_ms") else field.name
+        key = name_in_json(field.name)
         if key not in record:
             values |= {field.name: _NOT_TOLD[field.name]} if field.name in _NOT_TOLD else {}
             continue

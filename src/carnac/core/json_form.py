@@ -13,7 +13,9 @@ from enum import Enum
 from carnac.core.intervals import Interval, IntervalSet, format_ms
 from carnac.core.versions import IdRanges, SegmentVersion
 
-_INSTANTS = frozenset({"at_ms", "min_time_ms", "max_time_ms", "waits_until_ms"})
+_INSTANTS = frozenset(
+    {"at_ms", "min_time_ms", "max_time_ms", "waits_until_ms", "since_ms", "started_ms"}
+)
 
 
 def to_json(value: object) -> object:
@@ -37,10 +39,27 @@ def to_json(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _field(name: str, value: object) -> tuple[str, object]:
+def object_to_json(value: Mapping[str, object]) -> dict[str, object]:
+    """Return plain values whose names are ours, not of data, as the fields of a value are written; lists, too."""
+    return dict(_field(name, _plain(item)) for name, item in value.items())
+
+
+def name_in_json(name: str) -> str:
+    """Return the name under which a field is written: instants lose `_ms`."""
     is_instant = name in _INSTANTS or name.endswith("_at_ms")
-    if is_instant and isinstance(value, int):
-        return name.removesuffix("_ms"), format_ms(value)
-    if is_instant:
-        return name.removesuffix("_ms"), None
-    return name, to_json(value)
+    return name.removesuffix("_ms") if is_instant else name
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return object_to_json(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _field(name: str, value: object) -> tuple[str, object]:
+    shown = name_in_json(name)
+    if shown == name:
+        return name, to_json(value)
+    return shown, format_ms(value) if isinstance(value, int) else None

@@ -9,6 +9,7 @@ import typer
 
 from carnac.cli.app import TASKS, add_group, command, session_of
 from carnac.cli.options import AsJson, Datasource
+from carnac.cli.records import object_to_json
 from carnac.cli.tables import (
     Column,
     counted,
@@ -135,7 +136,9 @@ def status(
     if as_json:
         session.output.json(
             {
-                "controller": found.controller,
+                "controller": None
+                if found.controller is None
+                else object_to_json(found.controller),
                 "datasources": {
                     name: [_state_json(state) for state in states]
                     for name, states in found.states.items()
@@ -156,19 +159,21 @@ def status(
 
 
 def _state_json(state: ChunkState) -> dict[str, object]:
-    return {
-        "interval": str(state.chunk),
-        "status": str(state.status),
-        "revision": state.revision,
-        "segments": state.segments,
-        "priority": round(state.priority, 6),
-        "cost": state.cost,
-        "reason": state.reason,
-        "failures": state.failures,
-        "retry_at_ms": state.retry_at_ms or None,
-        "arrived_bytes": state.arrived_bytes,
-        "rewritten_bytes": state.rewritten_bytes,
-    }
+    return object_to_json(
+        {
+            "interval": str(state.chunk),
+            "status": str(state.status),
+            "revision": state.revision,
+            "segments": state.segments,
+            "priority": round(state.priority, 6),
+            "cost": state.cost,
+            "reason": state.reason,
+            "failures": state.failures,
+            "retry_at_ms": state.retry_at_ms or None,
+            "arrived_bytes": state.arrived_bytes,
+            "rewritten_bytes": state.rewritten_bytes,
+        }
+    )
 
 
 def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]]) -> None:

@@ -11,6 +11,7 @@ import typer
 from carnac.cli.app import TASKS, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
+from carnac.cli.records import object_to_json
 from carnac.cli.tables import (
     Column,
     counted,
@@ -154,7 +155,7 @@ def simulate(
     if out is not None:
         _draw(outcome, datasource or "arrivals", days, out)
     if as_json:
-        session.output.json(_outcome_json(outcome, out))
+        session.output.json(object_to_json(_outcome_json(outcome, out)))
         return
     _print(session, outcome, start_ms)
     if out is not None:

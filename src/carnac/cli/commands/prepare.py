@@ -34,8 +34,8 @@ LINES = "".join(
 def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Have Spark start faster on this machine: keep the Java classes that it loads in an archive.
 
-    Takes half a minute and some 100 MB in the user's cache directory, once for each Java and each PySpark. It is
-    used from then on, and made anew if it is there.
+    Takes half a minute or more, and some 170 MB in the user's cache directory, once for each Java and each PySpark. It
+    is used from then on, and made anew if it is there.
     """
     from carnac.pipeline.class_archive import archive_path
     from carnac.pipeline.java import find_java
