@@ -181,11 +181,10 @@ def open_store(
 
 
 def find_obstacle(store: str) -> str | None:
-    """Return why this process cannot write a store that is there; None if it can, or the store is on a server."""
-    from carnac.metadata.sqlite_reading import find_obstacle
+    """Return why this process cannot write a store that is there; None if it can."""
+    from carnac.metadata import find_obstacle
 
-    file = locate_store(store).file
-    return None if file is None else find_obstacle(file)
+    return find_obstacle(locate_store(store).metadata_url)
 
 
 def open_lockbox(

@@ -59,7 +59,7 @@ def run_process(
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def append_rows(place: Path, rows: Sequence[Row], *, datasource: str = "flights") -> int:
+def append_rows(place: Path | str, rows: Sequence[Row], *, datasource: str = "flights") -> int:
     """Publish the rows as one segment, without Spark; return the revision."""
     with open_store(place, create=True) as store:
         segment = write_segment(store.deep_storage, rows, datasource=datasource)

@@ -5,6 +5,7 @@ The databases are imported when a store of their kind is opened, and Alembic onl
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from carnac.metadata.memory import MemoryMetadataStore
     from carnac.metadata.store import SqlMetadataStore
 
-__all__ = ["open_metadata"]
+__all__ = ["find_obstacle", "open_metadata"]
 
 _SQLITE = "sqlite:///"
 _SQLITE_TEMPORARY = "sqlite://"
@@ -80,6 +81,22 @@ def open_metadata(
         database.close()
         raise
     return SqlMetadataStore(database, clock=clock, ids=ids)
+
+
+def find_obstacle(url: str) -> str | None:
+    """Return why the metadata store at a URL, which is there, cannot be written from here; None if it can."""
+    if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
+        from carnac.metadata import sqlite_reading
+
+        return sqlite_reading.find_obstacle(Path(url.removeprefix(_SQLITE)))
+    if url.startswith(("postgresql://", "postgresql+psycopg://")):
+        from carnac.metadata.database import translated
+        from carnac.metadata.postgresql import PostgresqlDatabase
+
+        database = PostgresqlDatabase(url)
+        with contextlib.closing(database), translated(database):
+            return database.find_obstacle()
+    return None
 
 
 def _open_file(

@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from carnac.errors import CarnacError, Invalid, Unavailable
+from carnac.errors import CarnacError, Invalid, ReadOnly, Unavailable
 from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
 from carnac.metadata.session import POSTGRESQL, Session
 
@@ -35,6 +35,20 @@ _END_SILENT = """
       AND state_change < clock_timestamp() - %s * interval '1 millisecond'
 """
 """Who waits for its client is not at work, however long its transaction may be."""
+
+
+_RIGHTS = """
+    SELECT current_user, pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+      (SELECT min(name) FROM unnest(%s::text[]) AS name
+       WHERE NOT has_table_privilege(to_regclass(name), 'INSERT'))
+"""
+"""The role, what of the server keeps it from writing, and a table that it may not write; null of tables not there."""
+_UNREADABLE = """
+    SELECT min(name) FROM unnest(%s::text[]) AS name
+    WHERE NOT has_table_privilege(to_regclass(name), 'SELECT')
+"""
+_WRITTEN = ["commits", "leases", "settings"]
+"""Tables that tell whether a role is meant to write."""
 
 
 @dataclass
@@ -80,6 +94,7 @@ class PostgresqlDatabase:
                 "the PostgreSQL driver is not installed; install it with pip install 'carnac[postgresql]'"
             ) from error
         self._writer: Any = None
+        self._obstacle: str | None = None
         self._mutex = threading.RLock()
         self._is_closed = False
         self._process = os.getpid()
@@ -148,7 +163,22 @@ class PostgresqlDatabase:
 
     @contextmanager
     def migrate_lock(self) -> Iterator[Engine]:
-        """Keep other processes from writing; yields an engine for Alembic."""
+        """Keep other processes from writing; yields an engine for Alembic.
+
+        Raises:
+            ReadOnly: This role may not.
+            Invalid: It may not even read.
+        """
+        with contextlib.closing(self._connect()) as connection:
+            table = connection.execute(_UNREADABLE, [_WRITTEN]).fetchone()[0]
+            if table is not None:
+                raise self._lacks_rights(f"it may not read table {table}")
+            obstacle = _obstacle_of(connection)
+        if obstacle is not None:
+            raise ReadOnly(
+                f"the metadata store {self._shown} is of another format than this Carnac's, and it cannot be brought "
+                f"up to date because {obstacle}; open it once with a role that may"
+            )
         engine = create_engine(self._url, poolclass=NullPool)
         with self._mutex, engine.connect() as link:
             link.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK_KEY})")
@@ -170,9 +200,17 @@ class PostgresqlDatabase:
                 f"other writers have kept the metadata store {self._shown} busy for "
                 f"{self._patience_ms / 1000:g} s; retry"
             )
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return self._lacks_rights(text)
         if isinstance(error, psycopg.errors.UniqueViolation):
             return Invalid(f"the publication names something that the store has already: {text}")
         return Unavailable(f"the metadata store {self._shown} does not answer: {text}")
+
+    def _lacks_rights(self, text: str) -> Invalid:
+        return Invalid(
+            f"the role that opened the metadata store {self._shown} has not all rights that it needs: {text}; "
+            "grant SELECT on all tables to read, and INSERT, UPDATE and DELETE to write"
+        )
 
     @property
     def _is_forked(self) -> bool:
@@ -186,6 +224,13 @@ class PostgresqlDatabase:
                 f"the metadata store {self._shown} was opened before this process was forked; "
                 "open it again in the child"
             )
+        if self._obstacle is not None:
+            raise ReadOnly(f"the store can only be read here, because {self._obstacle}")
+
+    def find_obstacle(self) -> str | None:
+        """Return why this role cannot write to a store that is there; None if it can, or there is none."""
+        with self._mutex, contextlib.closing(self._connect()) as connection:
+            return _obstacle_of(connection)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -219,14 +264,22 @@ class PostgresqlDatabase:
 
     def _writer_connection(self) -> Any:
         if self._writer is None or self._writer.closed:
-            import psycopg
-
-            arguments, options = self._engine.dialect.create_connect_args(self._url)
-            self._writer = psycopg.connect(
-                *arguments, **options, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
-            )
-            self._writer.execute(f"SET lock_timeout = {int(self._patience_ms)}")
+            connection = self._connect()
+            self._obstacle = _obstacle_of(connection)
+            if self._obstacle is not None:
+                connection.close()
+                self.check_writable()
+            connection.execute(f"SET lock_timeout = {int(self._patience_ms)}")
+            self._writer = connection
         return self._writer
+
+    def _connect(self) -> Any:
+        import psycopg
+
+        arguments, options = self._engine.dialect.create_connect_args(self._url)
+        return psycopg.connect(
+            *arguments, **options, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+        )
 
     def _end_who_is_silent(self) -> None:
         """End the transaction of a writer that has said nothing for as long as we had to wait for it.
@@ -235,10 +288,9 @@ class PostgresqlDatabase:
         """
         import psycopg
 
-        arguments, options = self._engine.dialect.create_connect_args(self._url)
         with (
             contextlib.suppress(psycopg.Error),  # the one who waits is told so in any case
-            psycopg.connect(*arguments, **options, autocommit=True) as link,
+            self._connect() as link,
         ):
             link.execute(_END_SILENT, [LOCK_KEY, self._patience_ms])
 
@@ -259,6 +311,16 @@ class PostgresqlDatabase:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _obstacle_of(connection: Any) -> str | None:
+    """Return why the role of a connection cannot write to a store; None if it can, or there is none."""
+    role, is_standby, is_read_only, table = connection.execute(_RIGHTS, [_WRITTEN]).fetchone()
+    if is_standby:
+        return "the PostgreSQL server is a standby"
+    if is_read_only:
+        return f"transactions of role {role} are read-only"
+    return None if table is None else f"role {role} may not write to table {table}"
 
 
 def _waited_in_vain(error: BaseException) -> bool:
