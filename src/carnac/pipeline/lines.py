@@ -96,7 +96,6 @@ class RecordReader:
     knows_lines: bool = True
     start_offset: int = 0
     end_offset: int | None = None
-    block_bytes: int = BLOCK_BYTES
     count: int = 0
     rejects: list[Reject] = field(default_factory=list)
     _line: int = 1
@@ -131,7 +130,7 @@ class RecordReader:
 
     def _read(self) -> bytes:
         try:
-            return bytes(self.stream.read(self.block_bytes))
+            return bytes(self.stream.read(BLOCK_BYTES))
         except (OSError, EOFError) as error:
             text = next(iter(str(error).splitlines()), type(error).__name__)
             raise Invalid(

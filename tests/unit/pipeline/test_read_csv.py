@@ -88,10 +88,7 @@ def test_bad_cells_keep_line_and_text() -> None:
 
 
 def test_rows_over_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(self: lines.RecordReader) -> bytes:
-        return bytes(self.stream.read(11))
-
-    monkeypatch.setattr(lines.RecordReader, "_read", read)
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 11)
     body = "".join(f'{at},"a\n{at}",{"b" * (at % 5)}\n' for at in range(40)) + "bad\n"
     found = load(body)
     assert cells(found) == [(f"a\n{at}", "b" * (at % 5) or None) for at in range(40)]

@@ -81,7 +81,7 @@ def test_ends_of_lines_and_files(data: bytes, times: list[int]) -> None:
 
 
 def test_lines_and_offsets_over_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines.RecordReader, "_read", _tiny_reads(7))
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 7)
     rows = [json.dumps({"t": at, "x": "y" * (at % 9)}) for at in range(50)]
     rows[20], rows[40] = "bad", ""
     text = "\n".join(rows)
@@ -90,19 +90,12 @@ def test_lines_and_offsets_over_many_blocks(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.rejected == [(21, text.index("bad"), "bad", REASON_MALFORMED)]
 
 
-def _tiny_reads(size: int):  # noqa: ANN202
-    def read(self: lines.RecordReader) -> bytes:
-        return bytes(self.stream.read(size))
-
-    return read
-
-
 def test_line_that_is_too_long_is_cut_and_the_next_one_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 100)
     monkeypatch.setattr(lines, "MAX_RAW_BYTES", 10)
-    monkeypatch.setattr(lines.RecordReader, "_read", _tiny_reads(64))
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 64)
     data = '{"t":1}\n{"t":2,"x":"' + "y" * 500 + '"}\n{"t":3}\n'
     found = load_bytes(data, XS)
     assert found.column("__time") == [1, 3]
