@@ -15,10 +15,10 @@ from carnac.core.granularity import (
     WEEK,
     Granularity,
     finer_standards,
-    is_finer_or_equal,
     parse_granularity,
 )
 from carnac.core.intervals import ETERNITY, MAX_MS, MIN_MS, Interval, interval_set
+from carnac.core.nesting import is_finer_or_equal
 from tests.property.strategies import (
     CLOCK_PERIODS,
     DAY_MS,

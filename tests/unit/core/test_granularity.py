@@ -30,10 +30,10 @@ from carnac.core.granularity import (
     YEAR,
     Granularity,
     finer_standards,
-    is_finer_or_equal,
     parse_granularity,
 )
 from carnac.core.intervals import ETERNITY, MAX_MS, MIN_MS, format_ms, parse_instant, parse_interval
+from carnac.core.nesting import is_finer_or_equal
 from carnac.errors import Invalid
 
 HOUR_MS = 3_600_000

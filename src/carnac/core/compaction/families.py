@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.granularity import is_finer_or_equal, parse_granularity
+from carnac.core.granularity import parse_granularity
+from carnac.core.nesting import is_finer_or_equal
 from carnac.core.schemas import unite_types
 from carnac.core.segments import ColumnType, Metric, Segment
 from carnac.core.sql_columns import HIDDEN_PREFIX

@@ -13,7 +13,8 @@ from carnac.core.compaction.families import find_families, rewritten, truncated
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES
-from carnac.core.granularity import Granularity, is_finer_or_equal, parse_granularity
+from carnac.core.granularity import Granularity, parse_granularity
+from carnac.core.nesting import is_finer_or_equal
 from carnac.core.segments import TIME_COLUMN
 
 
