@@ -1,15 +1,21 @@
-"""What a query may see: one revision, read from the metadata store as far as it is needed."""
+"""What a query may see: one revision, read from the metadata store as far as it is needed; and running it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from carnac.errors import Corrupt, NotFound
+
 if TYPE_CHECKING:
     from carnac.core.entries import VisibleSegment
     from carnac.core.intervals import IntervalSet
     from carnac.core.segments import ColumnType
-    from carnac.ports import MetadataStore
+    from carnac.ports import MetadataStore, QueryEngine, QueryResult
+    from carnac.store.leases import LeaseKeeper
+
+READ_ATTEMPTS_MAX = 3
+"""How often a query is run when its lease runs out meanwhile, as it does when the machine sleeps."""
 
 
 class RevisionCatalog:
@@ -38,3 +44,25 @@ class RevisionCatalog:
     def lookups(self) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups of the revision."""
         return self._metadata.lookups(self.revision)
+
+
+def run_query(
+    engine: QueryEngine,
+    metadata: MetadataStore,
+    leases: LeaseKeeper,
+    text: str,
+    *,
+    at: int | str | None,
+    parameters: Sequence[object],
+) -> QueryResult:
+    """Run a statement over one revision, under a reader's lease."""
+    for attempt in range(1, READ_ATTEMPTS_MAX + 1):
+        with leases.reading(at) as reading:
+            catalog = RevisionCatalog(metadata, reading.head.revision)
+            try:
+                return engine.run_query(text, catalog, parameters=parameters)
+            except (Corrupt, NotFound):
+                # Without a gap in the lease this is what it says; with one, gc may have been faster.
+                if reading.is_held() or attempt == READ_ATTEMPTS_MAX:
+                    raise
+    raise AssertionError("unreachable")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.errors import Corrupt, Invalid, NotFound
+from carnac.errors import Invalid
 from carnac.ports.closing import Closing
 from carnac.store.arguments import as_interval
-from carnac.store.catalog import RevisionCatalog
+from carnac.store.catalog import run_query
 from carnac.store.leases import LeaseKeeper
 from carnac.store.parts import Parts
 from carnac.store.results import Result
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from carnac.store.history import DatasourceDiff
     from carnac.store.maintenance import Finding, GcReport
     from carnac.store.writing import ProgressListener, WriteOutcome
-
-READ_ATTEMPTS_MAX = 3
-"""How often a query is run again when its lease ran out meanwhile, as it does when the machine slept."""
 
 
 @checked
@@ -305,16 +302,10 @@ class Store(Closing):
             Invalid: The statement is wrong, or reaches for something else than the store's data.
             NotFound: A datasource, column or revision does not exist.
         """
-        for attempt in range(1, READ_ATTEMPTS_MAX + 1):
-            with self._leases.reading(at) as reading:
-                catalog = RevisionCatalog(self._metadata, reading.head.revision)
-                try:
-                    return Result(self._engine().run_query(text, catalog, parameters=parameters))
-                except (Corrupt, NotFound):
-                    # Without a gap in the lease this is what it says; with one, gc may have been faster.
-                    if reading.is_held() or attempt == READ_ATTEMPTS_MAX:
-                        raise
-        raise AssertionError("unreachable")
+        found = run_query(
+            self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
+        )
+        return Result(found)
 
     def read_spark(
         self,
@@ -330,9 +321,8 @@ class Store(Closing):
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        parsed = as_interval(interval)
         revision = self._leases.pin(at).head.revision
-        inputs = self._parts.looking.inputs(datasource, revision, parsed)
+        inputs = self._parts.looking.inputs(datasource, revision, as_interval(interval))
         columns = self._metadata.columns(datasource, revision=revision)
         return self._pipeline().read_spark(inputs, columns=columns)
 
