@@ -19,8 +19,13 @@ from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.planning import plan_compaction
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.states import ChunkState, ChunkStatus
-from carnac.core.compaction.survey import CONFLICTS_MAX, RETRY_FIRST_MS, RETRY_MAX_MS
+from carnac.core.compaction.states import (
+    RETRY_FIRST_MS,
+    RETRY_MAX_MS,
+    ChunkState,
+    ChunkStatus,
+)
+from carnac.core.compaction.survey import CONFLICTS_MAX
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.granularity import HOUR
 from carnac.core.intervals import ETERNITY, Interval

@@ -23,6 +23,11 @@ RETRY_DELAY_MS = 0
 """An attempt that died or was preempted is followed by another one at once; then the controller plans anew, for what
 has failed may not be what should be done next."""
 
+_WAITS = {
+    TaskState.PENDING: "waits for a slot of the overlord",
+    TaskState.WAITING: "waits for its next attempt",
+}
+
 
 class TaskDesk(Protocol):
     """What is needed of the service of tasks."""
@@ -126,9 +131,12 @@ class OverlordRunner:
 
     def _progress_of(self, run_id: str) -> JobProgress | None:
         try:
+            phase = _WAITS.get(self._tasks.get(run_id).state)
             attempts = self._tasks.attempts(run_id)
         except NotFound:  # trimmed
             return None
+        if phase is not None:
+            return JobProgress(phase=phase, done=0, total=0)
         text = attempts[-1].progress if attempts else None
         if text is None:
             return None

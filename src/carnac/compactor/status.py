@@ -41,6 +41,8 @@ class StatusBoard:
         """
         status = {**describe_status(conductor, live, now_ms), "bytes_wasted": bytes_wasted}
         text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
+        if now_ms < self._written_ms:  # the clock was set back
+            self._written_ms = self._asked_ms = 0
         pause_ms = now_ms - self._asked_ms if self._asked_ms else 0
         self._asked_ms = now_ms
         is_due = has_work(status) and now_ms - self._written_ms >= SIGN_OF_LIFE_MS

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import open_records, open_store
+from carnac.bootstrap import open_records
 from carnac.bootstrap_compaction import LocalCompaction, compact_groups
 from carnac.cli.commands.compaction import progress_text
 from carnac.compactor.controller import Controller
-from carnac.compactor.desk import CompactionDesk
-from carnac.compactor.local import Compact, LocalRunner
-from carnac.config import Settings
+from carnac.compactor.local import LocalRunner
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.states import ChunkStatus
@@ -23,72 +20,8 @@ from carnac.core.compaction.tasks import CompactionTask
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports import JobProgress
 from carnac.ports.compaction import GroupEnd, RunTerms
-from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, read
-
-SPEC = {"dataSource": "events", "granularitySpec": {"segmentGranularity": "day"}}
-
-
-class Desk:
-    """A store, its controller, and a way to start the controller again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock, self.ids = FakeClock(NOW_MS), SequentialIds()
-        self.settings = Settings(store=str(folder / "store"))
-        self.store: Store = open_store(
-            create=True,
-            settings=self.settings,
-            clock=self.clock,
-            ids=self.ids,
-            pipeline=lambda root: StampedPipeline(root, clock=self.clock, ids=self.ids),
-        )
-        self.metadata = open_records(settings=self.settings, clock=self.clock)
-        self.desk = CompactionDesk(self.metadata, self.clock)
-        self.opened: list[LocalRunner] = []
-        self.start(partial(compact_groups, self.store))
-
-    def start(self, compact: Compact) -> None:
-        self.runner = LocalRunner(compact, self.clock, tasks_max=2)
-        self.opened.append(self.runner)
-        self.controller = Controller(
-            self.metadata, self.runner, self.clock, capacity=Capacity(tasks=2)
-        )
-
-    def settle(self) -> int:
-        """Have rounds until nothing is left to do; return how many chunks were analysed."""
-        analysed = 0
-        for _ in range(50):
-            report = self.controller.run_round()
-            analysed += report.analysed
-            if not report.started and not report.ended and self.controller.is_idle():
-                return analysed
-            self.runner.wait(30)
-        raise AssertionError("it does not come to rest")
-
-    def close(self) -> None:
-        for runner in self.opened:
-            runner.close()
-        self.store.close()
-        self.metadata.close()
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with fast_folder() as name:
-        desk = Desk(Path(name))
-        yield desk
-        desk.close()
-
-
-def fill(store: Store, days: int, each: int) -> None:
-    for day in range(days):
-        for number in range(each):
-            append(store, (number, day * 24), (number + 100, day * 24 + 1))
-
-
-def counts(store: Store) -> list[int]:
-    return [chunk.entries for chunk in store.chunks("events")]
+from tests.unit.compactor.controlled import SPEC, Desk, counts, fill
+from tests.unit.store.events import append, read
 
 
 def test_what_has_no_spec_is_left_alone(desk: Desk) -> None:

@@ -149,6 +149,18 @@ def test_tasks_run_under_locks_and_chunks_become_stable(cluster: Cluster) -> Non
     assert [state.status for state in states] == [ChunkStatus.STABLE] * 2
 
 
+def test_a_task_that_has_no_slot_yet_says_so(cluster: Cluster) -> None:
+    cluster.duty.run_round()
+    cluster.duty.run_round()
+    told = cluster.desk.status().controller
+    assert told is not None
+    assert [progress_text(one).partition(", ")[2] for one in told["running"]] == [
+        "waits for a slot of the overlord"
+    ] * 2
+    reasons = [one.reason for one in cluster.desk.plan("events").explain()]
+    assert all("; task compaction-" in one and " is at work on it since" in one for one in reasons)
+
+
 def test_another_leader_adopts_what_runs(cluster: Cluster) -> None:
     cluster.duty.run_round()
     cluster.restart_duty()

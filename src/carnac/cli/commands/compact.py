@@ -228,20 +228,23 @@ def _nothing(plan: CompactionPlan, interval: Interval | None) -> str:
             f"nothing to compact: {plan.datasource} has no time chunk in {short_interval(interval)}"
         )
     chunks = counted(len(plan.chunks), "time chunk")
-    return f"nothing to compact: {chunks} of {plan.datasource}, each left as it is"
+    text = f"nothing to compact: {chunks} of {plan.datasource}, each left as it is"
+    outside = sum(not interval.contains(one.interval) for one in plan.chunks) if interval else 0
+    if outside:
+        text += f"; {format_count(outside)} not wholly inside of the interval that was asked for"
+    return text
 
 
 def _sum(plan: CompactionPlan) -> str:
-    kept = counted(
-        sum(1 for one in plan.chunks if plan.task_of(one.interval) is None), "time chunk"
-    )
+    count = sum(1 for one in plan.chunks if plan.task_of(one.interval) is None)
+    kept = counted(count, "time chunk")
+    rest = f"; {kept} left as {'it is' if count == 1 else 'they are'}" if count else ""
     segments = sum(len(task.segment_ids) for task in plan.tasks)
     size_bytes = sum(task.size_bytes for task in plan.tasks)
     out = sum(task.segments_out for task in plan.tasks)
     return (
         f"{counted(len(plan.tasks), 'task')} at revision {plan.revision}: {counted(segments, 'segment')} of "
-        f"{format_bytes(size_bytes)} would become about {format_count(out)}; "
-        f"{kept} left as {'it is' if kept.startswith('1 ') else 'they are'}"
+        f"{format_bytes(size_bytes)} would become about {format_count(out)}{rest}"
     )
 
 

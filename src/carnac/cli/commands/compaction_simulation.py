@@ -296,7 +296,7 @@ def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
     )
     worst = max(one.surplus_max for one in outcome.moments)
     session.output.line(
-        f"{counted(outcome.tasks, 'task')}, {counted(outcome.groups, 'group')}; at most "
+        f"{counted(outcome.tasks, 'task')} started, {counted(outcome.groups, 'group')} committed; at most "
         f"{counted(worst, 'segment')} too many in a time chunk; {_end_of(outcome)}"
     )
     if outcome.verdict.outlook == "never":

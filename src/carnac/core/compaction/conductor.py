@@ -130,7 +130,7 @@ class Conductor:
             watch.gone.extend(watch.survey.drop(watch.survey.known_in(interval)))
         watch.skip_from_ms = first_instant_skipped(settings, newest_ms)
         watch.again.update(
-            state.chunk for state in watch.survey.resting() if state.retry_at_ms <= now_ms
+            state.chunk for state in watch.survey.resting() if not state.rests(now_ms)
         )
         ready = {chunk for chunk in watch.again if chunk.end_ms <= watch.skip_from_ms}
         watch.again -= ready

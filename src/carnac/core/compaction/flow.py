@@ -89,6 +89,10 @@ class Flow:
         return slots * cost / sum(duration_ms for _, _, duration_ms in self._runs)
 
     def _trim(self, now_ms: int) -> None:
+        if self._since_ms is not None and self._since_ms > now_ms:  # the clock was set back
+            self._since_ms = now_ms
+            self._arrivals.clear()
+            self._runs.clear()
         while self._arrivals and self._arrivals[0][0] < now_ms - self._window_ms:
             self._arrivals.popleft()
         while self._runs and self._runs[0][0] < now_ms - self._window_ms:

@@ -20,6 +20,10 @@ from carnac.core.compaction.wording import time_text
 from carnac.core.entries import Chunk
 from carnac.core.intervals import Interval
 
+RETRY_FIRST_MS = 60_000
+"""How long a chunk rests after it failed; twice as long each further time."""
+RETRY_MAX_MS = 6 * 3_600_000
+
 
 class ChunkStatus(StrEnum):
     """What the last analysis found, or what became of it."""
@@ -78,6 +82,13 @@ class ChunkState(NamedTuple):
     arrived_bytes: int = 0
     rewritten_bytes: int = 0
 
+    def rests(self, now_ms: int) -> bool:
+        """Whether it failed and is not tried again yet.
+
+        A rest that is longer than any was set by a clock that was ahead; it has ended.
+        """
+        return now_ms < self.retry_at_ms <= now_ms + RETRY_MAX_MS
+
     def is_as_seen(self, sight: ChunkSight, judged_by: str) -> bool:
         """Whether an analysis would find what the last one found."""
         return (
@@ -98,7 +109,7 @@ def standing_of(state: ChunkState, *, now_ms: int) -> str | None:
         return None
     again = (
         f"it rests until {time_text(state.retry_at_ms)}"
-        if state.retry_at_ms > now_ms
+        if state.rests(now_ms)
         else "it is tried again"
     )
     return f"the controller's last try {state.reason}; {again}"

@@ -20,13 +20,17 @@ from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Rule, Situation, score_chunk
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.states import ChunkSight, ChunkState, ChunkStatus, fingerprint
+from carnac.core.compaction.states import (
+    RETRY_FIRST_MS,
+    RETRY_MAX_MS,
+    ChunkSight,
+    ChunkState,
+    ChunkStatus,
+    fingerprint,
+)
 from carnac.core.compaction.stretches import Stretch
 from carnac.core.intervals import MAX_MS, Interval
 
-RETRY_FIRST_MS = 60_000
-"""How long a chunk rests after it failed; twice as long each further time."""
-RETRY_MAX_MS = 6 * 3_600_000
 CONFLICTS_MAX = 3
 """So often in a row is a chunk taken up again at once after it lost an input to another writer."""
 
@@ -99,7 +103,7 @@ class Survey:
         state = self.states.get(sight.chunk)
         if state is None:
             return True
-        if state.retry_at_ms > now_ms:
+        if state.retry_at_ms and state.rests(now_ms):
             return False
         if state.revision == sight.revision and state.is_as_seen(
             sight, self.judged_by(sight.target)

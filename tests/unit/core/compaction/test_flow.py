@@ -53,3 +53,13 @@ def test_it_settles_if_less_arrives_than_is_done(
         backlog=backlog, arrivals=arrivals, dispatches=dispatches, now_ms=1000, shed=3
     )
     assert (verdict.outlook, verdict.clears_at_ms, verdict.shed) == (outlook, clears_at_ms, 3)
+
+
+def test_a_clock_that_is_set_back_makes_no_endless_backlog() -> None:
+    flow = Flow(window_ms=1_000)
+    flow.note_arrival(10_000, 500)
+    flow.note_run(10_500, 100, 100)
+    assert flow.arrival_rate(2_000) == 0.0
+    assert flow.dispatch_rate(2_000, 1) is None
+    flow.note_arrival(2_500, 50)
+    assert flow.arrival_rate(2_500) == 0.1
