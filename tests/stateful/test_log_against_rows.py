@@ -237,7 +237,7 @@ class LogMachine(RuleBasedStateMachine):
             members = [entry for entry in live if entry.chunk == interval]
             assert summary.entries == len(members)
             assert summary.version == max(entry.version for entry in members)
-            assert summary.next_partition_id > max(entry.partition_id for entry in members)
+            assert summary.next_partition_id >= max(entry.next_partition_id for entry in members)
 
     # -------------------------------------------------------------------------------------------- helpers
 
@@ -248,13 +248,17 @@ class LogMachine(RuleBasedStateMachine):
 
     @staticmethod
     def _check_culprit(commit: Commit, culprit: Commit) -> None:
-        """It dropped what the commit had added, brought back or replaced or deleted what it had dropped."""
+        """It dropped what the commit had added; or brought back what it had dropped, rewrote that or covers it."""
         ((undone,), (did,)) = commit.changes, culprit.changes
         added = {entry.segment_id for entry in undone.adds}
         dropped = {entry.segment_id for entry in undone.drops}
         assert (
             any(entry.segment_id in added for entry in did.drops)
             or any(entry.segment_id in dropped for entry in did.adds)
+            or (
+                culprit.kind is CommitKind.REWRITE
+                and any(entry.segment_id in dropped for entry in did.drops)
+            )
             or any(entry.visible.intersect(did.covers) for entry in undone.drops)
         ), f"commit {culprit.revision} is not in the way"
 
