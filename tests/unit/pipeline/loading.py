@@ -12,10 +12,12 @@ import duckdb
 
 from carnac.core.intervals import IntervalSet
 from carnac.core.segments import ColumnType
+from carnac.pipeline.discover import discover_fields, discovered_columns
 from carnac.pipeline.inputs import InputFile
 from carnac.pipeline.reading import ReadCounts, ReadTask, load_rows
 from carnac.pipeline.shape import DimensionShape, RowShape
 from carnac.specs.inputs import InputFormat, JsonFormat
+from carnac.specs.load import load_spec
 from carnac.specs.schema import TimestampSpec
 
 STAMP = TimestampSpec(column="t")
@@ -101,6 +103,22 @@ def load_files(
     )
     with connection() as con:
         return look(con, load_rows(con, task, row_shape))
+
+
+def discovered_types(file: InputFile, file_format: InputFormat) -> dict[str, str]:
+    """Return the dimensions that a spec without any finds in a file, and their types."""
+    task = ReadTask(files=(file,), format=file_format, timestamp=STAMP, scratch_dir="")
+    with connection() as con:
+        seen = discover_fields(con, task)
+    spec = load_spec(
+        {
+            "dataSource": "a",
+            "input": {"type": "inline", "data": ""},
+            "timestampSpec": {"column": "t"},
+            "dimensionsSpec": {"useSchemaDiscovery": True},
+        }
+    )
+    return {name: str(kind) for name, kind in discovered_columns(seen, spec)}
 
 
 def look(con: duckdb.DuckDBPyConnection, counts: ReadCounts) -> Loaded:

@@ -14,13 +14,16 @@ import pytest
 
 from carnac.errors import Invalid
 from carnac.pipeline.coerce import SeveralValues
-from carnac.pipeline.discover import discover_fields, discovered_columns
 from carnac.pipeline.inputs import InputFile
-from carnac.pipeline.reading import ReadTask
 from carnac.specs.inputs import InputFormat, JsonFormat, OrcFormat, ParquetFormat
 from carnac.specs.json_paths import EVERY, Step, parse_path
 from carnac.specs.load import load_spec
-from tests.unit.pipeline.loading import STAMP, connection, load_bytes, load_files, shape
+from tests.unit.pipeline.loading import (
+    discovered_types,
+    load_bytes,
+    load_files,
+    shape,
+)
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -176,18 +179,7 @@ def test_a_wildcard_looks_into_text_that_is_json(tmp_path: Path, kind: str) -> N
 @pytest.mark.parametrize("kind", ["json", "parquet", "orc"])
 def test_its_type_is_discovered(tmp_path: Path, kind: str) -> None:
     file, file_format = write(tmp_path / f"a.{kind}", FIELDS)
-    task = ReadTask(files=(file,), format=file_format, timestamp=STAMP, scratch_dir="")
-    with connection() as con:
-        seen = discover_fields(con, task)
-    spec = load_spec(
-        {
-            "dataSource": "a",
-            "input": {"type": "inline", "data": ""},
-            "timestampSpec": {"column": "t"},
-            "dimensionsSpec": {"useSchemaDiscovery": True},
-        }
-    )
-    types = {name: str(kind) for name, kind in discovered_columns(seen, spec)}
+    types = discovered_types(file, file_format)
     nowhere = {"missing", "of_number"}
     assert {name: types[name] for name in FIELDS if name not in nowhere} == {
         name: kind for name, (_, kind) in FIELDS.items() if name not in nowhere

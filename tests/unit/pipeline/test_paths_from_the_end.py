@@ -11,12 +11,9 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from carnac.pipeline.discover import discover_fields, discovered_columns
 from carnac.pipeline.inputs import InputFile
-from carnac.pipeline.reading import ReadTask
 from carnac.specs.inputs import InputFormat, JsonFormat, OrcFormat, ParquetFormat
-from carnac.specs.load import load_spec
-from tests.unit.pipeline.loading import STAMP, connection, load_files, shape
+from tests.unit.pipeline.loading import discovered_types, load_files, shape
 
 ROWS: list[dict[str, Any]] = [
     {"t": 1, "tags": ["a", "b", "c"], "deep": [{"n": [1, 2]}, {"n": [3, 4, 5]}]},
@@ -88,16 +85,5 @@ def test_an_index_from_the_end_names_the_same_element(tmp_path: Path, kind: str)
 @pytest.mark.parametrize("kind", ["json", "parquet", "orc"])
 def test_its_type_is_discovered(tmp_path: Path, kind: str) -> None:
     file, file_format = write(tmp_path / f"a.{kind}")
-    task = ReadTask(files=(file,), format=file_format, timestamp=STAMP, scratch_dir="")
-    with connection() as con:
-        seen = discover_fields(con, task)
-    spec = load_spec(
-        {
-            "dataSource": "a",
-            "input": {"type": "inline", "data": ""},
-            "timestampSpec": {"column": "t"},
-            "dimensionsSpec": {"useSchemaDiscovery": True},
-        }
-    )
-    types = {name: str(kind) for name, kind in discovered_columns(seen, spec)}
+    types = discovered_types(file, file_format)
     assert {name: types[name] for name in KINDS} == KINDS
