@@ -72,14 +72,14 @@ def _patience() -> RetryPolicy:
     """Return how calls of one session are tried again: once one has found the server gone, no other waits for it."""
     from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicyState
 
-    class State(RetryPolicyState):
+    class State(RetryPolicyState):  # type: ignore[misc]
         def next_attempt(self, exception: BaseException | None = None) -> int | None:
             wait_ms = None if policy.max_retries == 0 else super().next_attempt(exception)
             if wait_ms is None:
                 policy.max_retries = 0
             return wait_ms
 
-    class Patience(DefaultPolicy):
+    class Patience(DefaultPolicy):  # type: ignore[misc]
         def to_state(self) -> RetryPolicyState:
             return State(self)
 

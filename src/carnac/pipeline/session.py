@@ -29,6 +29,7 @@ from carnac.pipeline.interrupts import Held, hold_signals
 from carnac.pipeline.java import prepare_java
 from carnac.pipeline.java_options import COMPILES_LATE, with_option
 from carnac.pipeline.jvm import open_gateway
+from carnac.pipeline.startup import require_master, size_of_log, why_it_does_not_start
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -197,6 +198,8 @@ class SparkHolder:
         from pyspark.sql import SparkSession
 
         local = local_master(self.settings.master)
+        require_master(self.settings.master)
+        log_begins_at = size_of_log(self.log_path)
         try:
             if self.settings.log_path is None:
                 atexit.register(_remove_log, self.log_path)
@@ -208,8 +211,9 @@ class SparkHolder:
             SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
             if held.failure:
                 raise held.failure from error
+            reason = why_it_does_not_start(error, self.log_path, log_begins_at)
             raise Unavailable(
-                f"Spark does not start with master {self.settings.master}: {first_line(error)};"
+                f"Spark does not start with master {self.settings.master}: {reason};"
                 f" its log is {self.keep_log()}",
                 master=self.settings.master,
             ) from error

@@ -91,11 +91,12 @@ def collect(holder: SparkHolder, job: Any, watch: Watch) -> list[Any]:
     Raises:
         CarnacError: As a task returned or raised it, or as the phase wants to stop.
     """
-    try:
-        with hold_signals(holder.end_jvm) as held, watch.follow(held):
-            rows: list[Any] = job.collect()
-    except Exception as error:
-        raise watch.verdict or held.failure or of_spark(error, holder.keep_log()) from error
+    with hold_signals(holder.end_jvm) as held:
+        try:
+            with watch.follow(held):
+                rows: list[Any] = job.collect()
+        except Exception as error:
+            raise watch.verdict or held.failure or of_spark(error, holder.keep_log()) from error
     failures = [load_failure(row["failure"]) for row in rows if row["failure"] is not None]
     verdict = watch.verdict or next(iter(failures), None)
     if verdict is not None:
