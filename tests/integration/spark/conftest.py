@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,11 @@ import pytest
 from carnac.clock import RandomIds, SystemClock
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder
+from carnac.ports import DeepStorage
 from carnac.specs.ingest import IngestSpec
+from carnac.store import Store
+from carnac.testing.stores import open_local_store
+from tests.unit.store.events import fast_folder
 
 MakeSpec = Callable[..., IngestSpec]
 
@@ -25,6 +29,29 @@ def pipeline(spark_holder: SparkHolder, deep_storage: Path) -> SparkPipeline:
     return SparkPipeline(
         output_url=deep_storage.as_uri(), clock=SystemClock(), ids=RandomIds(), spark=spark_holder
     )
+
+
+class SharedSpark(SparkPipeline):
+    """On the one Spark of the run, which outlives the store."""
+
+    def close(self) -> None:
+        """Leave Spark running."""
+
+
+@pytest.fixture
+def spark_store(spark_holder: SparkHolder) -> Iterator[Store]:
+    """A store of the test's own, whose jobs run on the one Spark of the run."""
+    clock, new_ids = SystemClock(), RandomIds()
+
+    def make(storage: DeepStorage) -> SharedSpark:
+        url = Path(str(storage.local_path("x"))).parent.as_uri()
+        return SharedSpark(output_url=url, clock=clock, ids=new_ids, spark=spark_holder)
+
+    with (
+        fast_folder() as folder,
+        open_local_store(Path(folder), clock=clock, ids=new_ids, pipeline=make) as store,
+    ):
+        yield store
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Invalid
-from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder
-from carnac.ports import DeepStorage
 from carnac.specs.load import load_spec
 from carnac.store import Store
-from carnac.testing.stores import open_local_store
-from tests.unit.store.events import fast_folder
 
 pytestmark = pytest.mark.spark
 
@@ -181,26 +175,9 @@ def stored(store: Store) -> list[tuple[Any, ...]]:
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
 
 
-class SharedSpark(SparkPipeline):
-    """On the one Spark of the run, which outlives the store."""
-
-    def close(self) -> None:
-        """Leave Spark running."""
-
-
 @pytest.fixture
-def store(spark_holder: SparkHolder) -> Iterator[Store]:
-    clock, new_ids = SystemClock(), RandomIds()
-
-    def make(storage: DeepStorage) -> SharedSpark:
-        url = Path(str(storage.local_path("x"))).parent.as_uri()
-        return SharedSpark(output_url=url, clock=clock, ids=new_ids, spark=spark_holder)
-
-    with (
-        fast_folder() as folder,
-        open_local_store(Path(folder), clock=clock, ids=new_ids, pipeline=make) as store,
-    ):
-        yield store
+def store(spark_store: Store) -> Store:
+    return spark_store
 
 
 def write(rows: list[dict[str, Any]], path: Path) -> dict[str, Any]:

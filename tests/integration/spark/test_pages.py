@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from carnac.bootstrap import open_store
-from carnac.clock import RandomIds, SystemClock
-from carnac.config import Settings
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
 from carnac.store import Store
 
 if TYPE_CHECKING:
@@ -35,24 +29,8 @@ def block(page: str, heading: str, language: str) -> str:
     return found[1]
 
 
-@pytest.fixture
-def store(tmp_path: Path, spark_holder: SparkHolder) -> Iterator[Store]:
-    spark_holder.session()  # whoever closes the store must not stop the Spark of the run
-    with open_store(
-        create=True,
-        settings=Settings(store=str(tmp_path / "store")),
-        pipeline=lambda storage: SparkPipeline(
-            output_url=storage.url,
-            clock=SystemClock(),
-            ids=RandomIds(),
-            spark=SparkHolder(spark_holder.settings),
-        ),
-    ) as store:
-        yield store
-
-
 def test_a_batch_of_a_stream_that_comes_again_changes_nothing(
-    store: Store, spark: SparkSession, tmp_path: Path
+    spark_store: Store, spark: SparkSession, tmp_path: Path
 ) -> None:
     source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
     source.mkdir()
@@ -65,22 +43,26 @@ def test_a_batch_of_a_stream_that_comes_again_changes_nothing(
         files = spark.readStream.schema("time string, page string")
         events = files.option("maxFilesPerTrigger", 1).json(str(source))
         code = block("ingestion.md", "## From a stream", "python")
-        names: dict[str, Any] = {"store": store, "events": events, "checkpoint": str(checkpoint)}
+        names: dict[str, Any] = {
+            "store": spark_store,
+            "events": events,
+            "checkpoint": str(checkpoint),
+        }
         exec(code.replace(".start()", ".trigger(availableNow=True).start()"), names)
         assert names["query"].awaitTermination(60)
 
     run_stream()
-    assert store.head().revision == 2
+    assert spark_store.head().revision == 2
     for left in (checkpoint / "commits").glob("*1*"):  # as if it had died before it noted the end
         left.unlink()
     run_stream()
-    pages = store.sql("SELECT page FROM clicks ORDER BY page").rows()
+    pages = spark_store.sql("SELECT page FROM clicks ORDER BY page").rows()
     assert [row["page"] for row in pages] == ["0", "1"]
-    assert store.head().revision == 2
+    assert spark_store.head().revision == 2
 
 
 def test_rows_that_druid_gives_out_are_ingested_with_the_spec_of_the_page(
-    store: Store, tmp_path: Path
+    spark_store: Store, tmp_path: Path
 ) -> None:
     line = {"__time": "2015-09-12T00:46:58.771Z", "channel": "#en", "page": "Menhir", "delta": -3}
     lines = [
@@ -91,8 +73,8 @@ def test_rows_that_druid_gives_out_are_ingested_with_the_spec_of_the_page(
     folder.mkdir()
     (folder / "rows.json").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
     spec = yaml.safe_load(block("druid.md", "## Moving a datasource", "yaml"))
-    store.ingest({**spec, "input": str(folder)})
-    (row,) = store.sql(
+    spark_store.ingest({**spec, "input": str(folder)})
+    (row,) = spark_store.sql(
         "SELECT __time::VARCHAR AS t, channel, delta, count, added, hll_estimate(users) AS users FROM wikipedia"
     ).rows()
     assert row == {

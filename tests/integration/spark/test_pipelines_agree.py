@@ -11,9 +11,6 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Conflict, NotFound
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
-from carnac.ports import DeepStorage
 from carnac.specs.ingest import IngestSpec
 from carnac.store import Store
 from carnac.store.writing import WriteOutcome
@@ -23,28 +20,6 @@ from tests.unit.store.events import HOUR_MS, START_MS, fast_folder, hour, spec
 pytestmark = pytest.mark.spark
 
 DIMENSIONS = [{"name": "id", "type": "long"}, {"name": "color", "type": "string"}]
-
-
-class SharedSpark(SparkPipeline):
-    """On the one Spark of the run, which outlives the store."""
-
-    def close(self) -> None:
-        """Leave Spark running."""
-
-
-@pytest.fixture
-def spark_store(spark_holder: SparkHolder) -> Iterator[Store]:
-    clock, new_ids = SystemClock(), RandomIds()
-
-    def make(storage: DeepStorage) -> SharedSpark:
-        url = Path(str(storage.local_path("x"))).parent.as_uri()
-        return SharedSpark(output_url=url, clock=clock, ids=new_ids, spark=spark_holder)
-
-    with (
-        fast_folder() as folder,
-        open_local_store(Path(folder), clock=clock, ids=new_ids, pipeline=make) as store,
-    ):
-        yield store
 
 
 @pytest.fixture
