@@ -21,13 +21,13 @@ TEXT_SUFFIXES = {
 
 
 def _tracked() -> list[Path] | None:
-    """Return what git tracks and still exists, or None where there is no git or no repository."""
+    """Return what git tracks and still exists, or None where it tracks nothing, or there is no git or no repository."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         return None
     command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "ls-files", "-z"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     paths = [ROOT / name for name in listed.split("\0") if name]
-    return [path for path in paths if path.is_file()]
+    return [path for path in paths if path.is_file()] or None
 
 
 def _walked() -> list[Path]:
