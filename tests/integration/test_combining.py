@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -20,6 +21,7 @@ from carnac.errors import Invalid, Revoked, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import LeaseKind, Published
+from carnac.testing.postgresql import PostgreSQLServer
 from tests.forking import FORK
 from tests.integration import metadata_children as children
 from tests.logs import append_of, day, segment
@@ -33,7 +35,7 @@ class Host:
     """A store that holds the writers' lock for as long as it is told to, in a thread."""
 
     def __init__(self, url: str) -> None:
-        self.store = open_store(url)
+        self.store = open_meeting(url)
         self._may_go_on = threading.Event()
         self._is_inside = threading.Event()
 
@@ -61,9 +63,26 @@ def open_store(url: str, on_statement: Callable[[str], None] | None = None) -> S
     return store
 
 
+def open_meeting(url: str, on_statement: Callable[[str], None] | None = None) -> SqlMetadataStore:
+    """Open a store that others meet: on PostgreSQL it must have written before."""
+    store = open_store(url, on_statement)
+    children.meet_others(store)
+    return store
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Return the URL of another new store at each call."""
+    if request.param == "sqlite":
+        numbers = itertools.count()
+        return lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
+    server: PostgreSQLServer = request.getfixturevalue("postgresql_server")
+    return lambda: server.create_database("combining")
+
+
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/metadata.db"
+def url(new_url: Callable[[], str]) -> str:
+    return new_url()
 
 
 @pytest.fixture
@@ -78,7 +97,7 @@ class Guests:
 
     def __init__(self, url: str) -> None:
         self.statements: list[str] = []
-        self.stores = [open_store(url, self.statements.append) for _ in range(GUESTS)]
+        self.stores = [open_meeting(url, self.statements.append) for _ in range(GUESTS)]
         self.statements.clear()
         boxes = self.stores[0]._database.mailboxes
         assert boxes is not None
@@ -226,40 +245,42 @@ def test_a_forked_child_may_not_write(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_when_the_holder_is_killed_at_any_statement_each_waiting_append_is_there_once(
-    tmp_path: Path,
+    url: str,
 ) -> None:
-    """A child holds the lock until all guests have asked it, and dies before its n-th statement."""
+    """A child holds the lock until all guests have asked it, and dies before its n-th statement.
+
+    Each is about a datasource of its own, which the child makes.
+    """
+    open_store(url).close()
+    guests = Guests(url)
     published_by_the_dead = 0
     for statement in range(1, STATEMENTS_LIMIT):
-        url = f"sqlite:///{tmp_path}/{statement}.db"
-        open_store(url).close()
-        guests, entered, may_go_on = Guests(url), FORK.Event(), FORK.Event()
+        guests.statements.clear()
+        entered, may_go_on = FORK.Event(), FORK.Event()
         child = FORK.Process(
             target=children.lead_and_die, args=(url, statement, entered, may_go_on)
         )
         child.start()
         assert entered.wait(60)
-        futures = guests.publish([batch_of(number) for number in range(GUESTS)])
+        names = [f"s{statement}x{number}" for number in range(GUESTS)]
+        futures = guests.publish(
+            [children.append_to(statement, name, number) for number, name in enumerate(names)]
+        )
         may_go_on.set()
         answers: list[Any] = [future.result(60) for future in futures]
         child.join(60)
         published_by_the_dead += not guests.statements
-        check_each_is_there_once(guests.stores[0], answers, child.exitcode)
-        guests.close()
-        if child.exitcode == children.KILLED_NOWHERE:
+        store = guests.stores[0]
+        assert store.check() == ()
+        visible = {one.segment.segment_id for one in store.visible(f"of{statement}")}
+        is_over = child.exitcode == children.KILLED_NOWHERE
+        assert visible == {*names, *([f"host{statement}"] if is_over else [])}
+        for answer in answers:
+            assert not answer.is_replay
+            assert answer.commit == store.commit(answer.revision)
+        if is_over:
             break
         assert child.exitcode == -signal.SIGKILL
+    guests.close()
     assert statement > 8, "a group of this size has many statements"
     assert published_by_the_dead == 1, "the last child was not killed, and did it for all"
-
-
-def check_each_is_there_once(
-    store: SqlMetadataStore, answers: list[Published], exit_code: int | None
-) -> None:
-    assert store.check() == ()
-    visible = sorted(one.segment.segment_id for one in store.visible("events"))
-    assert [name for name in visible if name != "host"] == [f"s{n}" for n in range(GUESTS)]
-    assert ("host" in visible) == (exit_code == children.KILLED_NOWHERE)
-    for answer in answers:
-        assert not answer.is_replay
-        assert answer.commit == store.commit(answer.revision)

@@ -25,7 +25,7 @@ class Database(Protocol):
 
     @property
     def mailboxes(self) -> Mailboxes | None:
-        """Where processes ask each other to write for them; None where each writes for itself."""
+        """Where processes ask each other to write for them; None while each writes for itself."""
         ...
 
     def close(self) -> None:
@@ -45,7 +45,10 @@ class Database(Protocol):
         ...
 
     def try_enter(self) -> bool:
-        """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
+        """Take the writers' lock of this machine if it is free.
+
+        It is held until `leave`, or to the end of the `turn` that follows.
+        """
         ...
 
     def leave(self) -> None:
@@ -53,7 +56,10 @@ class Database(Protocol):
         ...
 
     def turn(self) -> AbstractContextManager[None]:
-        """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
+        """Hold the writers' lock of this machine over several transactions, unless it is held already.
+
+        Where it is all that keeps writers apart it is waited for in a fair order.
+        """
         ...
 
     def write(self, *, is_durable: bool = True) -> AbstractContextManager[Writing]:

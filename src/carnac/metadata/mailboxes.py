@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import mmap
 import os
 import select
@@ -62,24 +63,29 @@ class Mailboxes:
     """One process's place in the folder. For one thread at a time.
 
     Args:
-        database: The file that the lock is about. The folder is made, for this user alone, with the first request.
+        database: The file that the lock is about; of a database elsewhere, a text that is no other's. The folder is
+            made, for this user alone, when it is first needed.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path | str) -> None:
         self._database = database
         self._inbox: _Inbox | None = None
         self._own: _OwnBox | None = None
         self._others: OrderedDict[bytes, _OtherBox] = OrderedDict()
         self._number = 0
+        self._has_folder = False
 
     def close(self) -> None:
         """Remove what is ours. Idempotent."""
         if self._own is not None:
             self._own.close()
             self._own = None
-            if next(self.folder.glob("*.box"), None) is None:
-                with contextlib.suppress(OSError):  # who has the inbox open sees that it is gone
-                    (self.folder / "inbox").unlink()
+        if self._has_folder:
+            self._has_folder = False
+            with contextlib.suppress(OSError):  # who has the inbox open sees that it is gone
+                if next(self.folder.glob("*.box"), None) is None:
+                    for name in ("inbox", "lock"):
+                        (self.folder / name).unlink(missing_ok=True)
                     self.folder.rmdir()
         while self._others:
             self._others.popitem()[1].close()
@@ -87,14 +93,29 @@ class Mailboxes:
 
     @cached_property
     def folder(self) -> Path:
-        """Where the requests to write this file are.
+        """Where the requests to write this file, or this database, are.
 
         Raises:
             OSError: There is no such file.
         """
-        found = self._database.stat()
-        user = Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}"
-        return user / f"{found.st_dev:x}-{found.st_ino:x}-{FORMAT}"
+        if isinstance(self._database, str):
+            name = hashlib.blake2b(self._database.encode(), digest_size=16).hexdigest()
+        else:
+            found = self._database.stat()
+            name = f"{found.st_dev:x}-{found.st_ino:x}"
+        return Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}" / f"{name}-{FORMAT}"
+
+    def make_folder(self) -> Path:
+        """Return the folder, made if it is not there.
+
+        Raises:
+            OSError: That is not possible, or others than this user could write into it.
+        """
+        self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+        _require_own(self.folder.parent)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._has_folder = True
+        return self.folder
 
     # --------------------------------------------------------------------------------------- who asks
 
@@ -195,8 +216,7 @@ class Mailboxes:
 
     def _settle(self) -> None:
         """Make what is missing of folder, inbox and our box, and remove the boxes of those who are gone."""
-        self.folder.parent.mkdir(mode=0o700, exist_ok=True)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.make_folder()
         if self._find_inbox() is None:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(self.folder / "inbox", 0o600)
@@ -229,10 +249,7 @@ class _Inbox:
     """
 
     def __init__(self, folder: Path) -> None:
-        found = folder.parent.lstat()
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
-            raise PermissionError(f"{folder.parent} is not this user's alone")
+        _require_own(folder.parent)
         self._pipe = os.open(folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._pipe, select.POLLIN)
@@ -323,6 +340,14 @@ class _OtherBox:
     def close(self) -> None:
         self._memory.close()
         os.close(self._bell)
+
+
+def _require_own(folder: Path) -> None:
+    """Refuse a folder into which others than this user can write; raises OSError."""
+    found = folder.lstat()
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
 
 
 @contextlib.contextmanager

@@ -190,3 +190,26 @@ def test_an_answer_to_one_who_is_gone_is_nothing(
     holder.ring(request, Ring.ANSWERED, b"done")
     holder.ring(request, Ring.ANSWERED, b"done")
     assert not list(folder.glob("*.b*"))
+
+
+def test_of_a_database_elsewhere_the_name_counts_and_a_folder_without_boxes_goes(
+    database: Path,
+) -> None:
+    one, same, other = Mailboxes("host/db"), Mailboxes("host/db"), Mailboxes("host/other")
+    assert one.make_folder() == same.folder != other.folder
+    (one.folder / "lock").touch()
+    assert same.post(b"please")
+    assert only(one).text == b"please"
+    one.close()
+    assert same.folder.exists(), "somebody has a box in it"
+    same.close()
+    assert not same.folder.exists()
+
+
+def test_no_folder_is_made_where_others_can_write(database: Path) -> None:
+    boxes = Mailboxes("host/db")
+    boxes.folder.parent.mkdir(mode=0o700)
+    boxes.folder.parent.chmod(0o777)
+    with pytest.raises(PermissionError, match="not this user's alone"):
+        boxes.make_folder()
+    assert not boxes.folder.exists()
