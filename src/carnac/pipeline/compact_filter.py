@@ -34,7 +34,7 @@ from carnac.pipeline.progress import Phase, Tally, Watch, classic_context
 from carnac.pipeline.read_back import SPARK_TYPE
 from carnac.pipeline.row_hash import RowMeter
 from carnac.pipeline.segment_writer import segment_schema
-from carnac.pipeline.spark_rows import SETTINGS, one_sentence, with_settings
+from carnac.pipeline.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
 from carnac.pipeline.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def scatter_filtered(
         frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
             _reader(tasks), _declared(family)
         )
-        line = _judged(frame, family).mapInArrow(_cutter(tasks, watch.tally), RESULT_SCHEMA)
+        line = map_batches(_judged(frame, family), _cutter(tasks, watch.tally), RESULT_SCHEMA)
         rows = collect(workshop.holder, line, watch)
     if len({row["task"] for row in rows}) != len(tasks):
         raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")

@@ -3,6 +3,8 @@
 Each task says what it saw of its files; what several tasks saw is united, so the result is that of one look at all
 rows. All rows are looked at, not a sample: a field that only the last line has is a dimension too.
 
+A field of JSON without a name (`""`) is none: no column can be called so.
+
 Types, with `useSchemaDiscovery` or type `auto` (as Druid): whole numbers and booleans are long, with other numbers
 double, anything mixed with text string; arrays are arrays of that; objects, and arrays of arrays or objects, are json;
 what is null everywhere is string. Without `useSchemaDiscovery`, discovered dimensions are string (`array<string>` where
@@ -183,7 +185,7 @@ def _in_json(
                 f"SELECT TRY(json_keys({RAW})) AS k, min(({FILE}, {OFFSET})) AS first FROM {BATCH}"
                 " GROUP BY k HAVING k IS NOT NULL ORDER BY first"
             ).fetchall()
-        root = dict.fromkeys(key for found, _ in keys for key in found)
+        root = dict.fromkeys(key for found, _ in keys for key in found if key)
         places = {**{key: (key,) for key in root}, **places}
     if not places:
         return SeenFields()

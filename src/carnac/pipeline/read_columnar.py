@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 SOURCE_LINE = "__carnac_row"
 
 _F = "__carnac_f"
-_NUMBERED = re.compile(r"_\d+$")
+_OF_ENGINE = re.compile(r".*_\d+|C\d+", re.DOTALL)
+"""Names that the engine gives to columns that share one with another, or have none."""
 _ELEMENT = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 
 
@@ -69,8 +70,7 @@ def parquet_source(
     with unreadable(name, "Parquet"):
         types = describe(con, relation)
     del types["file_row_number"]
-    # Such a name may be the engine's, of a column that has none of its own.
-    if any(_NUMBERED.search(column) for column in types):
+    if any(_OF_ENGINE.fullmatch(column) for column in types):
         import pyarrow.parquet as pq
 
         require_own_names(pq.read_schema(path).names, name)
@@ -139,11 +139,15 @@ def numbered(
 
 
 def require_own_names(names: Sequence[str], source: str) -> None:
-    """Refuse columns that the engine cannot tell apart; it would call one of two `v` and `V` another name.
+    """Refuse columns that the engine cannot tell apart, and those without a name: it gives them names of its own.
 
     Raises:
-        Invalid: There are such.
+        Invalid: There are such, or one has no name.
     """
+    if "" in names:
+        raise Invalid(
+            f"column {list(names).index('') + 1} of input {source} has no name; give it one"
+        )
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(name.lower(), []).append(name)

@@ -145,7 +145,7 @@ def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     tasks = []
     for start in starts:
         path = f"{job.staging_url}/input/{start}.arrow"
-        _stage(table.slice(start, size), path)
+        stage_rows(table.slice(start, size), path)
         tasks.append(
             SliceTask(
                 common=common,
@@ -183,7 +183,7 @@ def arrow_table(rows: Any) -> pa.Table:
         table = _as_table(rows)
     except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's own are of these kinds
         raise Invalid(
-            f"the rows cannot be read as a table: {first_line(error)}; give each column one name and one type"
+            f"the rows cannot be read as a table: {_words_of(error)}; give each column one name and one type"
         ) from error
     if not table.num_columns:
         raise Invalid("the rows have no columns; give at least the one that holds the time")
@@ -191,6 +191,13 @@ def arrow_table(rows: Any) -> pa.Table:
     if repeated:
         raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
     return _readable(table)
+
+
+def _words_of(error: Exception) -> str:
+    """Return what an error says; Arrow's may say it in two parts, the second one of which column."""
+    if len(error.args) > 1 and all(isinstance(part, str) for part in error.args):
+        return ": ".join(part.splitlines()[0] for part in reversed(error.args) if part)
+    return first_line(error)
 
 
 def _as_table(rows: Any) -> pa.Table:
@@ -208,7 +215,10 @@ def _as_table(rows: Any) -> pa.Table:
             raise ValueError(f"column {objects[0]} holds Python objects")
         return pa.table(rows.to_arrow())
     if hasattr(rows, "iloc"):
-        return pa.Table.from_pandas(rows, preserve_index=False)
+        named = [name for name in rows.index.names if name is not None and name not in rows.columns]
+        return pa.Table.from_pandas(
+            rows.reset_index(named) if named else rows, preserve_index=False
+        )
     raise Invalid(
         f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame"
         " or an Arrow table"
@@ -243,10 +253,11 @@ def _is_unknown(kind: pa.DataType) -> bool:
     return any(_is_unknown(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _stage(table: pa.Table, path: str) -> None:
+def stage_rows(table: pa.Table, path: str) -> None:
+    """Write rows to an Arrow file; its pieces may have dictionaries of their own."""
     import pyarrow as pa
 
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
     with open_staged(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table)
 

@@ -151,7 +151,7 @@ class CsvFiles:
                 tables = reader.tables()
                 first = next(tables, None)
                 if self._timestamp.column not in header.columns:
-                    hint = _NO_HEADER if file_format.header else ""
+                    hint = _hint(header.columns, file_format)
                     require_time(self._timestamp, header.columns, file.url, hint=hint)
                 if first is not None:
                     yield (
@@ -266,3 +266,12 @@ def csv_batch(records: Records, table: pa.Table, *, file: int) -> pa.RecordBatch
     cells = [column.combine_chunks() for column in table.columns]
     rows = line_batch(records, file=file)
     return pa.RecordBatch.from_arrays([*rows.columns, *cells], schema=csv_schema(len(cells)))
+
+
+def _hint(columns: Sequence[str], file_format: CsvFormat | TsvFormat) -> str:
+    """Return what may be wrong with the columns that a file seems to have."""
+    if len(columns) == 1:
+        for text, name in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
+            if text in columns[0]:
+                return f"; if {name} separate its fields, say so with delimiter in inputFormat"
+    return _NO_HEADER if file_format.header else ""

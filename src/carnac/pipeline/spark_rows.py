@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from carnac.pipeline.projection import field_names
 from carnac.pipeline.read_back import SPARK_TYPE
 from carnac.pipeline.read_pass import SplitResult, widen
 from carnac.pipeline.readers import arrow_table, discover, discover_in_table, plan_reads
-from carnac.pipeline.second_half import SecondHalf, second_half
+from carnac.pipeline.second_half import Batches, SecondHalf, second_half
 from carnac.pipeline.session import first_line
 from carnac.pipeline.shape import ORDER_PREFIX, RowShape, row_shape
 from carnac.pipeline.tasks import RESULT_SCHEMA, collect
@@ -103,7 +103,7 @@ def _frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def _signed(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with signed types that hold the unsigned ones, which Spark does not have."""
+    """Return the schema with types that hold the unsigned ones and views of texts, which Spark does not have."""
     import pyarrow as pa
 
     wider = {
@@ -111,6 +111,8 @@ def _signed(schema: pa.Schema) -> pa.Schema:
         pa.uint16(): pa.int32(),
         pa.uint32(): pa.int64(),
         pa.uint64(): pa.decimal128(20, 0),
+        pa.string_view(): pa.string(),
+        pa.binary_view(): pa.binary(),
     }
     return pa.schema([field.with_type(wider.get(field.type, field.type)) for field in schema])
 
@@ -194,7 +196,8 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     if TIME_COLUMN in names and TIME_COLUMN not in {t.name for t in job.spec.transforms.transforms}:
         fields = [f for f in frame.schema.fields if f.name != TIME_COLUMN]
         schema = ", ".join(f"{_quoted(f.name)} {f.dataType.simpleString()}" for f in fields)
-        frame = frame.mapInArrow(
+        frame = map_batches(
+            frame,
             add_time(job.common(tasks=job.workshop.cores()), timestamp),
             f"{schema}, `{TIME_COLUMN}` timestamp" if schema else f"`{TIME_COLUMN}` timestamp",
         )
@@ -284,7 +287,22 @@ def _finish(
         is_parsed=is_parsed,
     )
     frame = frame.select(*(F.col(_quoted(name)) for name in wanted))
-    return _Line(frame=frame.mapInArrow(second_half(work, watch.tally), RESULT_SCHEMA), watch=watch)
+    return _Line(
+        frame=map_batches(frame, second_half(work, watch.tally), RESULT_SCHEMA), watch=watch
+    )
+
+
+def map_batches(frame: DataFrame, function: Callable[[Batches], Batches], schema: str) -> DataFrame:
+    """Apply a function to the batches of a frame; Spark itself takes a dot in the name of a column for a path."""
+    names = frame.columns
+    if not any(letter in name for name in names for letter in ".`"):
+        return frame.mapInArrow(function, schema)
+
+    def with_names(batches: Batches) -> Batches:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
+    return numbered.mapInArrow(with_names, schema)
 
 
 def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:

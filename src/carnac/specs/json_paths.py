@@ -24,7 +24,7 @@ Step: TypeAlias = str | int | _Every
 
 _STEP = re.compile(
     r"""\.(?P<name>[^.\[\]'"*?()@\s]+)|\[(?P<index>-?\d+)\]|(?P<every>\.\*|\[\s*\*\s*\])"""
-    r"""|\[\s*(?P<quoted>'[^']*'|"[^"]*")\s*\]"""
+    r"""|\[\s*(?P<quoted>'[^']+'|"[^"]+")\s*\]"""
 )
 
 

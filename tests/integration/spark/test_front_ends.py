@@ -272,6 +272,7 @@ def test_a_table_of_types_that_spark_lacks_goes_through_transforms_too(
         "i": (pa.uint32(), 2**32 - 1),
         "l": (pa.uint64(), 2**64 - 1),
         "h": (pa.float16(), 1.5),
+        "v": (pa.string_view(), "a text that is longer than twelve bytes"),
     }
     table = pa.table(
         {
@@ -298,6 +299,27 @@ def test_a_table_of_types_that_spark_lacks_goes_through_transforms_too(
             DAY,
             rows=pa.table({"t": ["2024-01-01"], "u": pa.array([[1]], pa.list_(pa.uint8()))}),
         )
+
+
+def test_names_with_dots_and_accents_go_through_transforms(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, spark: SparkSession
+) -> None:
+    row = {"t": "2024-01-01T10:30:00Z", "user.id": "u", "a`b": "v", "": "nameless"}
+    fields: dict[str, Any] = {
+        "dimensions": {"useSchemaDiscovery": True},
+        "transforms": [
+            {"name": "sum", "expression": "concat(`user.id`, `a``b`)"},
+            {"name": "hour.of", "expression": "hour(__time)"},
+        ],
+    }
+    frame = spark.createDataFrame([{name: value for name, value in row.items() if name}])
+    for spec, rows in (
+        (make_spec(json.dumps(row), **fields), None),
+        (make_spec(input={"type": "frame", "frame": "dataframe"}, **fields), frame),
+    ):
+        result = pipeline.run_ingest(spec, DAY, rows=rows)
+        names = ("user.id", "a`b", "sum", "hour.of")
+        assert rows_of(deep_storage, result.segments, *names) == Counter([("u", "v", "uv", 10)])
 
 
 def test_expressions_over_a_data_frame_see_its_time(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac.core.segments import ColumnType
+from carnac.errors import Invalid
 from carnac.pipeline.discover import (
     SeenFields,
     discover_fields,
@@ -140,6 +141,23 @@ def test_flattened_fields() -> None:
         found = columns(seen, useSchemaDiscovery=True)
         assert set(found) == {"z", "whole"} | extra
         assert found["z"] == "long"
+
+
+def test_a_field_without_a_name_is_none_and_a_column_without_one_is_refused(tmp_path: Path) -> None:
+    line = inline('{"t": 1, "": 5, "v": "x"}')
+    task = ReadTask(files=(line,), format=JsonFormat(), timestamp=STAMP, scratch_dir="")
+    with connection() as con:
+        assert list(discover_fields(con, task).kinds) == ["t", "v"]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"t": [1], "": [5]}), path)
+    file = InputFile(url=str(path), size_bytes=path.stat().st_size)
+    with (
+        pytest.raises(Invalid, match=r"^column 2 of input .* has no name; give it one$"),
+        connection() as con,
+    ):
+        discover_fields(
+            con, ReadTask(files=(file,), format=ParquetFormat(), timestamp=STAMP, scratch_dir="")
+        )
 
 
 def test_compressed_and_several_files(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from carnac.errors import Invalid
-from carnac.pipeline.readers import arrow_table
+from carnac.pipeline.readers import arrow_table, stage_rows
 
 HALVES = np.array([1.5, -2.0], dtype=np.float16)
 
@@ -47,6 +48,42 @@ def test_every_other_type_is_left_as_it_is_and_read(array: pa.Array) -> None:
     with duckdb.connect() as con:
         con.register("t", table)
         assert len(con.sql("SELECT c FROM t").fetchall()) == 1
+
+
+def test_a_named_index_of_pandas_is_a_column_and_another_one_is_not() -> None:
+    frame = pd.DataFrame({"t": [1, 2], "d": ["a", "b"]})
+    assert arrow_table(frame.set_index("t")).to_pydict() == {"t": [1, 2], "d": ["a", "b"]}
+    assert arrow_table(frame.set_index(["t", "d"])).column_names == ["t", "d"]
+    assert arrow_table(frame).column_names == ["t", "d"]
+    assert arrow_table(frame.set_index("t", drop=False)).column_names == ["t", "d"]
+
+
+def test_what_arrow_says_in_two_parts_is_one_sentence() -> None:
+    with pytest.raises(Invalid) as caught:
+        arrow_table(pd.DataFrame({"t": [1, 2], "m": ["a", 5]}))
+    assert caught.value.message == (
+        "the rows cannot be read as a table: Conversion failed for column m with type object: Expected bytes, "
+        "got a 'int' object; give each column one name and one type"
+    )
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.string())])
+def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    pieces = [pa.array([["a", "b"]]), pa.array([["b", "c"]])]
+    if kind == pa.string():
+        chunks = [piece.flatten().dictionary_encode() for piece in pieces]
+    else:
+        chunks = [
+            pa.ListArray.from_arrays(piece.offsets, piece.values.dictionary_encode())
+            for piece in pieces
+        ]
+    table = pa.table({"d": pa.chunked_array(chunks)})
+    path = tmp_path / "rows.arrow"
+    stage_rows(table, path.as_uri())
+    with pa.memory_map(str(path)) as file:
+        assert pa.ipc.open_file(file).read_all().to_pydict() == table.to_pydict()
 
 
 @pytest.mark.parametrize(

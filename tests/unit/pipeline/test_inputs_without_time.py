@@ -93,6 +93,12 @@ def test_a_csv_file_without_a_header_does_not_lose_its_first_line(data: str) -> 
     assert load_bytes(data, {"v": "long"}, file_format=given).column("v")[0] == 5
 
 
+@pytest.mark.parametrize(("text", "name"), [(";", "';'"), ("\t", "tabs"), ("|", r"'\|'")])
+def test_another_delimiter_is_guessed_at(text: str, name: str) -> None:
+    with pytest.raises(Invalid, match=f"; if {name} separate its fields, say so with delimiter"):
+        load_bytes(f"t{text}v\n2013{text}1,5\n", {"v": "long"}, file_format=CsvFormat())
+
+
 def test_one_file_without_a_header_among_others_is_named() -> None:
     good, bad = inline("t,v\n1,1\n"), inline("2,7\n3,3\n")
     with pytest.raises(Invalid, match="its columns are 2, 7, as its first line"):

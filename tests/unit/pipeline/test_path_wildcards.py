@@ -219,6 +219,7 @@ def test_the_exact_look_at_a_suspect_line_finds_the_same_values() -> None:
         "$.a.length()",
         "$a",
         "$.",
+        "$.a['']",
     ],
 )
 def test_the_rest_of_jsonpath_is_refused_with_the_spec(expr: str) -> None:
