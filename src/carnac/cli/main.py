@@ -54,7 +54,7 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
         code = EXIT_INTERRUPTED  # whatever has become of it on the way
         if session.is_debug:
             traceback.print_exception(error, file=sys.stderr)
-    if owns_process:
+    finally:
         interruption.leave()
     if interruption.number is None and code != EXIT_INTERRUPTED:
         return code

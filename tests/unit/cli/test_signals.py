@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from carnac.cli.commands.overlord import _told_to_stop
 from carnac.cli.signals import Interruption, Stopped
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -55,3 +56,19 @@ def test_what_is_ignored_stays_ignored() -> None:
     assert interruption.number is None
     interruption.leave()
     assert [signal.getsignal(one) for one in NUMBERS] == [signal.SIG_IGN] * 3
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_overlord_is_told_to_stop_and_interrupted_nowhere(number: int) -> None:
+    with _told_to_stop() as told:
+        assert not told.is_set()
+        signal.raise_signal(number)
+        assert told.is_set()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_an_overlord_under_nohup_outlives_its_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with _told_to_stop() as told:
+        signal.raise_signal(signal.SIGHUP)
+        assert not told.is_set()

@@ -66,7 +66,8 @@ def overlord(
     """Run an overlord: it starts tasks that were submitted, finds the dead ones, and answers under Druid's paths.
 
     Several may run on one store, on one machine or on many: one leads, and when it is gone another takes over within a
-    lease. Tasks that run as processes of their own go on while no overlord is there. Ends on Ctrl-C and SIGTERM.
+    lease. Tasks that run as processes of their own go on while no overlord is there. Ends on Ctrl-C, SIGTERM and
+    SIGHUP.
     """
     from carnac.bootstrap_overlord import open_overlord
     from carnac.cli.logs import start_logging
@@ -102,7 +103,11 @@ def _told_to_stop() -> Iterator[threading.Event]:
     def tell(_number: int, _frame: FrameType | None) -> None:
         told.set()
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, tell)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+    }
     try:
         yield told
     finally:
