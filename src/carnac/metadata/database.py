@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 from carnac.metadata.session import Session
 
 if TYPE_CHECKING:
@@ -90,6 +91,41 @@ class Writing(Protocol):
     def commit(self) -> None:
         """Make it durable. If this raises, it may or may not have been."""
         ...
+
+
+class Opening:
+    """A store that is open in a process: connections and locks are for one side of a fork.
+
+    Args:
+        shown: What the store is called in messages.
+
+    Attributes:
+        is_closed: Whether it was closed since.
+    """
+
+    def __init__(self, shown: object) -> None:
+        self._shown = shown
+        self._process = os.getpid()
+        self.is_closed = False
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a child of the one that opened it."""
+        return os.getpid() != self._process
+
+    def check(self) -> None:
+        """Refuse what is closed; raises Unavailable."""
+        if self.is_closed:
+            raise Unavailable(f"the metadata store {self._shown} is closed; open it again")
+
+    def check_writable(self) -> None:
+        """Refuse what is closed, and a child's writes; raises Unavailable."""
+        self.check()
+        if self.is_forked:
+            raise Unavailable(
+                f"the metadata store {self._shown} was opened before this process was forked; "
+                "open it again in the child"
+            )
 
 
 @contextmanager

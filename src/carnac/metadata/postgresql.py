@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engi
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from carnac.errors import CarnacError, Invalid, ReadOnly, Unavailable
-from carnac.metadata.database import PATIENCE_MS, OnStatement, driver_error, first_line
+from carnac.metadata.database import PATIENCE_MS, OnStatement, Opening, driver_error, first_line
 from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.session import POSTGRESQL, Session
 from carnac.metadata.writer_queue import WriterQueue
@@ -103,8 +102,7 @@ class PostgresqlDatabase:
         self._queue: WriterQueue | None = None
         self._obstacle: str | None = None
         self._mutex = threading.RLock()
-        self._is_closed = False
-        self._process = os.getpid()
+        self._opening = Opening(self._shown)
         self.mailboxes: Mailboxes | None = None  # until this process has written
 
     def try_enter(self) -> bool:
@@ -140,12 +138,12 @@ class PostgresqlDatabase:
 
     def close(self) -> None:
         """Release connections. Idempotent; in a forked child they are its parent's, and stay."""
-        if self._is_forked:
+        if self._opening.is_forked:
             return
         with self._mutex:
-            if self._is_closed:
+            if self._opening.is_closed:
                 return
-            self._is_closed = True
+            self._opening.is_closed = True
             self._forget_writer()
             self._engine.dispose()
             if self.mailboxes is not None:
@@ -156,7 +154,7 @@ class PostgresqlDatabase:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a transaction that sees one snapshot."""
-        self._check_open()
+        self._opening.check()
         connection = self._lend()
         try:
             yield Session(connection.driver_connection, POSTGRESQL)
@@ -240,18 +238,9 @@ class PostgresqlDatabase:
             "grant SELECT on all tables to read, and INSERT, UPDATE and DELETE to write"
         )
 
-    @property
-    def _is_forked(self) -> bool:
-        return os.getpid() != self._process
-
     def check_writable(self) -> None:
-        """Refuse a child's writes: a connection is for one side of a fork."""
-        self._check_open()
-        if self._is_forked:
-            raise Unavailable(
-                f"the metadata store {self._shown} was opened before this process was forked; "
-                "open it again in the child"
-            )
+        """Refuse what is closed, a child's writes, and those of a role that may only read."""
+        self._opening.check_writable()
         if self._obstacle is not None:
             raise ReadOnly(f"the store can only be read here, because {self._obstacle}")
 
@@ -259,10 +248,6 @@ class PostgresqlDatabase:
         """Return why this role cannot write to a store that is there; None if it can, or there is none."""
         with self._mutex, contextlib.closing(self._connect()) as connection:
             return _obstacle_of(connection)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise Unavailable(f"the metadata store {self._shown} is closed; open it again")
 
     def _lend(self) -> PoolProxiedConnection:
         try:

@@ -7,7 +7,6 @@ published by the one that is at work (`combining`).
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -19,7 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, Unavailable
-from carnac.metadata.database import PATIENCE_MS, Database, OnStatement, driver_error, first_line
+from carnac.metadata.database import (
+    PATIENCE_MS,
+    Database,
+    OnStatement,
+    Opening,
+    driver_error,
+    first_line,
+)
 from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
@@ -99,17 +105,16 @@ class SqliteDatabase:
         self._known: dict[object, object] = {}
         self._known_at: int | None = None
         self._mutex = threading.RLock()
-        self._is_closed = False
-        self._process = os.getpid()
+        self._opening = Opening(path)
 
     def close(self) -> None:
         """Release connections and the lock file. Idempotent; in a forked child they are its parent's, and stay."""
-        if self._is_forked:
+        if self._opening.is_forked:
             return
         with self._mutex:
-            if self._is_closed:
+            if self._opening.is_closed:
                 return
-            self._is_closed = True
+            self._opening.is_closed = True
             if self._writer is not None:
                 self._writer.close()
             self._readers.close()
@@ -121,7 +126,7 @@ class SqliteDatabase:
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a transaction that sees one state; on a full disk, where SQLite needs room even to read, without any."""
-        self._check_open()
+        self._opening.check()
         with ExitStack() as stack:
             try:
                 connection = stack.enter_context(self._readers.lend())
@@ -210,21 +215,9 @@ class SqliteDatabase:
                 self._roomless = ReadOnlySqliteDatabase(self._path, "its disk is full")
             return self._roomless
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise Unavailable(f"the metadata store {self._path} is closed; open it again")
-
-    @property
-    def _is_forked(self) -> bool:
-        return os.getpid() != self._process
-
     def check_writable(self) -> None:
-        """Refuse a child's writes: SQLite's connections and locks on files are for one side of a fork."""
-        self._check_open()
-        if self._is_forked:
-            raise Unavailable(
-                f"the metadata store {self._path} was opened before this process was forked; open it again in the child"
-            )
+        """Refuse what is closed, and a child's writes."""
+        self._opening.check_writable()
 
     def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -282,5 +275,5 @@ class TemporarySqliteDatabase(SqliteDatabase):
     def close(self) -> None:
         """Release connections and remove the folder. Idempotent."""
         super().close()
-        if not self._is_forked:
+        if not self._opening.is_forked:
             self._folder.cleanup()
