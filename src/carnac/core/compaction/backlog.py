@@ -11,7 +11,6 @@ from carnac.core.compaction.candidates import (
     Candidate,
     JudgedChunk,
     combine_small,
-    has_room,
     is_small,
     make_candidate_alone,
     make_candidates,
@@ -37,10 +36,11 @@ class PlanChange:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A task, and what it was made of."""
+    """A task, what it was made of, and whether it may take another small candidate in."""
 
     run: Sequence[Candidate]
     task: CompactionTask
+    has_room: bool
 
 
 class Backlog:
@@ -182,7 +182,7 @@ class Backlog:
     def _has_room(self, place: int) -> bool:
         """Whether there is a task at this place that may take another small candidate in."""
         starts = self._starts
-        return place < len(starts) and has_room(self._planned[starts[place]].run, self._settings)
+        return place < len(starts) and self._planned[starts[place]].has_room
 
     def _combine_tied(
         self, revision: int, gone: list[CompactionTask], new: list[CompactionTask]
@@ -203,7 +203,10 @@ class Backlog:
         known = before.get(start_ms)
         if known is not None and len(known.run) == len(run) and all(map(is_, known.run, run)):
             return before.pop(start_ms)
-        known = _Planned(run, make_task(run, self._settings))
+        settings = self._settings
+        task = make_task(run, settings)
+        has_room = task.cost < settings.task_cost_small and len(run) < settings.task_groups_max
+        known = _Planned(run, task, has_room)
         new.append(known.task)
         return known
 

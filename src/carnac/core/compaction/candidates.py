@@ -198,12 +198,6 @@ def combine_small(
     return found
 
 
-def has_room(run: Sequence[Candidate], settings: CompactionSettings) -> bool:
-    """Whether what is put together may take another small one in."""
-    cost = sum([one.choice.cost for one in run])
-    return cost < settings.task_cost_small and len(run) < settings.task_groups_max
-
-
 def is_small(candidate: Candidate, settings: CompactionSettings) -> bool:
     """Whether a candidate is to be combined with another small one."""
     return candidate.cost < settings.task_cost_small

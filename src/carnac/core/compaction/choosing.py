@@ -188,7 +188,12 @@ class _Options:
 
     def option(self, k: int) -> _Option:
         """Return the option with this k."""
-        return self._measured(self._free[:k])
+        if self._mixture is not None:
+            return self._measured(self._free[:k])
+        chosen = [*self._forced, *self._free[:k]]
+        size_bytes = sum([one.size_bytes for one in chosen])
+        rows = sum([one.rows for one in chosen])
+        return k, size_bytes, rows, self._view.ideal(size_bytes, rows)
 
     def _measured(self, free: Sequence[PlanSegment]) -> _Option:
         k, chosen = len(free), [*self._forced, *free]
@@ -201,9 +206,11 @@ class _Options:
         free, fixed, total = self._free, len(self._forced), len(self._free)
         chunk, view, mixture = self._chunk, self._view, self._mixture
         model, ideal = self._settings.cost, view.ideal
-        allowed = self._settings.slack + view.ideal_of(
-            chunk.segments, chunk.size_bytes, chunk.rows, mixture
-        )
+        allowed = self._settings.slack
+        if mixture is None:
+            allowed += ideal(chunk.size_bytes, chunk.rows)
+        else:
+            allowed += view.ideal_of(chunk.segments, mixture)
         # with fewer the chunk would not become stable, or would lose no segment
         first = max(total - allowed + 1, 0 if fixed else 2)
         best = frugal = None
@@ -211,7 +218,7 @@ class _Options:
             return best, frugal
         most, each = 0.0, model.segment_bytes
         k, size_bytes, rows, out = option = self.option(first)
-        count = self._count(first)
+        count = None if mixture is None else self._count(mixture, first)
         cost = model.cost(fixed + k, size_bytes)
         while True:
             surplus = k + fixed - out
@@ -235,7 +242,8 @@ class _Options:
     def grown(self, option: _Option) -> _Option:
         """Return the option or a larger one: what is folded takes the next segment along once it is worth it."""
         k, gathered, rows, out = option
-        free, fixed, count = self._free, len(self._forced), self._count(k)
+        free, fixed, mixture = self._free, len(self._forced), self._mixture
+        count = None if mixture is None else self._count(mixture, k)
         while 0 < k < len(free):
             segment = free[k]
             arrival = (gathered - free[k - 1].size_bytes) // max(fixed + k - 1, 1)
@@ -272,11 +280,9 @@ class _Options:
             _amplification(self._history, size_bytes, self._chunk.size_bytes),
         )
 
-    def _count(self, k: int) -> _Count | None:
-        """Return what comes out of the option with this k, to be added to; None if all are of one family."""
-        if self._mixture is None:
-            return None
-        count = _Count(self._view, self._mixture)
+    def _count(self, mixture: Mixture, k: int) -> _Count:
+        """Return what comes out of the option with this k, to be added to."""
+        count = _Count(self._view, mixture)
         for one in (*self._forced, *self._free[:k]):
             count.add(one)
         return count

@@ -105,16 +105,8 @@ class TargetView:
         names = list(map(id, layouts))
         return Mixture(dict(zip(names, before, strict=True)), dict(zip(names, after, strict=True)))
 
-    def ideal_of(
-        self, segments: Sequence[PlanSegment], size_bytes: int, rows: int, mixture: Mixture | None
-    ) -> int:
-        """Return how many the segments of a chunk should be, each as the target asks for.
-
-        Args:
-            size_bytes: Of all segments together; `rows` likewise.
-        """
-        if mixture is None:
-            return self.ideal(size_bytes, rows)
+    def ideal_of(self, segments: Sequence[PlanSegment], mixture: Mixture) -> int:
+        """Return how many segments of several families should be, each as the target asks for."""
         return sum(self.ideal(*shares) for shares in shares_of(segments, mixture.after))
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:

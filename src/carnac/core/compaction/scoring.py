@@ -265,7 +265,9 @@ DEFAULT_RULES: tuple[Rule, ...] = (
 def _count_and_ideal(chunk: TimeChunk, situation: Situation) -> tuple[int, int]:
     view, segments = situation.view(chunk.target), chunk.segments
     mixture = view.mixture(segments)
-    return len(segments), view.ideal_of(segments, chunk.size_bytes, chunk.rows, mixture)
+    if mixture is None:
+        return len(segments), view.ideal(chunk.size_bytes, chunk.rows)
+    return len(segments), view.ideal_of(segments, mixture)
 
 
 def _kinds(chunk: TimeChunk, situation: Situation) -> str:
