@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import signal
+import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +22,7 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.core.commits import Publication
 from carnac.errors import Invalid, Revoked, Unavailable
 from carnac.metadata import open_metadata
+from carnac.metadata.mailboxes import _NOTICE
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import LeaseKind, Published
 from carnac.testing.postgresql import PostgreSQLServer
@@ -113,9 +117,17 @@ class Guests:
         return found
 
     def _waiting(self) -> int:
-        """Count the boxes in which a request waits."""
-        boxes = [path.read_bytes()[:8] for path in self._folder.glob("*.box")]
-        return sum(any(number) for number in boxes)
+        """Count the notices that nobody has taken out of the inbox yet."""
+        try:
+            inbox = os.open(self._folder / "inbox", os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:  # who asks first makes it
+            return 0
+        try:
+            held = bytearray(4)
+            fcntl.ioctl(inbox, termios.FIONREAD, held)
+        finally:
+            os.close(inbox)
+        return int.from_bytes(held, sys.byteorder) // _NOTICE.size
 
     def close(self) -> None:
         self._threads.shutdown()
