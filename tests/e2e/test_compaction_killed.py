@@ -29,10 +29,10 @@ from carnac.testing.segments import Row
 from tests import waiting
 from tests.e2e.cli import append_rows
 from tests.e2e.test_overlord import RunningOverlord
+from tests.nightly import IS_NIGHTLY
 
 pytestmark = [pytest.mark.spark, pytest.mark.http, pytest.mark.slow, pytest.mark.timeout(600)]
 
-IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 DAYS, SEGMENTS = 3, 3
 LEASE_MS = 4_000
 until = partial(waiting.until, patience_s=240)

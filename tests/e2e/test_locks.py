@@ -53,7 +53,8 @@ def test_json_has_all_of_it(run: Run, locked: Path) -> None:
     assert first["waiters"] == [{"lock_id": 5, "task_id": "compact-2", "state": "waiting"}]
     assert second["partitions"] is None
     assert third["waits_for"] == [{"lock_id": 1, "task_id": "compact-1", "state": "held"}]
-    assert run("locks", "--store", locked, "--datasource", "x", "--json").json == {"locks": []}
+    refused = run("locks", "--store", locked, "--datasource", "x", "--json", code=5)
+    assert "there is no datasource 'x'" in refused.err
 
 
 def test_breaking_hands_the_lock_on_and_the_old_holder_cannot_publish(

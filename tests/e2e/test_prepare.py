@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import run_process
+from tests.nightly import IS_NIGHTLY
 
 pytestmark = pytest.mark.e2e
 
@@ -23,6 +24,7 @@ SPEC = {
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.skipif(not IS_NIGHTLY, reason="a minute and a half: for the nightly profile")
 def test_is_used_once_it_is_there_and_passed_over_when_it_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

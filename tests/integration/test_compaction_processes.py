@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
@@ -19,10 +18,10 @@ from carnac.testing.faulty import Faults
 from carnac.testing.stores import open_local_store
 from tests.forking import FORK
 from tests.integration import compaction_children as children
+from tests.nightly import IS_NIGHTLY
 from tests.unit.store.events import NOW_MS, Rows, append, fast_folder, files_of, read
 
 pytestmark = pytest.mark.slow
-IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 CHUNKS, SEGMENTS = 3, 3
 STEPS_ELSE = 8
 """How many steps are tried of each way where the nightly profile tries all: such as write, evenly spread."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -12,9 +11,9 @@ import pytest
 
 from carnac.core.compaction.tasks import CompactionTask
 from tests.appending import DAY_MS, MINUTE_MS, START_MS, Week, check_folding, ledger_of
+from tests.nightly import IS_NIGHTLY
 from tests.unit.store.events import fast_folder
 
-IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 MINUTES, EVERY = (7 * 24 * 60, 1) if IS_NIGHTLY else (24 * 60, 5)
 """How long, and which minutes have an append."""
 LATENESS_MS = 30 * DAY_MS

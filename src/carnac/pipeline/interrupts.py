@@ -78,13 +78,13 @@ def hold_signals(hasten: Callable[[], bool] | None = None) -> Iterator[Held]:
             not, or if it is None, the second signal does at once what it did before.
     """
     global _current  # noqa: PLW0603 - there is one main thread
-    if _current is not None and threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
+        yield Held(hasten)
+        return
+    if _current is not None:
         yield _current
         return
     held = Held(hasten)
-    if threading.current_thread() is not threading.main_thread():
-        yield held
-        return
     _current = held
     held.hold()
     try:

@@ -126,19 +126,20 @@ def test_ranges_leave_out_what_lies_beyond_their_ends() -> None:
 def test_the_writers_hash_is_the_readers() -> None:
     duckdb = pytest.importorskip("duckdb")
     from carnac.pipeline import bucketing
+    from carnac.pipeline.shape import DimensionShape, RowShape
 
     connection = duckdb.connect()
     rows = [("a", 1), ("é|x", -(2**63)), ("", 0), (None, None), ("12:", 7)]
     connection.execute("CREATE TABLE t (s VARCHAR, n BIGINT)")
     connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
 
-    class Shape:
-        dimension_names = ("s", "n")
-        dimensions = (
-            Column(name="s", type=ColumnType.STRING),
-            Column(name="n", type=ColumnType.LONG),
-        )
-
-    sql = bucketing.bucket_sql(Shape(), ("s", "n"), 97)  # type: ignore[arg-type]
-    found = connection.execute(f"SELECT s, n, {sql} FROM t").fetchall()
-    assert {(s, n): bucket for s, n, bucket in found} == {row: hash_bucket(row, 97) for row in rows}
+    dimensions = (
+        DimensionShape(name="s", type=ColumnType.STRING),
+        DimensionShape(name="n", type=ColumnType.LONG),
+    )
+    shape = RowShape(dimensions=dimensions, absent=("gone",))
+    for names in (("s", "n"), ("n", "gone", "s")):
+        sql = bucketing.bucket_sql(shape, names, 97)
+        for s, n, bucket in connection.execute(f"SELECT s, n, {sql} FROM t").fetchall():
+            values = {"s": s, "n": n, "gone": None}
+            assert bucket == hash_bucket([values[name] for name in names], 97)

@@ -290,9 +290,9 @@ def test_progress_counts_all_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
-    """0.7 GB of rows in 64 MiB: they must go through the disk."""
+    """0.35 GB of rows in 32 MiB: they must go through the disk."""
     shape = RowShape(dimensions=dimensions(word="string", n="long"), sort_columns=("word",))
-    count, files = 1_400_000, 2
+    count, files = 700_000, 2
     parts = []
     for index in range(files):
         numbers = pa.array(range(index, count, files))
@@ -312,11 +312,11 @@ def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
         shape,
         parts,
         chunk=Interval(0, DAY_MS),
-        memory_bytes=64 << 20,
-        partitions=DynamicPartitions(max_rows_per_segment=500_000),
+        memory_bytes=32 << 20,
+        partitions=DynamicPartitions(max_rows_per_segment=250_000),
     )
     segments = merge_parts(one)
-    assert [segment.rows for segment in segments] == [466_667, 466_667, 466_666]
+    assert [segment.rows for segment in segments] == [233_334, 233_334, 233_332]
     last = ""
     for segment in segments:
         words = pq.read_table(tmp_path / "store" / segment.path, columns=["word"])["word"]
