@@ -16,7 +16,7 @@ from carnac.core.compaction.choosing import Choice, ChunkHistory, choose, choose
 from carnac.core.compaction.chunks import TimeChunk
 from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.likeness import Mixture, TargetView
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.wording import bytes_text, interval_text, time_text
 from carnac.core.intervals import MAX_MS, Interval, IntervalSet
@@ -202,7 +202,7 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk that shares segments with a neighbour: no opinion if sizes are stable, compact otherwise."""
     if not (chunk.overlaps_prior or chunk.overlaps_later):
         return None
-    count, ideal = _count_and_ideal(chunk, situation)
+    count, (ideal, _) = len(chunk.segments), _ideal_of(chunk, situation.view(chunk.target))
     sides = [
         side
         for side, there in (("prior", chunk.overlaps_prior), ("later", chunk.overlaps_later))
@@ -225,29 +225,31 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
 
 def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk with more segments than its size asks for, and some slack, is compacted."""
-    count, ideal = _count_and_ideal(chunk, situation)
+    count, view = len(chunk.segments), situation.view(chunk.target)
+    ideal, mixture = _ideal_of(chunk, view)
     if count <= ideal + situation.settings.slack:
         return None
     history = situation.histories.get(chunk.interval)
-    choice = choose(chunk, (), situation.view(chunk.target), situation.settings, history)
+    choice = choose(chunk, (), view, situation.settings, history)
     if choice is None:
         bound = situation.settings.write_amplification_max
         return leave_alone(
             f"{counted(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
             f"it may: {bound:g} times what arrived; judged again when more has arrived"
         )
-    words = f"{counted(count, 'segment')} where {ideal:,} would do{_kinds(chunk, situation)}"
+    words = f"{counted(count, 'segment')} where {ideal:,} would do{_kinds(mixture)}"
     return _compact(chunk, choice, words)
 
 
 def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     """What no rule before this one wants to change is stable."""
-    count, ideal = _count_and_ideal(chunk, situation)
+    count = len(chunk.segments)
+    ideal, mixture = _ideal_of(chunk, situation.view(chunk.target))
     words = f"{counted(count, 'segment')}, {bytes_text(chunk.size_bytes)}"
     if count > ideal:
         surplus = count - ideal
         words += f"; {ideal:,} would do, {surplus:,} more {'is' if surplus == 1 else 'are'} let be"
-    return Score(_STABLE, words + _kinds(chunk, situation))
+    return Score(_STABLE, words + _kinds(mixture))
 
 
 DEFAULT_RULES: tuple[Rule, ...] = (
@@ -262,17 +264,16 @@ DEFAULT_RULES: tuple[Rule, ...] = (
 )
 
 
-def _count_and_ideal(chunk: TimeChunk, situation: Situation) -> tuple[int, int]:
-    view, segments = situation.view(chunk.target), chunk.segments
-    mixture = view.mixture(segments)
+def _ideal_of(chunk: TimeChunk, view: TargetView) -> tuple[int, Mixture | None]:
+    """Return how many segments would do, and the families of those that are there."""
+    mixture = view.mixture(chunk.segments)
     if mixture is None:
-        return len(segments), view.ideal(chunk.size_bytes, chunk.rows)
-    return len(segments), view.ideal_of(segments, mixture)
+        return view.ideal(chunk.size_bytes, chunk.rows), None
+    return view.ideal_of(chunk.segments, mixture), mixture
 
 
-def _kinds(chunk: TimeChunk, situation: Situation) -> str:
+def _kinds(mixture: Mixture | None) -> str:
     """Return what to say of a chunk whose segments cannot all be put together."""
-    mixture = situation.view(chunk.target).mixture(chunk.segments)
     if mixture is None:
         return ""
     count = max(mixture.after.values()) + 1
