@@ -12,7 +12,7 @@ from carnac.bootstrap_compaction import compact_groups
 from carnac.compactor.controller import Controller
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.states import ChunkStatus
+from carnac.core.compaction.states import RETRY_MAX_MS, ChunkStatus
 from carnac.errors import Unavailable
 from carnac.ports.compaction import GroupEnd
 from tests.unit.compactor.controlled import SPEC, Desk, counts, fill
@@ -61,11 +61,12 @@ def test_two_controllers_at_once_waste_work_and_no_more(desk: Desk) -> None:
     for _ in range(100):
         reports = [controller.run_round() for controller, _ in (first, second)]
         if all(controller.is_settled() for controller, _ in (first, second)) and not any(
-            one.started or one.ended for one in reports
+            one.started or one.ended or one.analysed for one in reports
         ):
             break
         for _, runner in (first, second):
             runner.wait(30)
+        desk.clock.advance_ms(RETRY_MAX_MS)  # who has lost several times in a row rests
     assert counts(desk.store) == [1, 1, 1]
     assert read(desk.store) == before
     states = desk.metadata.compaction_states("events")
