@@ -8,12 +8,12 @@ compaction and ingestion are not in each other's way; and a step that cannot be 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
     AliasChoices,
-    BeforeValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -30,28 +30,30 @@ from carnac.core.compaction.settings import (
     AgeRule,
     CompactionSettings,
 )
-from carnac.core.granularity import ALL
+from carnac.core.granularity import ALL, NONE
 from carnac.core.periods import Period, parse_period
 from carnac.core.tasks.context import parse_task_context
 from carnac.errors import Invalid
-from carnac.specs.base import SpecModel, Texts, problem
-from carnac.specs.druid_fields import IGNORED_IN_TUNING
+from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, problem
+from carnac.specs.druid_compaction import convert_compaction
 from carnac.specs.filters import compile_filter
+from carnac.specs.ingest import IgnoredField
 from carnac.specs.layout import (
     DEFAULT_ROWS_PER_SEGMENT,
+    DynamicPartitions,
     GranularityField,
     HashedPartitions,
     PartitionsField,
     RangePartitions,
 )
 from carnac.specs.load import parse_text
-from carnac.specs.problems import explain, raise_problems
+from carnac.specs.problems import Findings, explain, raise_problems
 from carnac.specs.schema import DimensionsSpec, MetricSpec
 
 DEFAULT_TASK_PRIORITY = 25
 """Druid's default priority of compaction tasks: ingestion goes first."""
-_WITHOUT_EFFECT = ("type", "engine", "ioConfig", "policy")
-"""Fields of Druid's configuration that are read and have no effect."""
+_NOTHING = re.compile(r"P(0[YMWD])*(T(0[HMS])+)?")
+"""A period of no time at all."""
 
 
 def _to_period(value: object) -> Period:
@@ -66,7 +68,7 @@ def _to_period(value: object) -> Period:
 
 
 def _to_offset(value: object) -> Period | None:
-    if value is None or value in ("P0D", "PT0S", "PT0H", "PT0M"):
+    if value is None or (isinstance(value, str) and _NOTHING.fullmatch(value) and "0" in value):
         return None
     return _to_period(value)
 
@@ -101,16 +103,20 @@ class CompactionGranularity(SpecModel):
         description="False: rows stay raw, whatever `metricsSpec` says. Else `metricsSpec` decides.",
     )
 
-
-def _tuning_block(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return value
-    ignored = {*IGNORED_IN_TUNING, "type", "forceGuaranteedRollup", "maxTotalRows"}
-    return {name: one for name, one in value.items() if name not in ignored and one is not None}
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        segment, query = self.segment_granularity, self.query_granularity
+        if segment == NONE:
+            raise problem("segmentGranularity none would make a time chunk of every millisecond")
+        if query == ALL and not segment:
+            raise problem("queryGranularity all needs a segmentGranularity")
+        if segment and query and query != ALL and query.nominal_ms > segment.nominal_ms:
+            raise problem(f"queryGranularity {query} is coarser than segmentGranularity {segment}")
+        return self
 
 
 class CompactionTuning(SpecModel):
-    """Sizes and order. Druid's fields that tune its tasks are read and have no effect."""
+    """Sizes and order."""
 
     partitions: PartitionsField | None = Field(
         default=None,
@@ -129,9 +135,6 @@ class CompactionTuning(SpecModel):
     )
 
 
-TuningField = Annotated[CompactionTuning, BeforeValidator(_tuning_block)]
-
-
 class CompactionTransform(SpecModel):
     """Which rows are kept."""
 
@@ -141,11 +144,13 @@ class CompactionTransform(SpecModel):
         "sees each row once, as it was before it was compacted so. Default: all rows stay.",
     )
 
-    @field_validator("filter")
+    @field_validator("filter", mode="before")
     @classmethod
-    def _check_filter(cls, value: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+    def _check_filter(cls, value: object) -> object:
         if isinstance(value, str) and not value.strip():
             raise problem("a filter is a condition about a row, or left out")
+        if value is not None and not isinstance(value, str | dict):
+            raise problem(f"a filter is a condition in Spark SQL, or an object, not {value!r}")
         if isinstance(value, dict):
             try:
                 compile_filter(value)
@@ -156,6 +161,38 @@ class CompactionTransform(SpecModel):
     def to_condition(self) -> str | None:
         """Return the condition in Spark SQL; None: all rows are kept."""
         return compile_filter(self.filter).sql if isinstance(self.filter, dict) else self.filter
+
+
+def check_columns(shape: CompactionShape) -> None:
+    """Refuse what contradicts itself about columns: what can be said before any segment is seen."""
+    metrics = [metric.name for metric in shape.metrics]
+    filtered = [metric.name for metric in shape.metrics if metric.filter is not None]
+    if filtered:
+        raise problem(
+            f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
+        )
+    repeated = sorted({name for name in metrics if metrics.count(name) > 1})
+    if repeated:
+        raise problem(f"metric {', '.join(repeated)} is listed more than once")
+    kept = None if shape.dimensions is None else shape.dimensions.names
+    both = sorted(set(kept or ()) & set(metrics))
+    if both:
+        raise problem(f"{', '.join(both)} is both a dimension and a metric")
+    spec, order = shape.tuning.partitions, shape.tuning.sort_by or ()
+    divided = () if spec is None or isinstance(spec, DynamicPartitions) else spec.dimensions
+    for what, names in (("partitionDimensions", divided), ("sortBy", order)):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise problem(f"{what} names {', '.join(twice)} more than once")
+        gone = [one for one in names if kept is not None and one not in (*kept, TIME_COLUMN)]
+        if what == "sortBy":
+            gone = [one for one in gone if one not in metrics]
+        if gone:
+            raise problem(f"{what} names {', '.join(gone)}, which dimensionsSpec leaves out")
+    if TIME_COLUMN in divided:
+        raise problem(
+            f"rows are divided by dimensions inside of a time chunk, not by {TIME_COLUMN}"
+        )
 
 
 class CompactionShape(SpecModel):
@@ -185,7 +222,7 @@ class CompactionShape(SpecModel):
         serialization_alias="transformSpec",
         description="Which rows are kept.",
     )
-    tuning: TuningField = Field(
+    tuning: CompactionTuning = Field(
         default_factory=CompactionTuning,
         validation_alias=AliasChoices("tuningConfig", "tuning"),
         serialization_alias="tuningConfig",
@@ -196,27 +233,27 @@ class CompactionShape(SpecModel):
         description="Whether steps are taken that cannot be undone. Carnac only.",
     )
 
+    @property
+    def rolls_up(self) -> bool:
+        """Whether raw rows are rolled up."""
+        return bool(self.metrics) and self.granularity.rollup is not False
+
     @model_validator(mode="after")
-    def _check_lossy(self) -> Self:
+    def _check_shape(self) -> Self:
+        query = self.granularity.query_granularity
         lossy = [
             name
             for name, there in (
-                ("queryGranularity", self.granularity.query_granularity is not None),
+                ("queryGranularity", query is not None and query != NONE),
                 ("dimensionsSpec", self.dimensions is not None),
-                ("metricsSpec", bool(self.metrics)),
+                ("metricsSpec", self.rolls_up),
                 ("transformSpec.filter", self.transform.filter is not None),
             )
             if there
         ]
-        filtered = [metric.name for metric in self.metrics if metric.filter is not None]
-        if filtered:
-            raise problem(
-                f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
-            )
         if lossy and not self.allow_lossy:
             raise problem(f"{' and '.join(lossy)} may lose what cannot be had back; set allowLossy")
-        if self.granularity.query_granularity == ALL and not self.granularity.segment_granularity:
-            raise problem("queryGranularity all needs a segmentGranularity")
+        check_columns(self)
         return self
 
     def to_target(self) -> CompactionTarget:
@@ -231,7 +268,6 @@ class CompactionShape(SpecModel):
         elif isinstance(spec, RangePartitions):
             partitioning = Partitioning(kind="range", dimensions=spec.dimensions)
         segment, query = granularity.segment_granularity, granularity.query_granularity
-        is_rolled_up = bool(self.metrics) and granularity.rollup is not False
         return CompactionTarget(
             target_rows=spec.rows_per_segment if spec else DEFAULT_ROWS_PER_SEGMENT,
             target_bytes=tuning.target_segment_size_bytes,
@@ -240,7 +276,7 @@ class CompactionShape(SpecModel):
             segment_granularity=None if segment is None else str(segment),
             query_granularity=None if query is None else str(query),
             dimensions=None if self.dimensions is None else self.dimensions.names,
-            metrics=tuple(one.to_metric() for one in self.metrics) if is_rolled_up else None,
+            metrics=tuple(one.to_metric() for one in self.metrics) if self.rolls_up else None,
             filter=self.transform.to_condition(),
             allow_lossy=self.allow_lossy,
         )
@@ -301,8 +337,12 @@ class CompactionSpec(CompactionShape):
     max_write_amplification: float = Field(
         default=20.0,
         ge=1,
+        allow_inf_nan=False,
         description="A time chunk is not folded while compaction has written so many times what arrived in it. "
         "Carnac only.",
+    )
+    ignored: tuple[IgnoredField, ...] = Field(
+        default=(), description="Fields of Druid's configuration that have no effect here."
     )
 
     @field_validator("task_context")
@@ -313,14 +353,6 @@ class CompactionSpec(CompactionShape):
         except Invalid as error:
             raise problem(error.message) from None
         return value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _druid_fields(cls, value: object) -> object:
-        if not isinstance(value, Mapping):
-            return value
-        block = {name: one for name, one in value.items() if one is not None}
-        return {name: one for name, one in block.items() if name not in _WITHOUT_EFFECT}
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
@@ -361,8 +393,13 @@ def load_compaction(source: str | Mapping[str, object]) -> CompactionSpec:
     value = parse_text(source, what="compaction spec") if isinstance(source, str) else source
     if not isinstance(value, Mapping):
         raise Invalid("a compaction spec is an object with fields")
+    findings = Findings()
+    native = convert_compaction(value, findings)
     try:
-        return CompactionSpec.model_validate(dict(value))
+        spec = CompactionSpec.model_validate(native)
     except ValidationError as error:
-        raise_problems([explain(details, CompactionSpec) for details in error.errors()])
+        found = [explain(details, CompactionSpec) for details in error.errors()]
+        raise_problems([*findings.problems, *found])
         raise
+    raise_problems(findings.problems)
+    return spec

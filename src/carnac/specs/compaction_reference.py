@@ -38,8 +38,12 @@ ageRules:
   - {olderThan: P1M, granularitySpec: {segmentGranularity: month}}
 ```
 
-`engine`, `ioConfig` and `policy` are read and have no effect. A field that does not exist is a problem, as is every
-step that cannot be undone without `allowLossy`.
+Fields of Druid that say how its tasks work (`engine`, `ioConfig.dropExisting`, most of `tuningConfig`) have no effect:
+`carnac compaction set` names those that are given, and keeps them as `ignored`. Null means that a field is left out.
+The old `maxRowsPerSegment` and `single_dim` are read, and so is a compaction supervisor (`autocompact`) with its envelope.
+A field that does not exist is a problem, as is every step that cannot be undone without `allowLossy`. `transforms`, a
+metric's filter and `dimensionExclusions` are for ingestion. In place of `reindexCascade` there are `ageRules`. A
+[compact task](task.md) takes the same blocks.
 """
 
 
@@ -63,6 +67,7 @@ def render() -> str:
         text.replace("](#partitions", "](spec.md#partitions")
         .replace("](#dim", "](spec.md#dim")
         .replace("](#metric", "](spec.md#metric")
+        .replace("](#ignored", "](spec.md#ignored")
         .rstrip()
         + "\n"
     )

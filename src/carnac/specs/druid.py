@@ -108,7 +108,7 @@ def _convert_schema(schema: Block) -> dict[str, Any]:
     native: dict[str, Any] = {"dataSource": schema.take("dataSource")}
     timestamp = schema.take_map("timestampSpec")
     native["timestampSpec"] = {k: v for k, v in timestamp.items() if v is not None}
-    native["dimensionsSpec"], sort_by = _convert_dimensions(schema)
+    native["dimensionsSpec"], sort_by = convert_dimensions(schema)
     native["metricsSpec"] = convert_metrics(schema)
     native["granularitySpec"] = _convert_granularity(schema.block("granularitySpec"))
     native["transformSpec"] = _convert_transforms(schema)
@@ -118,8 +118,8 @@ def _convert_schema(schema: Block) -> dict[str, Any]:
     return {k: v for k, v in native.items() if v is not None}
 
 
-def _convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
-    """Return the native block, and the sort order if it is not Druid's default."""
+def convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
+    """Return the native dimensions, and the sort order if it is not Druid's default."""
     block = schema.block("dimensionsSpec")
     native: dict[str, Any] = {"dimensions": []}
     order: list[str] = []
@@ -159,7 +159,7 @@ def convert_metrics(schema: Block) -> list[Any]:
         if not isinstance(item, Mapping):
             native.append(item)
             continue
-        path = f"{schema.path}.metricsSpec[{index}]"
+        path = schema.at(f"metricsSpec[{index}]")
         metric = Block(_without_wrapper(item, path, schema.findings), path, schema.findings)
         kind = str(metric.peek("type"))
         metric.ignore(IGNORED_IN_METRIC)
@@ -312,8 +312,11 @@ def convert_partitions(tuning: Block, *, perfect: bool) -> dict[str, Any]:
     if spec is not None:
         if not isinstance(spec, Mapping):
             return {"type": spec}
-        named = {_OLD_PARTITION_FIELDS.get(str(k), str(k)): v for k, v in spec.items()}
-        return {k: v for k, v in named.items() if v not in (None, -1)}
+        given = {str(k): v for k, v in spec.items() if v not in (None, -1)}
+        old_names = _OLD_PARTITION_FIELDS | (
+            {"maxRowsPerSegment": "targetRowsPerSegment"} if given.get("type") == "hashed" else {}
+        )
+        return {old_names.get(k, k): v for k, v in given.items()}
     if not perfect:
         return {"type": "dynamic", **{k: v for k, v in old.items() if k.startswith("max")}}
     rows = old.get("maxRowsPerSegment")

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from carnac.core.granularity import parse_granularity
 from carnac.errors import Invalid
+from carnac.specs.compaction import CompactionTransform
 from carnac.specs.druid import convert_metrics, convert_partitions
 from carnac.specs.druid_fields import IGNORED_IN_TUNING, Block
 from carnac.specs.problems import Findings, explain
@@ -48,18 +49,28 @@ def convert_compact(value: Mapping[str, Any], findings: Findings) -> dict[str, A
     target.update(_granularity(block))
     target.update(_columns(block))
     target.update(_tuning(block.block("tuningConfig")))
-    transforms = block.block("transformSpec")
-    for name in ("filter", "transforms"):
-        if transforms.take(name):
-            transforms.problem(
-                name, "is not supported: compaction keeps the rows; use delete or replace"
-            )
-    lossy = {"queryGranularity", "metrics", "dimensions"} & target.keys()
+    target.update(_filter(block.block("transformSpec")))
+    lossy = {"queryGranularity", "metrics", "dimensions", "filter"} & target.keys()
     if lossy and "allowLossy" not in target:
         target["allowLossy"] = True  # who writes it down wants it, as in Druid
-    transforms.finish()
     block.finish()
     return {**native, "target": target}
+
+
+def _filter(transforms: Block) -> dict[str, Any]:
+    """Return which rows are kept: a condition in Spark SQL, or one of Druid's filters."""
+    if transforms.take("transforms"):
+        transforms.problem("transforms", "are for ingestion: a compaction computes no columns")
+    given = transforms.take("filter")
+    transforms.finish()
+    if given is None:
+        return {}
+    try:
+        return {"filter": CompactionTransform(filter=given).to_condition()}
+    except ValidationError as error:
+        for details in error.errors():
+            transforms.problem("filter", explain(details, CompactionTransform).message)
+        return {}
 
 
 def _inputs(block: Block) -> dict[str, Any]:

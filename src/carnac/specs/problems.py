@@ -213,7 +213,9 @@ def _unknown_field(name: str, models: list[type[BaseModel]], root: type[BaseMode
 
 
 def _home_of(name: str, root: type[BaseModel]) -> str | None:
-    """Return the block of the spec that has a field of this name."""
+    """Return the block of the spec that has a field of this name; None for names that every block has."""
+    if name in ("type", "name"):
+        return None
     for outer, info in root.model_fields.items():
         written = info.serialization_alias or outer
         if any(name in field_names(model) for model in nested_models(info.annotation)):

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from carnac.core.granularity import Granularity
 from carnac.specs.base import SpecModel
 from carnac.specs.druid_fields import (
     IGNORED_IN_DIMENSION,
@@ -175,7 +176,7 @@ def block_table(model: type[SpecModel], heading: str, place: str, schema: Mappin
     for name, info in model.model_fields.items():
         written = info.serialization_alias or name
         shown = schema["properties"][written]
-        default = "required" if written in required else _default(shown)
+        default = "required" if written in required else _default(shown, info.default)
         druid = DRUID_NAMES.get((model.__name__, name), f"{place}.{written}" if place else "")
         cells = (f"`{written}`", _type(shown), default, info.description or "", _code(druid))
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -186,8 +187,8 @@ def _code(text: str) -> str:
     return f"`{text}`" if text else "–"
 
 
-def _default(schema: Mapping[str, Any]) -> str:
-    value = schema.get("default")
+def _default(schema: Mapping[str, Any], given: object) -> str:
+    value = str(given).lower() if isinstance(given, Granularity) else schema.get("default")
     if value is None or value in ([], {}, ""):
         return "–"
     if isinstance(value, bool):

@@ -128,8 +128,9 @@ class CompactTask(TaskSpec):
     target: dict[str, Any] = Field(
         default_factory=dict,
         description="What the rows become: `targetRows`, `targetBytes`, `partitioning`, `sortBy`, "
-        "`segmentGranularity`, `queryGranularity`, `dimensions`, `metrics`, `allowLossy`. In Druid `granularitySpec`, "
-        "`dimensionsSpec`, `metricsSpec`, `tuningConfig.partitionsSpec`. What is left out stays as it is.",
+        "`segmentGranularity`, `queryGranularity`, `dimensions`, `metrics`, `filter`, `allowLossy`. In Druid "
+        "`granularitySpec`, `dimensionsSpec`, `metricsSpec`, `transformSpec.filter`, `tuningConfig.partitionsSpec`. "
+        "What is left out stays as it is.",
     )
 
     @model_validator(mode="after")

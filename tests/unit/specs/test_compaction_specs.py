@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from carnac.core.compaction.groups import Partitioning
 from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES, CompactionSettings
 from carnac.errors import Invalid
 from carnac.specs.compaction import CompactionSpec, load_compaction
@@ -85,7 +86,53 @@ def test_a_spec_survives_being_written_down() -> None:
         ({"transformSpec": {"filter": "n > 0"}, "allowLossy": False}, "transformSpec.filter may"),
         ({"transformSpec": {"filter": " "}}, "a filter is a condition"),
         ({"transformSpec": {"filter": {"type": "selektor"}}}, "filter type 'selektor'"),
-        ({"transformSpec": {"transforms": []}}, "transforms"),
+        (
+            {"transformSpec": {"transforms": [{"name": "a"}]}},
+            r"transformSpec\.transforms: are for ingestion",
+        ),
+        ({"transformSpec": {"virtualColumns": [{"name": "a"}]}}, "condition in Spark SQL"),
+        (
+            {"transformSpec": {"filter": 3}},
+            r"transformSpec\.filter: a filter is a condition .* not 3",
+        ),
+        ({"type": "reindexCascade", "ruleProvider": {}}, "ageRules"),
+        ({"type": "catalog"}, "no catalog"),
+        ({"engine": "spork"}, "engine: 'spork' is not known"),
+        ({"ioConfig": "x"}, "ioConfig: must be an object"),
+        ({"granularitySpec": {"segmentGranularity": "none"}}, "every millisecond"),
+        (
+            {"granularitySpec": {"segmentGranularity": "hour", "queryGranularity": "day"}},
+            "coarser than segmentGranularity HOUR",
+        ),
+        ({"granularitySpec": {"queryGranularity": "all"}}, "needs a segmentGranularity"),
+        ({"granularitySpec": {"intervals": ["2020/2021"]}}, r"intervals: is for ingestion"),
+        ({"dimensionsSpec": {"dimensionExclusions": ["page"]}}, "list the dimensions that are"),
+        ({"dimensionsSpec": {"useSchemaDiscovery": True}}, "list the dimensions that are kept"),
+        (
+            {"dimensionsSpec": ["user"]},
+            "partitionDimensions names page, which dimensionsSpec leave",
+        ),
+        ({"tuningConfig": {"sortBy": ["user"]}}, "sortBy names user, which dimensionsSpec leaves"),
+        ({"tuningConfig": {"sortBy": ["n", "n"]}}, "sortBy names n more than once"),
+        (
+            {
+                "tuningConfig": {
+                    "partitionsSpec": {"type": "range", "partitionDimensions": ["__time"]}
+                }
+            },
+            "not by __time",
+        ),
+        (
+            {"metricsSpec": [{"type": "longSum", "name": "page", "fieldName": "a"}]},
+            "page is both a dimension and a metric",
+        ),
+        (
+            {"metricsSpec": [{"type": "count", "name": "n"}] * 2},
+            "metric n is listed more than once",
+        ),
+        ({"metricsSpec": [{"type": "hyperUnique", "name": "u"}]}, "use HLLSketchBuild"),
+        ({"maxWriteAmplification": float("inf")}, "finite"),
+        ({"tuningConfig": {"maxRowInMemory": 5}}, r"tuningConfig\.maxRowInMemory: unknown field"),
         ({"skipOffsetFromLatest": "soon"}, "not an ISO 8601 period"),
         ({"slack": -1}, "slack"),
         (
@@ -108,6 +155,97 @@ def test_a_spec_survives_being_written_down() -> None:
 def test_what_is_wrong_is_said(change: dict[str, object], words: str) -> None:
     with pytest.raises(Invalid, match=words):
         load_compaction({**DRUID, **change})
+
+
+def test_what_druids_api_writes_is_read_with_its_nulls_and_old_names() -> None:
+    spec = load_compaction(
+        {
+            "type": "inline",
+            "dataSource": "edits",
+            "maxRowsPerSegment": 10,
+            "tuningConfig": {"maxRetry": None, "maxTotalRows": -1, "partitionsSpec": None},
+            "granularitySpec": {"type": "uniform", "queryGranularity": "NONE", "rollup": None},
+            "dimensionsSpec": {"dimensions": [], "spatialDimensions": []},
+            "metricsSpec": None,
+            "transformSpec": {"filter": None, "transforms": []},
+            "projections": None,
+            "skipOffsetFromLatest": "P0D",
+        }
+    )
+    assert spec.ignored == ()
+    assert spec.skip_offset_from_latest is None
+    target = spec.to_target()
+    assert (target.target_rows, target.dimensions, target.allow_lossy) == (10, None, False)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        (
+            {"type": "single_dim", "partitionDimension": "a", "maxPartitionSize": 7},
+            ("range", ("a",), None, 7),
+        ),
+        ({"type": "hashed", "maxRowsPerSegment": 7, "numShards": -1}, ("hashed", (), None, 7)),
+        ({"type": "dynamic", "maxRowsPerSegment": -1}, ("dynamic", (), None, 5_000_000)),
+    ],
+)
+def test_older_ways_to_say_partitions(
+    partitions: dict[str, object], expected: tuple[object, ...]
+) -> None:
+    target = load_compaction(
+        {"dataSource": "edits", "tuningConfig": {"partitionsSpec": partitions}}
+    ).to_target()
+    there = target.partitioning
+    assert (there.kind, there.dimensions, there.buckets, target.target_rows) == expected
+
+
+def test_old_fields_beside_partitions_say_hashed() -> None:
+    tuning = {"numShards": 3, "partitionDimensions": ["a"], "forceGuaranteedRollup": True}
+    spec = load_compaction({"dataSource": "edits", "tuningConfig": tuning})
+    assert spec.to_target().partitioning == Partitioning(
+        kind="hashed", dimensions=("a",), buckets=3
+    )
+    assert [one.path for one in spec.ignored] == ["tuningConfig.forceGuaranteedRollup"]
+
+
+def test_the_spec_of_a_compaction_supervisor_is_the_one_inside() -> None:
+    block = {"type": "autocompact", "spec": DRUID, "suspended": False}
+    assert load_compaction(block) == load_compaction(DRUID)
+    with pytest.raises(Invalid, match="suspended"):
+        load_compaction({**block, "suspended": True})
+    with pytest.raises(Invalid, match="compactionConfigs: is a list"):
+        load_compaction({"compactionConfigs": [DRUID]})
+
+
+def test_what_has_no_effect_is_told_once_with_its_reason() -> None:
+    spec = load_compaction(
+        {
+            **DRUID,
+            "dimensionsSpec": [{"name": "page", "type": "long"}],
+            "metricsSpec": [
+                {"type": "HLLSketchBuild", "name": "u", "fieldName": "a", "tgtHllType": "HLL_4"}
+            ],
+        }
+    )
+    assert [one.path for one in spec.ignored] == [
+        "engine",
+        "ioConfig.dropExisting",
+        "metricsSpec[0].tgtHllType",
+        "dimensionsSpec.dimensions[0].type",
+        "tuningConfig.maxNumConcurrentSubTasks",
+    ]
+    assert load_compaction(spec.to_json_dict()).ignored == spec.ignored
+
+
+def test_what_is_said_of_metrics_does_not_matter_where_rows_stay_raw() -> None:
+    spec = load_compaction(
+        {
+            "dataSource": "edits",
+            "granularitySpec": {"rollup": False, "queryGranularity": "none"},
+            "metricsSpec": [{"type": "count", "name": "n"}],
+        }
+    )
+    assert (spec.to_target().metrics, spec.allow_lossy) == (None, False)
 
 
 def test_text_that_is_no_object_is_refused() -> None:

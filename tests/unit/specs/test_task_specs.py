@@ -91,11 +91,18 @@ class TestCompact:
             ("added", "delta", "sum")
         ]
 
+    def test_a_filter_is_taken_as_in_the_compaction_spec(self) -> None:
+        spec = compact(transformSpec={"filter": {"type": "null", "column": "page"}})
+        target = spec.compaction_target()
+        assert (target.filter, target.allow_lossy) == ("(`page` IS NULL)", True)
+        with pytest.raises(Invalid, match=r"transformSpec\.filter: filter type 'nul' is not known"):
+            compact(transformSpec={"filter": {"type": "nul", "column": "page"}})
+
     def test_what_would_change_the_rows_is_refused_with_everything_else_at_once(self) -> None:
         with pytest.raises(Invalid) as caught:
-            compact(transformSpec={"filter": {"type": "true"}}, bogus=1, metricSpec=[])
+            compact(transformSpec={"transforms": [{"name": "a"}]}, bogus=1, metricSpec=[])
         assert "3 problems" in caught.value.message
-        for part in ("transformSpec.filter: is not supported", "bogus", "metricSpec"):
+        for part in ("transformSpec.transforms: are for ingestion", "bogus", "metricSpec"):
             assert part in caught.value.message
 
     @pytest.mark.parametrize(

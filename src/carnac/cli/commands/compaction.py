@@ -74,6 +74,8 @@ def put(
         session.output.json(spec.to_json_dict())
     else:
         session.output.line(f"{spec.datasource} is compacted by itself from now on")
+        for item in spec.ignored:
+            session.output.warning(f"{item.path} has no effect: {item.reason}")
     if not is_there:
         session.output.warning(f"there is no datasource '{spec.datasource}' yet")
 
