@@ -7,7 +7,8 @@ follows is what follows the first half of every rewrite that tasks share.
 
 Conditions have one meaning wherever they run: ANSI mode is off (a cast that fails gives null, and the row goes), times
 are UTC, names of columns are case-sensitive. They see rows as the inputs hold them: times before truncation, dimensions
-that are about to be left out, and null for columns that only other segments have, or none.
+that are about to be left out, and null for columns that only other segments have, or none. One of Druid's filters is
+compiled here, where the types of columns are known: of a multi-value dimension one value must pass.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from carnac.pipeline.row_hash import RowMeter
 from carnac.pipeline.segment_writer import segment_schema
 from carnac.pipeline.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
 from carnac.pipeline.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
+from carnac.specs.filters import read_condition
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -105,8 +107,9 @@ def _judged(frame: DataFrame, family: Family) -> DataFrame:
 
     absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in family.elsewhere]
     with one_sentence("the filter"):
-        condition = F.expr(family.condition or "true")
         rows = frame.drop(PASSED_COLUMN).select("*", *absent)
+        types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+        condition = F.expr(read_condition(family.condition or "true", types))
         absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
     passed = F.coalesce(condition, F.lit(False))
     kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)

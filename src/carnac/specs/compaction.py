@@ -36,7 +36,7 @@ from carnac.core.tasks.context import parse_task_context
 from carnac.errors import Invalid
 from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, problem
 from carnac.specs.druid_compaction import convert_compaction
-from carnac.specs.filters import compile_filter
+from carnac.specs.filters import compile_filter, write_filter
 from carnac.specs.ingest import IgnoredField
 from carnac.specs.layout import (
     DEFAULT_ROWS_PER_SEGMENT,
@@ -159,8 +159,8 @@ class CompactionTransform(SpecModel):
         return value
 
     def to_condition(self) -> str | None:
-        """Return the condition in Spark SQL; None: all rows are kept."""
-        return compile_filter(self.filter).sql if isinstance(self.filter, dict) else self.filter
+        """Return the condition as targets have it; None: all rows are kept."""
+        return write_filter(self.filter) if isinstance(self.filter, dict) else self.filter
 
 
 def check_columns(shape: CompactionShape) -> None:

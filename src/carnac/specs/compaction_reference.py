@@ -40,7 +40,7 @@ ageRules:
 
 Fields of Druid that say how its tasks work (`engine`, `ioConfig.dropExisting`, most of `tuningConfig`) have no effect:
 `carnac compaction set` names those that are given, and keeps them as `ignored`. Null means that a field is left out.
-The old `maxRowsPerSegment` and `single_dim` are read, and so is a compaction supervisor (`autocompact`) with its envelope.
+The old `maxRowsPerSegment` and `single_dim` are read, so is the envelope of a compaction supervisor (`autocompact`).
 A field that does not exist is a problem, as is every step that cannot be undone without `allowLossy`. `transforms`, a
 metric's filter and `dimensionExclusions` are for ingestion. In place of `reindexCascade` there are `ageRules`. A
 [compact task](task.md) takes the same blocks.

@@ -10,6 +10,7 @@ Source: Druid's documentation of query filters.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -74,6 +75,23 @@ def compile_filter(
     """
     filters = _Filters(types or {})
     return CompiledExpression(_compile(filters, block, 0), "bool", frozenset(filters.inputs))
+
+
+def write_filter(block: Mapping[str, Any]) -> str:
+    """Return a filter of Druid as text, the same for the same filter; `read_condition` takes it.
+
+    What a filter means depends on the types of the columns: it is compiled where they are known.
+    """
+    return json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_condition(text: str, types: Mapping[str, str]) -> str:
+    """Return a condition of Spark SQL as it is, or what `write_filter` wrote compiled for columns of these types.
+
+    Raises:
+        Invalid: It is a filter that is not supported.
+    """
+    return compile_filter(json.loads(text), types).sql if text.startswith("{") else text
 
 
 def _compile(filters: _Filters, block: object, depth: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from carnac.bootstrap import open_store
@@ -19,6 +20,7 @@ from carnac.core.compaction.groups import CompactionTarget
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder
 from carnac.ports import DeepStorage, RewriteJob
+from carnac.specs.load import load_spec
 from carnac.store import Store
 from carnac.testing.pipeline import LocalPipeline
 from tests.unit.store.events import hour, spec
@@ -146,6 +148,49 @@ def test_a_column_that_no_segment_has_is_null(
         assert not desk.plan("events").tasks
     assert ids(store) == left
     assert list(store.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ({"type": "selector", "dimension": "tags", "value": "q"}, [1, 3]),
+        ({"type": "not", "field": {"type": "in", "dimension": "tags", "values": ["q"]}}, [2]),
+        ({"type": "selector", "dimension": "speed", "value": "10"}, [2]),
+        ({"type": "bound", "dimension": "speed", "lower": "9", "ordering": "numeric"}, [2, 3]),
+    ],
+)
+def test_a_filter_of_druid_knows_the_types_of_columns(
+    store: Store,
+    compaction: LocalCompaction,
+    settings: Settings,
+    condition: object,
+    left: list[int],
+) -> None:
+    columns = {
+        "id": pa.array([1, 2, 3]),
+        "t": pa.array([hour(1), hour(2), hour(3)]),
+        "tags": pa.array([["p", "q"], ["p"], ["q"]]),
+        "speed": pa.array([1.0, 10.0, 11.5]),
+    }
+    there = load_spec(
+        {
+            "dataSource": "events",
+            "timestampSpec": {"column": "t", "format": "millis"},
+            "dimensionsSpec": [
+                {"name": "id", "type": "long"},
+                {"name": "tags", "type": "array<string>"},
+                {"name": "speed", "type": "double"},
+            ],
+            "granularitySpec": {"segmentGranularity": "day"},
+        },
+        has_rows=True,
+    )
+    store.ingest(there, pa.table(columns))
+    with open_compaction(settings=settings) as desk:
+        desk.put_spec({**KEEPS_PEOPLE, "transformSpec": {"filter": condition}})
+        settle(compaction)
+        assert not desk.plan("events").tasks
+    assert ids(store) == left
 
 
 def test_a_rewrite_without_a_condition_keeps_what_its_inputs_have_passed(

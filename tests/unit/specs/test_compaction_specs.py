@@ -57,7 +57,10 @@ def test_a_configuration_of_druid_is_read_as_it_is() -> None:
     ("given", "condition"),
     [
         ("page <> 'Main'", "page <> 'Main'"),
-        ({"type": "not", "field": {"type": "null", "column": "page"}}, "(NOT (`page` IS NULL))"),
+        (
+            {"type": "not", "field": {"type": "null", "column": "page"}},
+            '{"field":{"column":"page","type":"null"},"type":"not"}',
+        ),
     ],
 )
 def test_rows_to_keep_are_a_condition_or_a_filter_of_druid(given: object, condition: str) -> None:

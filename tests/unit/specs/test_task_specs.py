@@ -94,7 +94,7 @@ class TestCompact:
     def test_a_filter_is_taken_as_in_the_compaction_spec(self) -> None:
         spec = compact(transformSpec={"filter": {"type": "null", "column": "page"}})
         target = spec.compaction_target()
-        assert (target.filter, target.allow_lossy) == ("(`page` IS NULL)", True)
+        assert (target.filter, target.allow_lossy) == ('{"column":"page","type":"null"}', True)
         with pytest.raises(Invalid, match=r"transformSpec\.filter: filter type 'nul' is not known"):
             compact(transformSpec={"filter": {"type": "nul", "column": "page"}})
 

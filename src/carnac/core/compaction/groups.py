@@ -62,8 +62,8 @@ class CompactionTarget:
         query_granularity: Canonical text; times are truncated to it where it is coarser. Lossy. None: times stay.
         dimensions: The dimensions to keep, in file order. Lossy if one is left out. None: all.
         metrics: What raw rows are rolled up to; `input` names a column of theirs. Lossy. None: raw rows stay raw.
-        filter: A condition in Spark SQL about one row, as the inputs have it; rows for which it is not true are left
-            out. Lossy. None: all rows stay.
+        filter: A condition in Spark SQL about one row, as the inputs have it, or one of Druid's filters as JSON; rows
+            for which it is not true are left out. Lossy. None: all rows stay.
         allow_lossy: Without it, a step that cannot be undone is refused.
     """
 
