@@ -1,6 +1,7 @@
 """The hash of hashed partitioning as SQL: `carnac.core.partitioning.hash_bucket`, for many rows at once.
 
 Beyond what that function takes, and readers do not prune by: floats are hashed as DuckDB writes them, arrays as JSON.
+Rows of one key have one bucket: -0.0, which is the same key as 0.0, is hashed as that.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from carnac.core.segments import ColumnType
 from carnac.pipeline.shape import RowShape, quote
 
 _JSON = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
-
+_REAL = {ColumnType.DOUBLE, ColumnType.FLOAT}
 _NULL = "~"
 
 
@@ -27,5 +28,11 @@ def bucket_sql(shape: RowShape, dimensions: tuple[str, ...], buckets: int) -> st
 
 def _key(name: str, kind: ColumnType) -> str:
     column = quote(name)
+    if kind is ColumnType.DOUBLE_ARRAY:
+        column = f"list_transform({column}, lambda e: CASE WHEN e = 0 THEN 0 ELSE e END)"
     text = f"CAST(to_json({column}) AS VARCHAR)" if kind in _JSON else f"CAST({column} AS VARCHAR)"
-    return f"(CASE WHEN {column} IS NULL THEN '{_NULL}' ELSE strlen({text}) || ':' || {text} END)"
+    if kind in _REAL:
+        text = f"CASE WHEN {column} = 0 THEN '0.0' ELSE {text} END"
+    return (
+        f"(CASE WHEN {quote(name)} IS NULL THEN '{_NULL}' ELSE strlen({text}) || ':' || {text} END)"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from carnac.core.intervals import Interval
-from carnac.core.segments import MetricKind
-from carnac.errors import Corrupt
+from carnac.core.segments import ColumnType, Metric, MetricKind
+from carnac.core.sql_columns import SQL_TYPE
+from carnac.errors import Corrupt, Invalid
 from carnac.pipeline.compact_read import EXACT_COLUMN, micros, within
 from carnac.pipeline.compact_shape import Family
+from carnac.pipeline.duck import translated
 from carnac.pipeline.segment_writer import one_array
-from carnac.pipeline.shape import INPUT_PREFIX, ORDER_PREFIX, ROWS_COLUMN, RowShape, quote
+from carnac.pipeline.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowShape, quote
 
 
 class Stage:
@@ -89,6 +92,7 @@ def as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:
     """Return raw rows rolled up as far as this table goes, through the SQL that ingestions use.
 
     Raises:
+        Invalid: A value or a sum does not fit into the type of a metric.
         Corrupt: The engine did not take all rows.
     """
     import duckdb
@@ -101,23 +105,53 @@ def as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:
         query_granularity="none",
         order_fields=tuple((name, EXACT_COLUMN) for name in ordered),
     )
-    columns = [quote("__time"), *map(quote, shape.dimension_names)]
-    for column in single.input_columns:
-        metric = next(one for one in shape.metrics if one.name == column.metric)
-        value = quote(column.field)
-        if column.name.startswith(ORDER_PREFIX):
-            columns.append(f"{value} AS {quote(column.name)}")
-            continue
-        if metric.kind in {MetricKind.HLL, MetricKind.THETA} and not metric.is_state:
-            value = f"CAST({value} AS VARCHAR)"
-        elif metric.kind is MetricKind.QUANTILES and not metric.is_state:
-            value = f"CAST({value} AS DOUBLE)"
-        columns.append(f"{value} AS {quote(INPUT_PREFIX + metric.name)}")
-    with duckdb.connect(config={"threads": 1}) as con:
+    with translated("rolling raw rows up"), duckdb.connect(config={"threads": 1}) as con:
         con.execute("SET TimeZone = 'UTC'").complete()
         con.register("raw", table)
+        columns = [quote("__time"), *map(quote, shape.dimension_names)]
+        for column in single.input_columns:
+            if column.name.startswith(ORDER_PREFIX):
+                columns.append(f"{quote(column.field)} AS {quote(column.name)}")
+                continue
+            metric = next(one for one in shape.metrics if one.name == column.metric)
+            value = _value(metric, column, table.schema.field(column.field).type)
+            _check_fits(con, metric, column, value)
+            columns.append(f"{value} AS {quote(column.name)}")
         source = f"(SELECT {', '.join(columns)} FROM raw)"
         parts = con.sql(part_sql(single, source)).to_arrow_table()
     if pc.sum(parts.column(ROWS_COLUMN)).as_py() != table.num_rows:
         raise Corrupt(f"the rollup of {table.num_rows} rows did not take all of them")
     return parts
+
+
+def _value(metric: Metric, column: InputColumn, held: pa.DataType) -> str:
+    """Return the SQL of what a raw row gives to a metric, as an ingestion coerces it: null where it does not fit.
+
+    Args:
+        held: Type of the input column, which may be another one than that of the metric.
+    """
+    value = quote(column.field)
+    if metric.is_state or column.type.is_sketch:
+        return value
+    if column.type is ColumnType.LONG and pa.types.is_floating(held):
+        value = f"trunc({value})"  # the whole part; a cast would round
+    return f"TRY_CAST({value} AS {SQL_TYPE[column.type]})"
+
+
+def _check_fits(con: Any, metric: Metric, column: InputColumn, value: str) -> None:
+    """Refuse to lose a value: an ingestion would put its row into quarantine, which a rewrite does not have.
+
+    Raises:
+        Invalid: Some value of the column has no place in the metric's type.
+    """
+    field = quote(column.field)
+    if value == field:
+        return
+    lost = f"SELECT count(*) FROM raw WHERE {field} IS NOT NULL AND {value} IS NULL"
+    [(count,)] = con.sql(lost).fetchall()
+    if count:
+        raise Invalid(
+            f"metric {metric.name} is a {metric.type}, which {count} values of column {column.field} are not"
+            f" (not a number, or too large); use a double metric",
+            metric=metric.name,
+        )

@@ -91,11 +91,7 @@ class FamilyTask:
         shape = family.shape
         columns = shape.segment_columns
         if family.rolls_up_raw:
-            own = {
-                column.name: column.type
-                for source in family.inputs
-                for column in source.segment.columns
-            }
+            own = dict(family.input_columns)
             dimensions = tuple((one.name, one.type) for one in shape.dimensions)
             fed = dict.fromkeys(one.field for one in shape.input_columns)
             columns = (

@@ -91,7 +91,9 @@ class Side:
         values = _numbers(pc.fill_null(column, 0.0)).astype(np.float64)
         weights = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
         for label, numbers in ((name, values), (name + WEIGHTED, values * weights)):
-            self.sums[label] = self.sums.get(label, 0.0) + math.fsum(numbers.tolist())
+            is_finite = bool(np.isfinite(numbers).all())  # else the sum does not count, see `prove`
+            total = math.fsum(numbers.tolist()) if is_finite else math.nan
+            self.sums[label] = self.sums.get(label, 0.0) + total
         self.magnitudes[name] = self.magnitudes.get(name, 0.0) + float(np.abs(values).sum())
 
     def _add_bound(self, name: str, kind: MetricKind, column: Any) -> None:
@@ -100,7 +102,8 @@ class Side:
         if found is None:
             return
         is_float = pa.types.is_floating(column.type)
-        if kind is MetricKind.MAX and is_float and pc.any(pc.is_nan(column)).as_py():
+        is_unseen = kind is MetricKind.MAX and is_float and pc.any(pc.is_nan(column)).as_py()
+        if is_unseen or found != found:  # noqa: PLR0124  # Arrow gives NaN if there is nothing else
             found = math.inf  # NaN is the greatest, as DuckDB has it
         finite = min(max(float(found), -sys.float_info.max), sys.float_info.max)
         known = self.sums.get(label)

@@ -123,7 +123,8 @@ def _run_length(
         if value is None:
             is_other = column.is_valid()
         else:
-            same = pc.equal(column, pa.scalar(value, column.type))
+            is_nan = value != value  # noqa: PLR0124  # which equals nothing for Arrow, and itself in the order of rows
+            same = pc.is_nan(column) if is_nan else pc.equal(column, pa.scalar(value, column.type))
             is_other = pc.invert(pc.fill_null(same, fill_value=False))
         found = pc.index(is_other, value=True).as_py()
         if found >= 0:
