@@ -113,7 +113,8 @@ class CompactionDesk(Closing):
         Raises:
             NotFound: There is no such datasource.
         """
-        settings = (spec or self.spec_of(datasource)).to_settings()
+        spec = spec or self.spec_of(datasource)
+        settings = spec.to_settings()
         head = self._metadata.head()
         reach = (
             None
@@ -133,6 +134,7 @@ class CompactionDesk(Closing):
             within=None if interval is None else IntervalSet((interval,)),
             histories={state.chunk: state for state in states},
             standings=self._standings(datasource, states),
+            filter_columns=spec.filter_columns(),
         )
 
     def _standings(self, datasource: str, states: Sequence[ChunkState]) -> Mapping[Interval, str]:

@@ -67,6 +67,13 @@ def problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("spec", "{message}", {"message": message})
 
 
+def check_datasource(name: str) -> str:
+    """Return the name of a datasource as it is; refuse what no datasource can be named."""
+    if name != name.strip() or any(c in name for c in "/\n\r\t"):
+        raise problem("dataSource must not hold '/', tabs, line breaks or outer spaces")
+    return name
+
+
 def _to_interval(value: object) -> Interval:
     if isinstance(value, Interval):
         return value

@@ -34,7 +34,8 @@ from carnac.core.granularity import ALL, NONE
 from carnac.core.periods import Period, parse_period
 from carnac.core.tasks.context import parse_task_context
 from carnac.errors import Invalid
-from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, problem
+from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, check_datasource, problem
+from carnac.specs.condition_columns import columns_of
 from carnac.specs.druid_compaction import convert_compaction
 from carnac.specs.filters import compile_filter, write_filter
 from carnac.specs.ingest import IgnoredField
@@ -345,6 +346,11 @@ class CompactionSpec(CompactionShape):
         default=(), description="Fields of Druid's configuration that have no effect here."
     )
 
+    @field_validator("datasource")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        return check_datasource(value)
+
     @field_validator("task_context")
     @classmethod
     def _check_context(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -365,6 +371,15 @@ class CompactionSpec(CompactionShape):
         if len({one.granularity.segment_granularity is None for one in shapes}) > 1:
             raise problem("give all age rules and the rest a segmentGranularity, or none of them")
         return self
+
+    def filter_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the columns that conditions name, by condition, as far as that shows without Spark."""
+        transforms = (self.transform, *(rule.transform for rule in self.age_rules))
+        return {
+            one.to_condition() or "": columns_of(one.filter)
+            for one in transforms
+            if one.filter is not None
+        }
 
     def to_settings(self) -> CompactionSettings:
         """Return the settings as the planner knows them."""

@@ -33,7 +33,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from carnac.core.granularity import ALL
 from carnac.core.intervals import IntervalSet, interval_set
-from carnac.specs.base import TIME_COLUMN, SpecModel, problem
+from carnac.specs.base import TIME_COLUMN, SpecModel, check_datasource, problem
 from carnac.specs.inputs import (
     CsvFormat,
     FilesInput,
@@ -268,10 +268,7 @@ class IngestSpec(SpecModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        if self.datasource != self.datasource.strip() or any(
-            c in self.datasource for c in "/\n\r\t"
-        ):
-            raise problem("dataSource must not hold '/', tabs, line breaks or outer spaces")
+        check_datasource(self.datasource)
         names = [metric.name for metric in self.metrics]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:

@@ -142,6 +142,7 @@ def test_a_spec_survives_being_written_down() -> None:
             {"taskContext": {"retries": "many"}},
             "taskContext: 'retries' of a task's context is 'many'",
         ),
+        ({"dataSource": "a/b"}, "must not hold '/'"),
         ({"unheard": 1}, "unheard"),
         ({"ageRules": [{"olderThan": "P7D"}]}, "segmentGranularity"),
         (
@@ -249,6 +250,27 @@ def test_what_is_said_of_metrics_does_not_matter_where_rows_stay_raw() -> None:
         }
     )
     assert (spec.to_target().metrics, spec.allow_lossy) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("condition", "columns"),
+    [
+        (
+            "page LIKE 'a%' AND NOT `from where` IS NULL OR lower(user) = 'x'",
+            ("from where", "page", "user"),
+        ),
+        ("day BETWEEN DATE '2020-01-01' AND current_date", ()),
+        ("exists(tags, x -> x = 'a')", ()),
+        ({"type": "selector", "dimension": "page", "value": None}, ("page",)),
+    ],
+)
+def test_the_columns_that_a_filter_names_are_known(
+    condition: object, columns: tuple[str, ...]
+) -> None:
+    spec = load_compaction(
+        {"dataSource": "edits", "transformSpec": {"filter": condition}, "allowLossy": True}
+    )
+    assert spec.filter_columns() == {spec.to_target().filter: columns}
 
 
 def test_text_that_is_no_object_is_refused() -> None:

@@ -197,7 +197,9 @@ def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]])
 
 def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
     if not states:
-        session.output.line("nothing is known of its time chunks: no controller has looked at them")
+        session.output.line(
+            "nothing is known of its time chunks: it has none, or no controller has looked at them"
+        )
         return
     columns = [
         Column("chunk", is_whole=True),

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from carnac.core.arguments import checked
@@ -17,6 +17,7 @@ from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.chunks import TimeChunk, cut_chunks
 from carnac.core.compaction.colouring import color_by_neighbour
 from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.noting import note_absent
 from carnac.core.compaction.scoring import (
     DEFAULT_RULES,
     Action,
@@ -130,6 +131,7 @@ def plan_compaction(
     busy: Mapping[str, str] | None = None,
     histories: Mapping[Interval, ChunkHistory] | None = None,
     standings: Mapping[Interval, str] | None = None,
+    filter_columns: Mapping[str, Collection[str]] | None = None,
     rules: Sequence[Rule] = DEFAULT_RULES,
 ) -> CompactionPlan:
     """Return the plan of a datasource.
@@ -139,6 +141,7 @@ def plan_compaction(
         revision: Of the state that `segments` is.
         within, refusals, busy, histories: See `Situation`.
         standings: See `CompactionPlan`.
+        filter_columns: See `note_absent`.
     """
     situation = Situation(
         settings=settings,
@@ -159,23 +162,7 @@ def plan_compaction(
         spans=find_spans(segments),
         tasks_by_chunk={chunk: task.task_id for task in tasks for chunk in task.chunks},
         standings=standings or {},
-        notes=note_absent(segments, settings),
-    )
-
-
-def note_absent(segments: Iterable[PlanSegment], settings: CompactionSettings) -> tuple[str, ...]:
-    """Return a sentence about each dimension that rows are to be partitioned by and no segment has."""
-    targets = (settings.target, *(rule.target for rule in settings.age_rules))
-    asked = dict.fromkeys(name for one in targets for name in one.partitioning.dimensions)
-    if not asked:
-        return ()
-    layouts = {id(one.layout): one.layout for one in segments if one.layout is not None}
-    known = {name for one in layouts.values() for name in one.dimensions}
-    return tuple(
-        f"no segment has dimension '{name}', which the spec partitions by: it counts as null in every row; "
-        f"is the name right?"
-        for name in asked
-        if layouts and name not in known
+        notes=note_absent(segments, settings, filter_columns),
     )
 
 
