@@ -22,9 +22,10 @@ from carnac.pipeline.compact_scatter import ScatterJob, SparkRunner, rewrite_in_
 from carnac.pipeline.compact_shape import Family, plan_families
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written
 from carnac.pipeline.conservation import prove
-from carnac.pipeline.failures import dump_failure, load_failure, of_task
+from carnac.pipeline.failures import dump_failure, load_failure, may_retry, of_task
 from carnac.pipeline.ingest import SEGMENTS_FOLDER, Workshop
 from carnac.pipeline.interrupts import Held, hold_signals
+from carnac.pipeline.output import take_waste
 from carnac.pipeline.progress import POLL_S, OnProgress, Phase
 from carnac.pipeline.tasks import Attempt, run_tasks
 from carnac.pipeline.write_pass import remove_others
@@ -78,7 +79,7 @@ def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
     except BaseException as error:
         remove_written(task.families[0].output_url, _segments(written))
         failure = of_task(error) if isinstance(error, Exception) else None
-        if failure is None or failure.retryable:
+        if failure is None or may_retry(failure):
             raise
         return JobEnd(key=task.key, failure=dump_failure(failure))
     return JobEnd(key=task.key, families=tuple(written))
@@ -240,9 +241,10 @@ class RewriteRun:
     def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
         kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []
         removed = remove_others(self._workshop.output_url, self._folders[job.key], kept)
-        wasted = removed + self._wasted.pop(job.key, 0)
-        if wasted and isinstance(end, CarnacError):
-            self._on_waste(job, wasted)
+        if isinstance(end, CarnacError):
+            wasted = removed + self._wasted.pop(job.key, 0) + take_waste(end)
+            if wasted:
+                self._on_waste(job, wasted)
         self._on_end(job, end)
         with self._mutex:
             self._done += 1

@@ -20,7 +20,7 @@ from carnac.pipeline.compact_shape import Family
 from carnac.pipeline.compact_stage import as_parts
 from carnac.pipeline.compact_task import measured, united
 from carnac.pipeline.conservation import Side
-from carnac.pipeline.output import local_root
+from carnac.pipeline.output import local_root, room_in
 from carnac.pipeline.segment_writer import one_array, only_used
 from carnac.pipeline.tasks import Attempt
 
@@ -98,10 +98,12 @@ class PartWriters:
         try:
             if kind is None:
                 self._flush()
+                self._close()  # the last bytes may find no room: nobody must take such a file for whole
         finally:
             for _, writer, stream in self._open.values():
                 with contextlib.suppress(OSError):
                     writer.close()
+                with contextlib.suppress(OSError):
                     stream.close()
 
     def add(self, table: pa.Table) -> None:
@@ -119,6 +121,17 @@ class PartWriters:
                 self._open.items(), key=lambda item: item[1][0]
             )
         )
+
+    def _close(self) -> None:
+        """Write what is left.
+
+        Raises:
+            DiskFull: There is no room for it.
+        """
+        with room_in(self._task.staging_url):
+            for _, writer, stream in self._open.values():
+                writer.close()
+                stream.close()
 
     def _flush(self) -> None:
         if not self._held:
@@ -143,7 +156,8 @@ class PartWriters:
     def _write(self, key: Key, rows: pa.Table) -> None:
         arrays = [_small(one_array(column)) for column in rows.columns]
         small = pa.table(arrays, names=rows.column_names)
-        self._writer(key, small.schema).write_table(small, row_group_size=small.num_rows)
+        with room_in(self._task.staging_url):
+            self._writer(key, small.schema).write_table(small, row_group_size=small.num_rows)
         self._rows[key] = self._rows.get(key, 0) + small.num_rows
 
     def _writer(self, key: Key, schema: pa.Schema) -> Any:

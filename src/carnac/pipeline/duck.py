@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.errors import Corrupt, Invalid, Unavailable
+from carnac.pipeline.output import NO_TEMPORARY_ROOM
 from carnac.pipeline.rollup import OVERFLOW_MARK
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def translated(what: str) -> Iterator[None]:
             raise Unavailable(
                 f"{what} needs more memory or temporary disk space: {reason}"
             ) from error
+        if isinstance(error, duckdb.IOException) and "No space left" in text:
+            raise Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir())) from error
         if isinstance(error, duckdb.IOException):
             raise Unavailable(f"{what} failed: {reason}") from error
         raise Corrupt(f"{what} failed: {reason}") from error

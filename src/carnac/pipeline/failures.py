@@ -7,14 +7,16 @@ holds the failure in a form that the driver finds again in whatever Spark wraps 
 
 from __future__ import annotations
 
-import errno
 import json
 import re
+import tempfile
+from collections.abc import Callable
 
 from carnac.errors import (
     CarnacError,
     Conflict,
     Corrupt,
+    DiskFull,
     Invalid,
     InvariantError,
     NotFound,
@@ -23,12 +25,15 @@ from carnac.errors import (
 )
 from carnac.pipeline.coerce import SeveralValues
 from carnac.pipeline.interrupts import interruption_behind
+from carnac.pipeline.output import MAKE_ROOM, NO_SPACE, NO_TEMPORARY_ROOM
 from carnac.pipeline.session import first_line
 
 _KINDS: dict[str, type[CarnacError]] = {
     kind.kind: kind
     for kind in (Conflict, Unavailable, Invalid, NotFound, Revoked, Corrupt, InvariantError)
 }
+_DISK_FULL = "disk full"
+_KINDS[_DISK_FULL] = DiskFull
 _SEVERAL = "several values"
 _MARKED = re.compile(r"<carnac-failure>(.*?)</carnac-failure>", re.DOTALL)
 _WORKER_DIED = re.compile(
@@ -43,6 +48,7 @@ _JVM_GONE = re.compile(
     r"Cannot call methods on a stopped SparkContext|SparkContext was shut down|RETRIES_EXCEEDED|"
     r"StatusCode\.UNAVAILABLE|INVALID_HANDLE\.SESSION"
 )
+_NO_SPACE_LEFT = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _CANCELLED = re.compile(r"cancelled|OPERATION_CANCELED", re.IGNORECASE)
 _CAUSED_BY = re.compile(r"^(?:Caused by: )?([\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
 
@@ -59,7 +65,8 @@ def dump_failure(failure: CarnacError) -> str:
     if isinstance(failure, SeveralValues):
         return json.dumps({"kind": _SEVERAL, "columns": failure.columns})
     ids = {key: value if _is_plain(value) else str(value) for key, value in failure.ids.items()}
-    return json.dumps({"kind": failure.kind, "message": failure.message, "ids": ids})
+    kind = _DISK_FULL if isinstance(failure, DiskFull) else failure.kind
+    return json.dumps({"kind": kind, "message": failure.message, "ids": ids})
 
 
 def load_failure(text: str) -> CarnacError:
@@ -70,6 +77,11 @@ def load_failure(text: str) -> CarnacError:
     failure = _KINDS.get(value["kind"], CarnacError)(value["message"])
     failure.ids = value["ids"]
     return failure
+
+
+def may_retry(failure: CarnacError) -> bool:
+    """Whether Spark should try the task again at once; that helps nobody while deep storage has no room."""
+    return failure.retryable and not isinstance(failure, DiskFull)
 
 
 def of_task(error: Exception) -> CarnacError:
@@ -85,11 +97,11 @@ def of_task(error: Exception) -> CarnacError:
     )
 
 
-def of_spark(error: Exception, log: str) -> CarnacError:
+def of_spark(error: Exception, keep_log: Callable[[], str]) -> CarnacError:
     """Say in one sentence why a Spark job failed; a failure of ours comes back as it was.
 
     Args:
-        log: Where Spark's log is.
+        keep_log: Keeps Spark's log for who reads the sentence and returns where it is; called only if that names it.
 
     Raises:
         KeyboardInterrupt: It failed of that.
@@ -103,27 +115,36 @@ def of_spark(error: Exception, log: str) -> CarnacError:
     if marked is not None:
         return load_failure(marked[1].replace("\\\n", ""))
     if _JVM_GONE.search(text):
-        return Unavailable(f"Spark has stopped while the job ran; its log is {log}")
+        return Unavailable(f"Spark has stopped while the job ran; its log is {keep_log()}")
     if _OUT_OF_MEMORY.search(text):
         return Unavailable(
-            f"Spark ran out of memory; use fewer cores or more memory; its log is {log}"
+            f"Spark ran out of memory; use fewer cores or more memory; its log is {keep_log()}"
         )
     if _WORKER_DIED.search(text):
         return Unavailable(
             "a Python worker of Spark died again and again, often for lack of memory;"
-            f" use fewer cores or more memory; Spark's log is {log}"
+            f" use fewer cores or more memory; Spark's log is {keep_log()}"
+        )
+    if _NO_SPACE_LEFT.search(text):
+        return Unavailable(
+            "a disk that Spark writes to is full, that of its temporary folder (spark.local.dir) most likely;"
+            f" {MAKE_ROOM}; Spark's log is {keep_log()}"
         )
     if _CANCELLED.search(text):
         return Unavailable("the Spark job was cancelled")
     causes = _CAUSED_BY.findall(text)
     cause = f"{causes[-1][0].rsplit('.', 1)[-1]}: {causes[-1][1]}" if causes else first_line(error)
-    return Unavailable(f"the Spark job failed: {cause}; Spark's log is {log}")
+    return Unavailable(f"the Spark job failed: {cause}; Spark's log is {keep_log()}")
 
 
 def _of_os_error(error: OSError) -> CarnacError:
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return Unavailable(f"the disk is full{where}; make room and run the job again")
+    if error.errno in NO_SPACE:
+        if (
+            not error.filename
+        ):  # Arrow does not say which file: what is not caught elsewhere is a temporary one
+            return Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir()))
+        return Unavailable(f"the disk is full{where}; {MAKE_ROOM}")
     if isinstance(error, FileNotFoundError):
         return NotFound(f"file {error.filename or first_line(error)} does not exist")
     if isinstance(error, PermissionError):

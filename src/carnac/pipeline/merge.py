@@ -175,14 +175,15 @@ class SegmentSink:
         )
 
     def remove_all(self) -> None:
-        """Remove what was written."""
-        from carnac.pipeline.output import remove_file
+        """Remove what was written; the error that is being handled says how much it was."""
+        from carnac.pipeline.output import note_waste, remove_file
 
         if self._writer is not None:
-            self._writer.discard()
+            note_waste(self._writer.discard())
         for segment in self._segments:
             with contextlib.suppress(OSError):
                 remove_file(self._task.output_url, segment.path)
+                note_waste(segment.size_bytes)
 
     def _is_full(self) -> bool:
         if self._writer is None or self._task.target_bytes is None:

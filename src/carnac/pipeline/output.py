@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import CarnacError, DiskFull, Unavailable
 
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What an operating system says where there is no room: on the disk, in a quota, in the largest file allowed."""
+MAKE_ROOM = "make room and run the job again"
+NO_TEMPORARY_ROOM = (
+    f"the disk of the temporary folder {{}} is full; name another one (TMPDIR), or {MAKE_ROOM}"
+)
+WASTE = "bytes_wasted"
 BUFFER_BYTES = 1 << 20
 """Written at once; each of the small pieces that Arrow hands over costs about 10 µs, and a small file has dozens."""
 
@@ -107,7 +118,7 @@ class OutputFile:
         try:
             self._file = _create(self._written)
         except OSError as error:
-            raise unavailable(error, path) from error
+            raise self.failure(error) from error
         raw = pa.PythonFile(self._file, mode="w")
         self.stream = pa.BufferedOutputStream(raw, BUFFER_BYTES)
 
@@ -133,19 +144,37 @@ class OutputFile:
                 self._file.close()
                 _sync_folder(self._final.parent)
         except OSError as error:
-            raise unavailable(error, self._path) from error
+            raise self.failure(error) from error
         self._is_placed = True
         return PlacedFile(size_bytes=self._file.size_bytes, checksum=self._file.checksum())
 
-    def discard(self) -> None:
-        """Remove what was written, unless it was placed. Idempotent."""
+    def failure(self, error: OSError) -> CarnacError:
+        """Return what it means to the caller that this file cannot be written.
+
+        Where there is no room, the words are the same for every file: what fails for that fails in many places at once.
+        """
+        if error.errno in NO_SPACE:
+            if self._final is None:
+                return Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir()), path=self._path)
+            return no_room(f"deep storage {local_root(self._url)}", path=self._path)
+        reason = (error.strerror or str(error) or type(error).__name__).lower()
+        return Unavailable(
+            f"segment file {self._path} cannot be written: {reason}; run the job again once it can",
+            path=self._path,
+        )
+
+    def discard(self) -> int:
+        """Remove what was written, unless it was placed; return its bytes. Idempotent."""
         with contextlib.suppress(OSError, ValueError):
             self.stream.close()
         with contextlib.suppress(OSError):
             self._file.close()
-        if not self._is_placed:
-            with contextlib.suppress(OSError):
-                self._written.unlink(missing_ok=True)
+        if self._is_placed:
+            return 0
+        size_bytes = size_of(self._written)
+        with contextlib.suppress(OSError):
+            self._written.unlink(missing_ok=True)
+        return size_bytes
 
     def _upload(self) -> None:
         import fsspec
@@ -186,10 +215,38 @@ def remove_file(root_url: str, path: str) -> None:
         filesystem.rm_file(f"{base.rstrip('/')}/{path}")
 
 
-def unavailable(error: OSError, path: str) -> CarnacError:
-    """Return what a failure to write `path` means to the caller."""
-    reason = error.strerror or str(error) or type(error).__name__
-    return Unavailable(f"segment file {path} cannot be written: {reason}", path=path)
+def no_room(where: str, **ids: object) -> DiskFull:
+    """Return what to raise where the disk of deep storage, or of a folder in it, is full."""
+    return DiskFull(
+        f"the disk of {where} is full; {MAKE_ROOM} (carnac gc deletes what is garbage)", **ids
+    )
+
+
+@contextlib.contextmanager
+def room_in(folder_url: str) -> Iterator[None]:
+    """Say of a full disk which one it is, while files of a job's folder are written: Arrow does not.
+
+    Raises:
+        DiskFull: In place of its `OSError`.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        raise no_room(str((local_root(folder_url) or Path(folder_url)).parent)) from error
+
+
+def note_waste(size_bytes: int) -> None:
+    """Add bytes that are removed while an error of ours is handled to what it says of itself: its job reports them."""
+    error = sys.exception()
+    if isinstance(error, CarnacError) and size_bytes:
+        error.ids[WASTE] = int(str(error.ids.get(WASTE, 0))) + size_bytes
+
+
+def take_waste(error: CarnacError) -> int:
+    """Return the bytes that an error says were written for nothing, each once."""
+    return int(str(error.ids.pop(WASTE, 0)))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ from carnac.core.lateness import BOUNDS_MS, NONE_LATE, LateCounts
 from carnac.core.layout import plan_chunks
 from carnac.core.segments import TIME_COLUMN
 from carnac.pipeline.duck import translated
-from carnac.pipeline.output import local_root, size_of
+from carnac.pipeline.output import local_root, room_in, size_of
 from carnac.pipeline.rollup import part_sql
 from carnac.pipeline.shape import RowShape, quote
 
@@ -231,18 +231,22 @@ class _PartFile:
         import pyarrow as pa
 
         self._path, self._chunk, self._rows = path, chunk, 0
-        self._file = open_staged(path)
+        self._folder = path.rsplit("/", 2)[0]
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        self._writer = pa.ipc.new_file(self._file, schema, options=options)
+        with room_in(self._folder):
+            self._file = open_staged(path)
+            self._writer = pa.ipc.new_file(self._file, schema, options=options)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        self._writer.write_batch(rows)
+        with room_in(self._folder):
+            self._writer.write_batch(rows)
         self._rows += rows.num_rows
 
     def close(self) -> Part:
-        self._writer.close()
-        size_bytes = self._file.tell()
-        self._file.close()
+        with room_in(self._folder):
+            self._writer.close()
+            size_bytes = self._file.tell()
+            self._file.close()
         return Part(chunk=self._chunk, path=self._path, rows=self._rows, size_bytes=size_bytes)
 
 

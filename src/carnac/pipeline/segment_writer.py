@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from carnac.core.segments import TIME_COLUMN, Column, ColumnType
 from carnac.errors import Corrupt
-from carnac.pipeline.output import OutputFile, unavailable
+from carnac.pipeline.output import OutputFile
 from carnac.pipeline.row_hash import add_hashes, hash_rows
 from carnac.pipeline.statistics import ColumnStatistics, bounds_of
 
@@ -161,7 +161,7 @@ class SegmentWriter:
         try:
             self._writer.close()
         except OSError as error:
-            raise unavailable(error, self._path) from error
+            raise self._output.failure(error) from error
         placed = self._output.place()
         self._is_placed = True
         return WrittenFile(
@@ -174,14 +174,14 @@ class SegmentWriter:
             row_hash=self._row_hash,
         )
 
-    def discard(self) -> None:
-        """Remove what was written, unless it is finished. Idempotent."""
+    def discard(self) -> int:
+        """Remove what was written, unless it is finished; return its bytes. Idempotent."""
         if self._is_placed:
-            return
+            return 0
         if self._writer is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._writer.close()
-        self._output.discard()
+        return self._output.discard()
 
     def _conform(self, table: pa.Table) -> pa.Table:
         """Return the rows with exactly the columns of the schema."""
@@ -218,7 +218,7 @@ class SegmentWriter:
                 pa.Table.from_arrays(arrays, schema=writer.schema), row_group_size=rows
             )
         except OSError as error:
-            raise unavailable(error, self._path) from error
+            raise self._output.failure(error) from error
 
     def _observe(self, encoded: dict[str, pa.Array]) -> None:
         times = encoded[TIME_COLUMN].view(pa.int64())

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from carnac.errors import CarnacError, Unavailable
-from carnac.pipeline.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
+from carnac.pipeline.failures import (
+    TaskFailure,
+    dump_failure,
+    load_failure,
+    may_retry,
+    of_spark,
+    of_task,
+)
 from carnac.pipeline.interrupts import hold_signals
 from carnac.pipeline.progress import OnProgress, Phase, Tally, Watch, classic_context
 from carnac.pipeline.session import SparkHolder
@@ -80,7 +87,7 @@ def run_tasks(
                 numbered = context.parallelize(list(enumerate(packed)), len(packed))
                 job = numbered.mapPartitions(_rdd_runner(work, watch.tally))
         except Exception as error:
-            raise held.failure or of_spark(error, holder.keep_log()) from error
+            raise held.failure or of_spark(error, holder.keep_log) from error
         rows = collect(holder, job, watch)
     return [cast("R", pickle.loads(row)) for row in _in_order(rows, len(tasks))]  # noqa: S301
 
@@ -96,7 +103,7 @@ def collect(holder: SparkHolder, job: Any, watch: Watch) -> list[Any]:
             with watch.follow(held):
                 rows: list[Any] = job.collect()
         except Exception as error:
-            raise watch.verdict or held.failure or of_spark(error, holder.keep_log()) from error
+            raise watch.verdict or held.failure or of_spark(error, holder.keep_log) from error
     failures = [load_failure(row["failure"]) for row in rows if row["failure"] is not None]
     verdict = watch.verdict or next(iter(failures), None)
     if verdict is not None:
@@ -151,7 +158,7 @@ def guarded(work: Work[T, R], task: T, tally: Tally) -> tuple[str | None, bytes 
         return None, pickle.dumps(work(task, attempt))
     except Exception as error:
         failure = of_task(error)
-        if failure.retryable:
+        if may_retry(failure):
             raise TaskFailure(failure) from error
         text = dump_failure(failure)
         tally.add(failure=text)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from carnac.core.commits import Place
 from carnac.core.segments import Segment
 from carnac.pipeline.merge import MergeTask, merge_parts
-from carnac.pipeline.output import local_root, remove_file, size_of
+from carnac.pipeline.output import local_root, note_waste, remove_file, size_of
 from carnac.pipeline.parts import Part
 from carnac.pipeline.places import PlaceTaker
 from carnac.pipeline.tasks import Attempt
@@ -124,10 +124,11 @@ def merge_all(tasks: tuple[MergeTask, ...], attempt: Attempt) -> Written:
 
 
 def remove_segments(segments: Iterable[Segment], output_url: str) -> None:
-    """Remove the files of segments that will not be published."""
+    """Remove the files of segments that will not be published; the error that is being handled says how much it was."""
     for segment in segments:
         with contextlib.suppress(OSError):
             remove_file(output_url, segment.path)
+            note_waste(segment.size_bytes)
 
 
 def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> int:

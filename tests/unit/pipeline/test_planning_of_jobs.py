@@ -164,7 +164,7 @@ def test_a_failure_survives_the_way_through_spark(kind: type[CarnacError], tmp_p
     wrapped = RuntimeError(
         f"org.apache.spark.SparkException: Job aborted\n  pyspark...: {TaskFailure(failure)}\n at Foo.java"
     )
-    home = of_spark(wrapped, str(tmp_path))
+    home = of_spark(wrapped, lambda: str(tmp_path))
     assert (type(home), home.message, home.ids) == (kind, failure.message, failure.ids)
 
 
@@ -203,7 +203,7 @@ def test_what_goes_wrong_in_a_task_is_one_sentence(
     ],
 )
 def test_what_goes_wrong_in_spark_is_one_sentence(text: str, words: str, tmp_path: Path) -> None:
-    failure = of_spark(RuntimeError(text), str(tmp_path / "spark.log"))
+    failure = of_spark(RuntimeError(text), lambda: str(tmp_path / "spark.log"))
     assert isinstance(failure, Unavailable)
     assert words in failure.message
     assert "\n" not in failure.message
