@@ -120,3 +120,30 @@ def test_the_lowest_priorities_are_shed() -> None:
 
 def test_a_run_that_nobody_knows_changes_nothing() -> None:
     assert end_task(TaskQueue(), "nobody") == (TaskQueue(), None)
+
+
+def test_the_queue_stays_in_order_whatever_comes_and_goes() -> None:
+    five, nine, two, seven = (task(f"t{gain}", gain=gain) for gain in (5, 9, 2, 7))
+    waiting = queue(five, nine, two)
+    assert names(waiting.waiting) == ["t9", "t5", "t2"]
+    changed = change_queue(waiting, removed=[five], added=[seven, task("t1", gain=1)])
+    assert names(changed.waiting) == ["t9", "t7", "t2", "t1"]
+    assert names(change_queue(changed, removed=[nine, two]).waiting) == ["t7", "t1"]
+    assert names(change_queue(waiting, removed=[two], added=[two]).waiting) == ["t9", "t5", "t2"]
+
+
+def test_what_has_started_already_is_no_matter_when_it_is_removed() -> None:
+    waiting = queue(task("t9", gain=9), task("t2", gain=2))
+    for gain in (1, 5, 10):
+        assert change_queue(waiting, removed=[task("gone", gain=gain)]) == waiting
+
+
+def test_how_often_a_task_was_passed_is_forgotten_with_it() -> None:
+    waiting = replace(queue(task("a"), task("b")), passed={"a": 3, "b": 1})
+    assert change_queue(waiting, removed=[task("a")]).passed == {"b": 1}
+
+
+def test_costs_of_what_waits_and_of_what_runs() -> None:
+    waiting = queue(task("a", cost=7), task("b", cost=5))
+    running = start_task(waiting, task("c", cost=3), "run", 0)
+    assert (running.cost_waiting, running.cost_running) == (12, 3)

@@ -1,0 +1,124 @@
+"""What is known of a chunk, and what is seen of it without looking at its segments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.settings import AgeRule, CompactionSettings
+from carnac.core.compaction.states import (
+    RETRY_MAX_MS,
+    ChunkSight,
+    ChunkState,
+    ChunkStatus,
+    find_sights,
+    fingerprint,
+    standing_of,
+)
+from carnac.core.compaction.stretches import plan_stretches
+from carnac.core.entries import Chunk
+from carnac.core.intervals import Interval
+from carnac.core.periods import parse_period
+from carnac.core.versions import SegmentVersion
+from tests.compactions import CHEAP, DAY_MS, HOUR_MS
+
+DAY = Interval(0, DAY_MS)
+TARGET = CompactionTarget(segment_granularity="DAY")
+STATE = ChunkState(DAY, ChunkStatus.UNSTABLE, 7, 2, "by", "failed once: disk full")
+SIGHT = ChunkSight(DAY, 7, 2, TARGET)
+
+
+def live(start_h: int, end_h: int, revision: int, entries: int) -> Chunk:
+    interval = Interval(start_h * HOUR_MS, end_h * HOUR_MS)
+    return Chunk(
+        interval=interval,
+        version=SegmentVersion(0),
+        next_partition_id=entries,
+        entries=entries,
+        revision=revision,
+    )
+
+
+def test_a_chunk_rests_until_it_is_tried_again() -> None:
+    state = STATE._replace(failures=1, retry_at_ms=DAY_MS)
+    assert state.rests(DAY_MS - 1)
+    assert not state.rests(DAY_MS)
+    assert not STATE.rests(0)
+
+
+def test_a_rest_longer_than_any_has_ended() -> None:
+    """A clock that was ahead set it."""
+    assert STATE._replace(retry_at_ms=RETRY_MAX_MS + 5).rests(5)
+    assert not STATE._replace(retry_at_ms=RETRY_MAX_MS + 6).rests(5)
+
+
+def test_only_what_is_the_same_in_all_is_as_it_was() -> None:
+    assert STATE.is_as_seen(SIGHT, "by")
+    assert not STATE.is_as_seen(SIGHT._replace(revision=8), "by")
+    assert not STATE.is_as_seen(SIGHT._replace(segments=3), "by")
+    assert not STATE.is_as_seen(SIGHT, "other settings")
+
+
+def test_how_a_chunk_stands_is_said_where_its_score_does_not() -> None:
+    assert standing_of(STATE, now_ms=0) is None
+    deferred = standing_of(STATE._replace(status=ChunkStatus.DEFERRED), now_ms=0)
+    assert deferred is not None
+    assert deferred.startswith("the controller has deferred it")
+    failed = STATE._replace(failures=1, retry_at_ms=HOUR_MS)
+    assert standing_of(failed, now_ms=0) == (
+        "the controller's last try failed once: disk full; it rests until 1970-01-01T01:00Z"
+    )
+    assert standing_of(failed, now_ms=HOUR_MS) == (
+        "the controller's last try failed once: disk full; it is tried again"
+    )
+
+
+def test_live_chunks_of_one_target_chunk_are_seen_together() -> None:
+    stretches = plan_stretches(CompactionSettings(target=TARGET), 0)
+    hours = [live(0, 1, 5, 2), live(3, 4, 9, 1), live(5, 6, 4, 3), live(24, 25, 6, 1)]
+    assert find_sights(hours, stretches) == {
+        0: ChunkSight(DAY, 9, 6, TARGET),
+        DAY_MS: ChunkSight(Interval(DAY_MS, 2 * DAY_MS), 6, 1, TARGET),
+    }
+
+
+def test_a_live_chunk_is_seen_in_every_target_chunk_that_it_touches() -> None:
+    stretches = plan_stretches(CompactionSettings(target=TARGET), 0)
+    found = find_sights([live(0, 72, 5, 2)], stretches)
+    assert [(one.chunk.start_ms, one.segments) for one in found.values()] == [
+        (0, 2),
+        (DAY_MS, 2),
+        (2 * DAY_MS, 2),
+    ]
+
+
+def test_what_the_border_of_two_rules_leaves_of_a_bucket_is_seen_as_cut() -> None:
+    weekly = AgeRule(
+        older_than=parse_period("P1D"), target=replace(TARGET, segment_granularity="WEEK")
+    )
+    monthly = CompactionSettings(
+        target=replace(TARGET, segment_granularity="MONTH"), age_rules=(weekly,)
+    )
+    stretches = plan_stretches(monthly, 20 * DAY_MS)
+    found = find_sights([live(0, 31 * 24, 5, 2)], stretches)
+    assert [one.is_cut for one in found.values()] == [False, False, False, True]
+    assert [one.target.segment_granularity for one in found.values()] == [*["WEEK"] * 3, "MONTH"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"slack": 2},
+        {"input_bytes_max": 9},
+        {"write_amplification_max": 2.0},
+        {"cost": CHEAP},
+    ],
+)
+def test_what_a_chunk_is_judged_by_differs_with_the_settings(change: dict[str, object]) -> None:
+    how = CompactionSettings(target=TARGET)
+    assert fingerprint(how, TARGET) == fingerprint(CompactionSettings(target=TARGET), TARGET)
+    assert fingerprint(replace(how, **change), TARGET) != fingerprint(how, TARGET)  # type: ignore[arg-type]
+    assert fingerprint(how, replace(TARGET, target_rows=9)) != fingerprint(how, TARGET)
+    assert fingerprint(replace(how, priority=9), TARGET) == fingerprint(how, TARGET)
