@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from carnac import __version__
+from carnac.cli.modules import MODULES
 from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,8 +63,6 @@ class _InOrder(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names as the help shows them."""
-        from carnac.cli.commands import MODULES
-
         words = [word for words in MODULES.values() for word in words]
         return sorted(
             super().list_commands(ctx),

@@ -14,7 +14,7 @@ from carnac.core.versions import IdRanges, SegmentVersion
 
 if TYPE_CHECKING:
     from carnac.core.intervals import Interval
-    from carnac.core.publishing import PublishView
+    from carnac.core.publish_view import PublishView
     from carnac.core.segments import Segment
 
 PLAIN_SEGMENTS_MAX = 64

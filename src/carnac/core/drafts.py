@@ -23,7 +23,7 @@ from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.core.allocation import PendingChunk, PendingSegment
-    from carnac.core.publishing import PublishView
+    from carnac.core.publish_view import PublishView
 
 
 @dataclass(slots=True)

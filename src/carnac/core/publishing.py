@@ -20,10 +20,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from carnac.core import invariants
-from carnac.core.allocation import PendingChunk, PendingSegment
 from carnac.core.appending import plan_append
 from carnac.core.commits import (
     Change,
@@ -42,68 +40,13 @@ from carnac.core.commits import (
     SegmentsVisible,
 )
 from carnac.core.drafts import ChunkDrafts, Draft
-from carnac.core.entries import MAX_ADDS_PER_COMMIT, Chunk, Entry, EntryLife
+from carnac.core.entries import MAX_ADDS_PER_COMMIT, Entry
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.locks.model import Lock, describe_end, may_publish
+from carnac.core.locks.model import describe_end, may_publish
+from carnac.core.publish_view import PublishView
 from carnac.errors import Conflict, Corrupt, Invalid, Revoked
 
 EMPTY = IntervalSet()
-
-
-class PublishView(Protocol):
-    """What a publish may read of the newest revision; the answers hold until the transaction ends."""
-
-    def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
-        """Return the live chunks that overlap `interval`, in order of time."""
-        ...
-
-    def entries(self, datasource: str, interval: Interval) -> Sequence[Entry]:
-        """Return the live entries of the live chunks that overlap `interval`, in any order."""
-        ...
-
-    def entries_of(self, datasource: str, segment_ids: Sequence[str]) -> Sequence[Entry]:
-        """Return the live entries of these segments, in any order."""
-        ...
-
-    def highest_major_ms(self, datasource: str, interval: Interval) -> int | None:
-        """Return the highest major version on record, live or dropped, of chunks that overlap `interval`."""
-        ...
-
-    def dropped_by(self, datasource: str, segment_id: str, after_revision: int) -> int | None:
-        """Return the last commit after `after_revision` that dropped an entry of the segment."""
-        ...
-
-    def lives_after(
-        self, datasource: str, segment_ids: Sequence[str], after_revision: int
-    ) -> Sequence[EntryLife]:
-        """Return the entries of these segments that were live at `after_revision` or later, in any order."""
-        ...
-
-    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
-        """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""
-        ...
-
-    def covering_after(
-        self, datasource: str, interval: Interval, after_revision: int
-    ) -> int | None:
-        """Return the last commit after `after_revision` whose `covers` overlaps `interval`."""
-        ...
-
-    def lookup_set_by(self, name: str) -> int | None:
-        """Return the commit that set the lookup to what it is; None if there is no such lookup."""
-        ...
-
-    def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
-        """Return those of the locks that there are."""
-        ...
-
-    def pending(self, pending_ids: Sequence[str]) -> Sequence[PendingSegment]:
-        """Return those of the reservations that there are."""
-        ...
-
-    def pending_chunks(self, datasource: str, interval: Interval) -> Sequence[PendingChunk]:
-        """Return the reserved chunks that overlap `interval`, in any order."""
-        ...
 
 
 def plan_commit(

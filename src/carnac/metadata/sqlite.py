@@ -7,36 +7,37 @@ published by the one that is at work (`combining`).
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, Unavailable
+from carnac.errors import CarnacError, Unavailable
 from carnac.metadata.database import (
     PATIENCE_MS,
     Database,
     OnStatement,
     Opening,
-    driver_error,
-    first_line,
 )
 from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
+from carnac.metadata.sqlite_driver import (
+    BUSY_TIMEOUT_MS,
+    CACHE_KIB,
+    READER_PRAGMAS,
+    is_full,
+    translate,
+)
+from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
 from carnac.metadata.writer_queue import WriterQueue
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
-
-BUSY_TIMEOUT_MS = 60_000
-"""For what the queue does not order: recovery after a crash, and closing."""
-CACHE_KIB = 32_768
 
 _WRITER_PRAGMAS = (
     "PRAGMA synchronous=FULL",
@@ -46,16 +47,6 @@ _WRITER_PRAGMAS = (
     "PRAGMA wal_autocheckpoint=2000",
     "PRAGMA journal_size_limit=67108864",
 )
-READER_PRAGMAS = (
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
-    f"PRAGMA cache_size=-{CACHE_KIB}",
-    "PRAGMA temp_store=MEMORY",
-    "PRAGMA query_only=ON",
-    "PRAGMA schema_version",  # the first look at the file: what is in its way shows here, before a transaction begins
-)
-LITTLE_ROOM_BYTES = 1 << 20
-"""A disk with less is full when SQLite cannot write to it; it does not always say so."""
-_CORRUPT = ("malformed", "not a database", "encrypted")
 
 
 @dataclass
@@ -131,7 +122,7 @@ class SqliteDatabase:
             try:
                 connection = stack.enter_context(self._readers.lend())
             except sqlite3.OperationalError as error:
-                if not _is_full(error, self._path):
+                if not is_full(error, self._path):
                     raise
                 session = stack.enter_context(self._without_room().read())
             else:
@@ -208,8 +199,6 @@ class SqliteDatabase:
         return translate(error, self._path)
 
     def _without_room(self) -> Database:
-        from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
-
         with self._mutex:
             if self._roomless is None:
                 self._roomless = ReadOnlySqliteDatabase(self._path, "its disk is full")
@@ -235,34 +224,6 @@ class SqliteDatabase:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._syncs = is_durable
         return self._writer
-
-
-def translate(error: Exception, path: Path) -> CarnacError | None:
-    """Return what an error of SQLite's driver about the database at `path` means; None if it is of somebody else."""
-    error = driver_error(error)
-    if not isinstance(error, sqlite3.Error):
-        return None
-    text = first_line(error)
-    if _is_full(error, path):
-        return DiskFull(
-            f"the disk of the metadata store {path} is full; make room and retry (carnac gc deletes what is garbage)"
-        )
-    if isinstance(error, sqlite3.IntegrityError):
-        return Invalid(f"the publication names something that the store has already: {text}")
-    if any(word in text for word in _CORRUPT):
-        return Corrupt(f"the metadata store {path} is damaged: {text}")
-    return Unavailable(f"the metadata store {path} does not answer: {text}")
-
-
-def _is_full(error: sqlite3.Error, path: Path) -> bool:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
-    if code == sqlite3.SQLITE_FULL:
-        return True
-    if code & 0xFF not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
-        return False
-    with suppress(OSError):
-        return shutil.disk_usage(path.parent).free < LITTLE_ROOM_BYTES
-    return False
 
 
 class TemporarySqliteDatabase(SqliteDatabase):

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from carnac.errors import CarnacError, ReadOnly, Unavailable
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
-from carnac.metadata.sqlite import READER_PRAGMAS, translate
+from carnac.metadata.sqlite_driver import READER_PRAGMAS, translate
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

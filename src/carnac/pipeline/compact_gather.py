@@ -30,7 +30,8 @@ from carnac.pipeline.compact_task import (
 )
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.cutting import even_rows, values_at
-from carnac.pipeline.merge import SegmentSink, merge_parts, segment_id
+from carnac.pipeline.merge import SegmentSink, merge_parts
+from carnac.pipeline.merge_task import segment_id
 from carnac.pipeline.output import local_root
 from carnac.pipeline.sorting import sort_order
 from carnac.pipeline.tasks import Attempt

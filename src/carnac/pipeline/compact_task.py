@@ -39,7 +39,8 @@ from carnac.pipeline.compact_shape import Family
 from carnac.pipeline.compact_stage import Stage, as_raw_states
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.cutting import Piece, cut_evenly, cut_ranges, even_rows
-from carnac.pipeline.merge import MergeTask, SegmentSink, SinkWatch, merge_parts, segment_id
+from carnac.pipeline.merge import SegmentSink, SinkWatch, merge_parts
+from carnac.pipeline.merge_task import MergeTask, segment_id
 from carnac.pipeline.packed_sort import SORTABLE, sorted_order
 from carnac.pipeline.row_hash import hash_rows
 from carnac.pipeline.segment_writer import ROW_GROUP_ROWS, SegmentWriter, one_array

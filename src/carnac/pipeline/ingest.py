@@ -23,7 +23,7 @@ from carnac.core.segments import TIME_COLUMN, Segment, safe_name
 from carnac.errors import CarnacError, Invalid
 from carnac.pipeline.failures import of_task
 from carnac.pipeline.interrupts import hold_signals
-from carnac.pipeline.merge import MergeTask
+from carnac.pipeline.merge_task import MergeTask
 from carnac.pipeline.output import local_root
 from carnac.pipeline.parts import Cut, remove_staged
 from carnac.pipeline.places import plan_places

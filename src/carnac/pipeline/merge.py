@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.intervals import Interval
 from carnac.core.partitioning import HASH_FUNCTION
 from carnac.core.segments import (
     HashedPartition,
@@ -19,55 +18,12 @@ from carnac.core.segments import (
 )
 from carnac.errors import Corrupt
 from carnac.pipeline.cutting import Piece
-from carnac.pipeline.shape import RowShape
+from carnac.pipeline.merge_task import MergeTask, segment_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.pipeline.places import Ask, Given, Own
     from carnac.pipeline.segment_writer import SegmentWriter, WrittenFile
-    from carnac.specs.layout import PartitionsSpec
-
-DEFAULT_MEMORY_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeTask:
-    """What one task of pass 2 does. Picklable.
-
-    Attributes:
-        parts: Paths or URLs of part files (`.parquet`, or `.arrow` for Arrow IPC) with rows of this chunk only.
-        chunk: The time chunk that all rows lie in.
-        output_url: Root of deep storage, as `DeepStorage.url` gives it.
-        path_prefix: Folder of the segment files below that root, without slashes at its ends.
-        id_prefix: An id from the `IdSource`, of this task alone. Segment ids are derived from it and from the attempt,
-            so that two attempts never write to one file.
-        target_bytes: Size that a file aims at (dynamic partitioning only); None: rows alone decide.
-        is_perfect: Whether these parts hold all rows that the job has for the chunk.
-        temp_dir: Local folder for what does not fit into memory; made if missing, left empty.
-        numbers: How its segments get their places; None: publish finds them.
-    """
-
-    datasource: str
-    parts: tuple[str, ...]
-    shape: RowShape
-    chunk: Interval
-    partitions: PartitionsSpec
-    output_url: str
-    path_prefix: str
-    id_prefix: str
-    created_at_ms: int
-    temp_dir: str
-    target_bytes: int | None = None
-    is_perfect: bool = True
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
-    threads: int = 1
-    numbers: Ask | Given | Own | None = None
-
-
-def segment_id(id_prefix: str, attempt: int, index: int) -> str:
-    """Return the id of the segment that an attempt of a task writes as its `index`-th."""
-    return f"{id_prefix}a{attempt}s{index}"
 
 
 def merge_parts(

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carnac.core.allocation import AllocationRequest
@@ -25,12 +25,12 @@ from carnac.core.allocation_records import pending_id_of, read_reply, request_to
 from carnac.core.commits import Numbered, Place, Reserved
 from carnac.core.intervals import Interval
 from carnac.errors import Unavailable
-from carnac.pipeline.merge import MergeTask, SinkWatch
+from carnac.pipeline.merge import SinkWatch
+from carnac.pipeline.merge_task import Ask, Given, Merge, MergeTask, Own
 from carnac.ports.places import Allocate, LockFirst, NumberOwn, PlacePlan
 
 if TYPE_CHECKING:
     from carnac.pipeline.segment_writer import SegmentWriter
-    from carnac.pipeline.write_pass import Merge
 
 BULK_LIMIT = 500
 """Places asked for in one transaction."""
@@ -41,34 +41,6 @@ TIMEOUT_S = 60.0
 DEFAULT_WAIT_S = 300.0
 
 Pause: TypeAlias = Callable[[float], object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """Ask for the next place when a segment begins.
-
-    Attributes:
-        first: The request for the first one.
-    """
-
-    url: str
-    first: AllocationRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """Places that the driver has got; segments beyond them are left to publish."""
-
-    pending_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """Numbers `first`, `first + step`, … of a chunk."""
-
-    chunk: Interval
-    first: int
-    step: int
 
 
 class PlaceTaker(SinkWatch):

@@ -21,7 +21,6 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-import carnac
 from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.class_archive import use_archive
 from carnac.pipeline.connect import connect
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 LOCAL_TASK_FAILURES = 3
 """How often a task is tried in local mode, where Spark's own default is once."""
 
+_PACKAGE = Path(__file__).parents[1]
+"""Where carnac itself is."""
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
 _DEFAULTS = {
     "spark.app.name": "carnac",
@@ -57,7 +58,7 @@ _LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.python.daemon.module": "carnac.pipeline.worker_daemon",
-    "spark.executorEnv.PYTHONPATH": str(Path(carnac.__file__).parent.parent),
+    "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
 }
 
 
@@ -294,13 +295,10 @@ def _stop(session: SparkSession) -> None:
 @contextlib.contextmanager
 def _package_archive() -> Iterator[Path]:
     """Yield a zip of the carnac package for executors on other machines."""
-    import carnac
-
-    package = Path(carnac.__file__).parent
     with tempfile.TemporaryDirectory(prefix="carnac-") as folder:
         archive = Path(folder) / "carnac.zip"
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
-            for path in sorted(package.rglob("*")):
+            for path in sorted(_PACKAGE.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
-                    bundle.write(path, Path("carnac") / path.relative_to(package))
+                    bundle.write(path, Path("carnac") / path.relative_to(_PACKAGE))
         yield archive

@@ -37,7 +37,7 @@ from carnac.pipeline.shape import RowShape, part_columns, quote
 if TYPE_CHECKING:
     import duckdb
 
-    from carnac.pipeline.merge import MergeTask
+    from carnac.pipeline.merge_task import MergeTask
 
 SORTABLE_FACTOR = 1.0
 """DuckDB is trusted to sort this many times its memory in one go; 0.5 to 5 were measured."""

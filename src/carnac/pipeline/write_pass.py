@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from carnac.core.commits import Place
 from carnac.core.segments import Segment
-from carnac.pipeline.merge import MergeTask, merge_parts
+from carnac.pipeline.merge import merge_parts
+from carnac.pipeline.merge_task import Merge, MergeTask
 from carnac.pipeline.output import local_root, note_waste, remove_file, size_of
 from carnac.pipeline.parts import Part
 from carnac.pipeline.places import PlaceTaker
@@ -22,14 +23,6 @@ BINS_PER_CORE = 4
 """Small chunks share a Spark task; so many tasks for each core even out what was guessed wrongly."""
 MAX_ROWS_PER_BIN = 5_000_000
 """No chunk joins others in a task beyond this: what a lost worker costs is bounded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
-    """A merge and about how much work it is."""
-
-    task: MergeTask
-    rows: int
 
 
 def plan_merges(

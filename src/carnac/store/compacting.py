@@ -9,37 +9,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from typing import TypeAlias
 
-from carnac.core.commits import Publication
 from carnac.core.compaction.groups import (
     CompactionGroup,
     CompactionTarget,
     GroupKind,
     whole_intervals,
 )
-from carnac.core.entries import VisibleSegment
-from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
-from carnac.errors import CarnacError, Conflict, Invalid, NotFound
+from carnac.errors import Invalid, NotFound
 from carnac.ports import (
     Clock,
     DataPipeline,
     DeepStorage,
     JobProgress,
-    Lease,
     MetadataStore,
     WriteGuard,
 )
 from carnac.ports.datasources import require_datasource
 from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.compaction_run import CompactionRun
+from carnac.store.compaction_store import CompactionStore
 from carnac.store.leases import LeaseKeeper
-
-MAX_CHUNKS_PER_GROUP = 10_000
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
 
@@ -58,11 +50,16 @@ class Compactor:
         segment_granularity: Callable[[str], str],
     ) -> None:
         self._metadata = metadata
-        self._deep_storage = deep_storage
         self._pipeline = pipeline
         self._leases = leases
         self._clock = clock
-        self._segment_granularity = segment_granularity
+        self._store = CompactionStore(
+            metadata,
+            deep_storage,
+            leases,
+            clock=clock,
+            segment_granularity=segment_granularity,
+        )
 
     def run(
         self,
@@ -91,7 +88,7 @@ class Compactor:
         started_ms = self._clock.now_ms()
         with self._leases.reading(None) as reading, self._leases.writing() as lease:
             run = CompactionRun(
-                self,
+                self._store,
                 base=reading.head.revision,
                 lease=lease,
                 guard=guard,
@@ -161,88 +158,3 @@ class Compactor:
             )
             for chunk, chosen in sorted(by_chunk.items())
         )
-
-    # what a run needs
-
-    def inputs(self, group: CompactionGroup, base: int) -> tuple[VisibleSegment, ...]:
-        """Return the entries of the group's inputs.
-
-        Raises:
-            Conflict: One of the named segments is not visible in the interval any more.
-        """
-        found = self._metadata.visible(
-            group.datasource, revision=base, intervals=IntervalSet((group.interval,))
-        )
-        if not group.segment_ids:
-            return tuple(found)
-        wanted = set(group.segment_ids)
-        chosen = tuple(item for item in found if item.segment.segment_id in wanted)
-        missing = sorted(wanted - {item.segment.segment_id for item in chosen})
-        if missing:
-            rest = f"and {len(missing) - 1} more are" if len(missing) > 1 else "is"
-            raise Conflict(
-                f"segment {missing[0]} of {group.datasource} {rest} no longer visible in {group.interval}; plan again",
-                datasource=group.datasource,
-                segment_id=missing[0],
-            )
-        return chosen
-
-    def chunks(self, group: CompactionGroup) -> tuple[Interval, ...]:
-        """Return the time chunks that the group's outputs are written for.
-
-        Raises:
-            Invalid: The interval is no whole number of buckets of the target's granularity.
-        """
-        text = group.target.segment_granularity
-        if group.kind is GroupKind.MINOR:
-            return (group.interval,)
-        if text is None:
-            live = self._metadata.chunks(group.datasource, interval=group.interval)
-            inside = (chunk.interval.intersect(group.interval) for chunk in live)
-            return tuple(piece for piece in inside if piece is not None)
-        granularity = parse_granularity(text)
-        if not granularity.is_aligned(group.interval):
-            raise Invalid(
-                f"interval {group.interval} of group {group.group_id} is no whole number of buckets of {text};"
-                f" align it",
-                group_id=group.group_id,
-            )
-        return tuple(granularity.buckets(group.interval, limit=MAX_CHUNKS_PER_GROUP))
-
-    def publish(self, publication: Publication, job_lease: Lease) -> int:
-        """Publish one group.
-
-        The files are protected by the lease of the whole run, which outlives the publish: the publication's own lease
-        is taken before that one is confirmed, so neither can be gone if the publish goes through.
-        """
-        with self._leases.writing() as own:
-            self._leases.confirm(job_lease)
-            published = self._metadata.publish(_with_lease(publication, own))
-            self._leases.forget_writer(own)
-        return published.revision
-
-    def find_batch(self, writer: str, batch: str) -> int | None:
-        """Return the revision under which a batch was published."""
-        return self._metadata.find_batch(writer, batch)
-
-    def head(self) -> int:
-        """Return the newest revision."""
-        return self._metadata.head().revision
-
-    def now_ms(self) -> int:
-        """Return the time."""
-        return self._clock.now_ms()
-
-    def granularity_of(self, datasource: str) -> str:
-        """Return the granularity for rows that fall where no chunk is."""
-        return self._segment_granularity(datasource)
-
-    def remove_files(self, segments: Sequence[Segment]) -> None:
-        """Remove files that will not be published; what is left is for garbage collection."""
-        for segment in segments:
-            with suppress(CarnacError):
-                self._deep_storage.delete(segment.path)
-
-
-def _with_lease(publication: Publication, lease: Lease) -> Publication:
-    return replace(publication, lease_id=lease.lease_id)

@@ -6,7 +6,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 
 from carnac.core import invariants
 from carnac.core.commits import Change, CommitKind, Drop, LockHeld, Publication
@@ -20,9 +19,7 @@ from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
-
-if TYPE_CHECKING:
-    from carnac.store.compacting import Compactor
+from carnac.store.compaction_store import CompactionStore
 
 WATCH_PERIOD_MS = 1_000
 """Inputs of running groups are looked up again at most so often."""
@@ -33,7 +30,7 @@ class CompactionRun:
 
     def __init__(
         self,
-        compactor: Compactor,
+        store: CompactionStore,
         *,
         base: int,
         lease: Lease,
@@ -42,7 +39,7 @@ class CompactionRun:
         message: str,
         on_group: Callable[[GroupReport], None] | None,
     ) -> None:
-        self._compactor = compactor
+        self._store = store
         self._base = base
         self._lease = lease
         self._guard = guard
@@ -63,8 +60,8 @@ class CompactionRun:
             self._report(group, GroupOutcome.UNCHANGED, revision=revision)
             return None
         try:
-            entries = self._compactor.inputs(group, self._base)
-            chunks = self._compactor.chunks(group)
+            entries = self._store.inputs(group, self._base)
+            chunks = self._store.chunks(group)
             if not entries:
                 self._report(group, GroupOutcome.UNCHANGED)
                 return None
@@ -89,15 +86,15 @@ class CompactionRun:
         group = self._groups[job.key]
         with self._mutex:
             seen_revision, seen_ms = self._seen.get(job.key, (self._base, 0))
-            now_ms = self._compactor.now_ms()
+            now_ms = self._store.now_ms()
             if now_ms - seen_ms < WATCH_PERIOD_MS:
                 return None
             self._seen[job.key] = seen_revision, now_ms
         try:
-            head = self._compactor.head()
+            head = self._store.head()
             if head == seen_revision:
                 return None
-            inputs = _as_inputs(self._compactor.inputs(group, head), group.interval)
+            inputs = _as_inputs(self._store.inputs(group, head), group.interval)
         except Conflict as error:
             return error
         except CarnacError:
@@ -141,7 +138,7 @@ class CompactionRun:
             return
         try:
             with self._publishing(group) as fences:
-                revision = self._compactor.publish(
+                revision = self._store.publish(
                     self._publication(group, job, end, fences), self._lease
                 )
         except Revoked as error:
@@ -185,7 +182,7 @@ class CompactionRun:
                 for source in job.inputs
             ),
             takes_over=group.kind is GroupKind.MAJOR and bool(result.segments),
-            segment_granularity=self._compactor.granularity_of(group.datasource),
+            segment_granularity=self._store.granularity_of(group.datasource),
         )
         writer, batch = self._batch_of(group)
         return Publication(
@@ -209,7 +206,7 @@ class CompactionRun:
         writer, batch = self._batch_of(group)
         if writer is None or batch is None:
             return None
-        return self._compactor.find_batch(writer, batch)
+        return self._store.find_batch(writer, batch)
 
     def _lock(self, group: CompactionGroup, entries: Sequence[VisibleSegment]) -> None:
         if self._guard is None:
@@ -237,13 +234,13 @@ class CompactionRun:
     def _leaves_out(self, group: CompactionGroup, entries: Sequence[VisibleSegment]) -> bool:
         if not group.segment_ids:
             return False
-        all_ids = self._compactor.inputs(_without_ids(group), self._base)
+        all_ids = self._store.inputs(_without_ids(group), self._base)
         return len(all_ids) > len(entries)
 
     def _give_up(
         self, group: CompactionGroup, job: RewriteJob, end: RewriteResult, error: CarnacError
     ) -> None:
-        self._compactor.remove_files(end.segments)
+        self._store.remove_files(end.segments)
         self._fail(group, error, job, wasted=sum(segment.size_bytes for segment in end.segments))
 
     def _fail(

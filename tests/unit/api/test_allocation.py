@@ -38,7 +38,8 @@ from carnac.metadata import open_metadata
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.overlord.allocation import AllocationService
-from carnac.pipeline.places import Ask, Given, Own, PlaceTaker
+from carnac.pipeline.merge_task import Ask, Given, Own
+from carnac.pipeline.places import PlaceTaker
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.locks import hours, wants
 

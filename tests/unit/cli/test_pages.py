@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import carnac
-from carnac.cli.commands import MODULES, all_commands
+from carnac.cli.commands import all_commands
+from carnac.cli.modules import MODULES
 from carnac.cli.reference import cli_page, python_page, settings_page
 from carnac.config import Settings
 from carnac.store import Store

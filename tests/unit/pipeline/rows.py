@@ -15,7 +15,8 @@ from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval
 from carnac.core.segments import TIME_COLUMN, ColumnType, Metric, MetricKind, Segment
 from carnac.pipeline.duck import connect, translated
-from carnac.pipeline.merge import MergeTask, merge_parts
+from carnac.pipeline.merge import merge_parts
+from carnac.pipeline.merge_task import MergeTask
 from carnac.pipeline.rollup import part_sql
 from carnac.pipeline.segment_writer import ARROW_TYPE, TIME_TYPE
 from carnac.pipeline.shape import DimensionShape, RowShape

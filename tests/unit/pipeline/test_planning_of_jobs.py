@@ -15,7 +15,7 @@ from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Una
 from carnac.pipeline.coerce import SeveralValues
 from carnac.pipeline.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
 from carnac.pipeline.inputs import InputFile
-from carnac.pipeline.merge import MergeTask
+from carnac.pipeline.merge_task import MergeTask
 from carnac.pipeline.parts import Cut, Part
 from carnac.pipeline.session import local_master
 from carnac.pipeline.shape import RowShape

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from carnac.errors import DiskFull
-from carnac.metadata.sqlite import translate
+from carnac.metadata.sqlite_driver import translate
 from carnac.store import Store
 from carnac.testing.clock import FakeClock
 from carnac.testing.faulty import Faults

@@ -9,34 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from carnac.cli.app import COMMANDS, CommandInfo, app
+from carnac.cli.modules import MODULES
 
 if TYPE_CHECKING:
     import typer
-
-MODULES: dict[str, tuple[str, ...]] = {
-    "demo": ("demo",),
-    "stores": ("init",),
-    "writing": ("ingest", "delete", "revert"),
-    "specs": ("spec",),
-    "quarantine": ("quarantine",),
-    "queries": ("sql",),
-    "contents": ("datasources", "segments", "chunks"),
-    "late": ("late",),
-    "lookups": ("lookups",),
-    "picture": ("picture",),
-    "history": ("log", "show", "diff", "tag", "tags"),
-    "upkeep": ("gc", "verify"),
-    "compact": ("compact",),
-    "compaction": ("compaction",),
-    "compaction_simulation": ("compaction",),
-    "locks": ("locks",),
-    "task": ("task",),
-    "overlord": ("overlord",),
-    "doctor": ("doctor", "version"),
-    "prepare": ("prepare",),
-    "balance": ("balance",),
-}
-"""Module → the first words of its commands, in the order of the help page."""
 
 
 def load(word: str | None = None) -> typer.Typer:

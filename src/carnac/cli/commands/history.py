@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import HISTORY, command, session_of
+from carnac.cli.log_table import print_log
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
 from carnac.cli.records import to_json
@@ -18,7 +19,7 @@ from carnac.cli.tables import (
     short_interval,
     short_ms,
 )
-from carnac.core.commits import Commit, CommitSummary, DatasourceCommit
+from carnac.core.commits import Commit, DatasourceCommit
 from carnac.core.intervals import IntervalSet, interval_set
 from carnac.core.words import counted
 from carnac.errors import Invalid
@@ -61,21 +62,6 @@ def log(
         )
     elif len(commits) == limit and commits[-1].revision > 1:
         session.output.note(f"older commits: carnac log --before {commits[-1].revision}")
-
-
-def print_log(output: Output, commits: tuple[CommitSummary, ...], tags: dict[int, str]) -> None:
-    """Print commits as a table."""
-    columns = [
-        Column("revision", is_number=True),
-        Column("time (UTC)", is_whole=True),
-        Column("kind"),
-        Column("datasource"),
-        Column("segments", is_number=True),
-        Column("rows", is_number=True),
-        Column("size", is_number=True),
-        Column("message"),
-    ]
-    output.table(columns, [_log_row(commit, tags) for commit in commits])
 
 
 @command("show", panel=HISTORY, examples=["carnac show 3", "carnac show january --json"])
@@ -193,23 +179,6 @@ def tags(ctx: typer.Context, as_json: AsJson = False) -> None:
     session.output.table(
         columns, [[item.name, str(item.revision), second_ms(item.created_at_ms)] for item in found]
     )
-
-
-def _log_row(commit: CommitSummary, tags: dict[int, str]) -> list[str]:
-    names = [item.datasource for item in commit.datasources] + [
-        f"lookup {name}" for name in commit.lookups
-    ]
-    tag_text = f"[{tags[commit.revision]}] " if commit.revision in tags else ""
-    return [
-        str(commit.revision),
-        second_ms(commit.at_ms),
-        commit.kind.value,
-        ", ".join(names),
-        format_count(sum(item.segments for item in commit.datasources)),
-        format_count(sum(item.rows for item in commit.datasources)),
-        format_bytes(sum(item.size_bytes for item in commit.datasources)),
-        tag_text + commit.message,
-    ]
 
 
 def _print_commit(output: Output, commit: Commit) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from carnac.cli.commands.history import print_log
-from carnac.cli.commands.picture import make_chart
+from carnac.cli.charts import make_chart
 from carnac.cli.demo.checks import MONTHS_SQL, DemoCheck, Revisions, compare_counts
 from carnac.cli.demo.flights import DATASOURCE, DemoFiles, load_flights, make_spec, write_files
+from carnac.cli.log_table import print_log
 from carnac.cli.output import Output
 from carnac.cli.progress import job_progress
 from carnac.cli.session import Session

@@ -1,0 +1,28 @@
+"""Which module holds which commands: known before any of them is loaded."""
+
+from __future__ import annotations
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "demo": ("demo",),
+    "stores": ("init",),
+    "writing": ("ingest", "delete", "revert"),
+    "specs": ("spec",),
+    "quarantine": ("quarantine",),
+    "queries": ("sql",),
+    "contents": ("datasources", "segments", "chunks"),
+    "late": ("late",),
+    "lookups": ("lookups",),
+    "picture": ("picture",),
+    "history": ("log", "show", "diff", "tag", "tags"),
+    "upkeep": ("gc", "verify"),
+    "compact": ("compact",),
+    "compaction": ("compaction",),
+    "compaction_simulation": ("compaction",),
+    "locks": ("locks",),
+    "task": ("task",),
+    "overlord": ("overlord",),
+    "doctor": ("doctor", "version"),
+    "prepare": ("prepare",),
+    "balance": ("balance",),
+}
+"""Module → the first words of its commands, in the order of the help page."""
