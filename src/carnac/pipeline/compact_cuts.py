@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +35,9 @@ RANGES_PER_SEGMENT = 8
 MAX_RANGES = 512
 SKEW = 2
 """By how much the largest range may be larger than the average one, and still fit."""
-SAMPLE_INPUTS, SAMPLE_ROWS = 8, 20_000
-"""How much is looked at to choose the cuts of a column whose values records say too little of."""
+SAMPLE_INPUTS, SAMPLE_GROUPS, SAMPLE_ROWS = 8, 128, 160_000
+"""How much is looked at to choose the cuts of a column whose values records say too little of: row groups all over the
+largest inputs, since rows may be sorted by that very column."""
 _WORDS = {ColumnType.STRING, ColumnType.JSON}
 _NUMBERS = {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT, ColumnType.BOOLEAN}
 
@@ -73,22 +75,24 @@ def choose_cuts(task: FamilyTask, *, is_small: bool = False) -> Cuts:
     if is_small or not is_cuttable(task):
         return Cuts(column=column)
     rows = sum(source.segment.rows for source in task.family.inputs)
-    bytes_once = SKEW * MEMORY_COPIES * bytes_in_memory(task.family)
-    ranges = min(
-        MAX_RANGES,
-        max(
-            RANGES_PER_SEGMENT * -(-rows // task.target.target_rows),
-            -(-bytes_once // task.memory_bytes),
-        ),
-    )
     if column == TIME_COLUMN:
-        return Cuts(column=column, edges=_time_cuts(task.family.inputs, ranges))
-    values = np.concatenate([_sample(task, source, column) for source in _spread(task)])
-    values.sort()
+        return Cuts(column=column, edges=_time_cuts(task.family.inputs, _ranges(task, rows)))
+    ranges = _ranges(task, max(rows_by_chunk(task.family.inputs, task.chunks)))  # each has as many
+    values = _sample(task, column)
     if not len(values):
         return Cuts(column=column)
     places = np.linspace(0, len(values), ranges + 1)[1:-1].astype(np.int64)
     return Cuts(column=column, edges=tuple(np.unique(values[places]).tolist()))
+
+
+def _ranges(task: FamilyTask, rows: float) -> int:
+    """Return into how many ranges so many rows are cut."""
+    whole = sum(source.segment.rows for source in task.family.inputs)
+    bytes_once = SKEW * MEMORY_COPIES * bytes_in_memory(task.family) * rows / max(whole, 1)
+    segments, memories = rows / task.target.target_rows, bytes_once / task.memory_bytes
+    if max(segments, memories) <= 1:
+        return 1
+    return min(MAX_RANGES, max(RANGES_PER_SEGMENT * ceil(segments), ceil(memories)))
 
 
 def cut_column(task: FamilyTask) -> str:
@@ -116,44 +120,57 @@ def _buckets(task: FamilyTask) -> tuple[int, ...]:
     if wanted is not None:
         return (wanted,) * len(task.chunks)
     return tuple(
-        max(1, -(-round(_rows_within(task.family.inputs, chunk)) // task.target.target_rows))
-        for chunk in task.chunks
+        max(1, -(-round(rows) // task.target.target_rows))
+        for rows in rows_by_chunk(task.family.inputs, task.chunks)
     )
 
 
-def _rows_within(inputs: Sequence[SegmentInput], chunk: Interval) -> float:
-    """Return about how many visible rows are in the chunk, as if the rows of a segment were spread evenly."""
-    total = 0.0
+def rows_by_chunk(inputs: Sequence[SegmentInput], chunks: Sequence[Interval]) -> list[float]:
+    """Return about how many visible rows are in each chunk, as if the rows of a segment were spread evenly.
+
+    Args:
+        chunks: Disjoint, in order of time.
+    """
+    at_ms, slopes = [], []
     for source in inputs:
         span = source.segment.span
-        pieces = (piece.intersect(span) for piece in source.visible)
-        shown = sum(
-            part.duration_ms
-            for piece in pieces
-            if piece is not None and (part := piece.intersect(chunk)) is not None
-        )
-        total += source.segment.rows * shown / span.duration_ms
-    return total
+        density = source.segment.rows / span.duration_ms
+        for piece in source.visible:
+            shown = piece.intersect(span)
+            if shown is not None:
+                at_ms += [shown.start_ms, shown.end_ms]
+                slopes += [density, -density]
+    if not at_ms:
+        return [0.0] * len(chunks)
+    order = np.argsort(np.array(at_ms, np.int64), kind="stable")
+    times = np.array(at_ms, np.float64)[order]
+    slope = np.cumsum(np.array(slopes)[order])
+    upto = np.concatenate(([0.0], np.cumsum(slope[:-1] * np.diff(times))))
+    starts = np.interp([chunk.start_ms for chunk in chunks], times, upto)
+    ends = np.interp([chunk.end_ms for chunk in chunks], times, upto)
+    found: list[float] = (ends - starts).tolist()
+    return found
 
 
-def _spread(task: FamilyTask) -> Sequence[SegmentInput]:
-    inputs = sorted(task.family.inputs, key=lambda source: -source.segment.rows)
-    return inputs[:SAMPLE_INPUTS]
-
-
-def _sample(task: FamilyTask, source: SegmentInput, column: str) -> Any:
-    """Return some values of a column, not null, as edges are: from the segment's first row group."""
+def _sample(task: FamilyTask, column: str) -> Any:
+    """Return some values of a column, not null, in order, as edges are."""
     plan = task.plan
-    kinds = dict(plan.columns)
-    narrow = replace(plan, columns=((column, kinds[column]),), truncate_to=None, keeps_exact=False)
-    for table in read_tables(narrow, source):
-        array = one_array(table.column(column))
-        array = array.take(pa.array(np.arange(0, len(array), -(-len(array) // SAMPLE_ROWS))))
-        array = array.drop_null()
-        if pa.types.is_dictionary(array.type):
-            return np.array([word.encode() for word in array.to_pylist()], object)
-        return as_uint64(array)
-    return np.empty(0, object if kinds[column] in _WORDS else np.uint64)
+    kind = dict(plan.columns)[column]
+    narrow = replace(plan, columns=((column, kind),), truncate_to=None, keeps_exact=False)
+    found = [np.empty(0, object if kind in _WORDS else np.uint64)]
+    inputs = sorted(task.family.inputs, key=lambda source: -source.segment.rows)[:SAMPLE_INPUTS]
+    rows = sum(source.segment.rows for source in inputs)
+    step = max(1, rows // SAMPLE_ROWS)
+    for source in inputs:
+        groups = max(1, SAMPLE_GROUPS * source.segment.rows // rows)
+        for table in read_tables(narrow, source, most_groups=groups):
+            array = one_array(table.column(column))
+            array = array.take(pa.array(np.arange(0, len(array), step))).drop_null()
+            if pa.types.is_dictionary(array.type):
+                found.append(np.array([word.encode() for word in array.to_pylist()], object))
+            else:
+                found.append(as_uint64(array))
+    return np.sort(np.concatenate(found))
 
 
 def _time_cuts(inputs: Sequence[SegmentInput], ranges: int) -> tuple[int, ...]:

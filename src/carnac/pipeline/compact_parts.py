@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from carnac.core.intervals import Interval
 from carnac.pipeline.compact_cuts import Cuts, range_of
-from carnac.pipeline.compact_read import ReadPlan, micros, within
+from carnac.pipeline.compact_read import ReadPlan, micros, places_by_chunk
 from carnac.pipeline.compact_shape import Family
 from carnac.pipeline.compact_stage import as_parts
 from carnac.pipeline.compact_task import measured, united
@@ -141,17 +141,13 @@ class PartWriters:
         self._held, self._held_bytes = [], 0
         parts = as_parts(task.family, table, keeps_words=task.keeps_words)
         ranges = range_of(task.cuts, task.family.shape, chunks, table, parts)
-        times = micros(parts)
-        for chunk in chunks:
-            inside = np.flatnonzero(within(times, [chunk]))
-            if not len(inside):
-                continue
+        for place, inside in places_by_chunk(micros(parts), chunks):
             order = inside[np.argsort(ranges[inside], kind="stable")]
             numbers, starts = np.unique(ranges[order], return_index=True)
             rows = parts.take(pa.array(order))
             ends = [*starts[1:].tolist(), len(order)]
             for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
-                self._write((chunk, number), rows.slice(start, end - start))
+                self._write((chunks[place], number), rows.slice(start, end - start))
 
     def _write(self, key: Key, rows: pa.Table) -> None:
         arrays = [_small(one_array(column)) for column in rows.columns]

@@ -59,8 +59,13 @@ def is_clipped(source: SegmentInput) -> bool:
     return source.visible.intersect(span) != span
 
 
-def read_tables(plan: ReadPlan, source: SegmentInput) -> Iterator[pa.Table]:
+def read_tables(
+    plan: ReadPlan, source: SegmentInput, *, most_groups: int | None = None
+) -> Iterator[pa.Table]:
     """Yield the visible rows of a segment, one table for each row group.
+
+    Args:
+        most_groups: Read so many row groups at most, spread over the file; None: all.
 
     Raises:
         NotFound: The segment's file is gone.
@@ -72,7 +77,9 @@ def read_tables(plan: ReadPlan, source: SegmentInput) -> Iterator[pa.Table]:
     words = [name for name in present if own[name] in _WORDS]
     with _opened(plan.output_url, segment) as opened, _readable(segment):
         file = pq.ParquetFile(opened, read_dictionary=words)
-        for index in range(file.num_row_groups):
+        count = file.num_row_groups
+        few = count if most_groups is None else min(most_groups, count)
+        for index in np.linspace(0, count - 1, few).round().astype(int).tolist():
             table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
             table = _visible(table, source)
             if table.num_rows:
@@ -137,6 +144,27 @@ def within(times_us: NDArray[np.int64], intervals: IntervalSet | Sequence[Interv
     for piece in intervals:
         mask |= (times_us >= piece.start_ms * 1000) & (times_us < piece.end_ms * 1000)
     return mask
+
+
+def places_by_chunk(
+    times_us: NDArray[np.int64], chunks: Sequence[Interval]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the number of each chunk that has rows, and their places, ascending; in one go, however many chunks.
+
+    Args:
+        chunks: Disjoint, in order of time. What is in none of them is left out.
+    """
+    starts = np.array([chunk.start_ms for chunk in chunks], np.int64) * 1000
+    ends = np.array([chunk.end_ms for chunk in chunks], np.int64) * 1000
+    numbers = np.searchsorted(starts, times_us, side="right") - 1
+    numbers[(numbers >= 0) & (times_us >= ends[numbers])] = -1
+    kind = np.int16 if len(chunks) < 1 << 15 else np.int64  # few bits are sorted digit by digit
+    order = np.argsort(numbers.astype(kind), kind="stable")
+    found, firsts = np.unique(numbers[order], return_index=True)
+    lasts = np.append(firsts, len(order))[1:]
+    for number, first, last in zip(found.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        if number >= 0:
+            yield number, order[first:last]
 
 
 def _visible(table: pa.Table, source: SegmentInput) -> pa.Table:

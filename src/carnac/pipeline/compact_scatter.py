@@ -11,12 +11,14 @@ more than its memory: a merge that is larger spills.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.intervals import Interval
 from carnac.core.segments import RangePartition, Scalar, Segment
 from carnac.errors import InvariantError
 from carnac.pipeline.compact_cuts import Cuts, choose_cuts, is_cuttable
@@ -205,18 +207,21 @@ class ScatterJob:
 
     def _gather_tasks(self, cuts: Cuts, parts: Sequence[ScatteredPart]) -> list[GatherTask]:
         tasks: list[GatherTask] = []
+        of_chunk: dict[Interval, list[ScatteredPart]] = defaultdict(list)
+        for part in parts:
+            of_chunk[part.chunk].append(part)
         for place, chunk in enumerate(self._task.chunks):
-            mine = [part for part in parts if part.chunk == chunk]
-            for chosen, target in self._shared_out(cuts, place, mine):
-                ranges = sorted({part.range_index for part in chosen})
-                by_range = [[part for part in chosen if part.range_index == one] for one in ranges]
+            for chosen, target in self._shared_out(cuts, place, of_chunk[chunk]):
+                by_range = _by_range(chosen)
                 tasks.append(
                     GatherTask(
                         task=replace(self._task, target=target),
                         chunk=chunk,
                         index=len(tasks),
-                        ranges=tuple(tuple(sorted(p.path for p in some)) for some in by_range),
-                        rows=tuple(sum(part.rows for part in some) for some in by_range),
+                        ranges=tuple(
+                            tuple(sorted(p.path for p in one)) for one in by_range.values()
+                        ),
+                        rows=tuple(sum(part.rows for part in one) for one in by_range.values()),
                     )
                 )
         return tasks
@@ -228,8 +233,7 @@ class ScatterJob:
         target = self._task.target
         if cuts.buckets:
             fixed = replace(target.partitioning, buckets=cuts.buckets[place])
-            for bucket in sorted({part.range_index for part in parts}):
-                chosen = [part for part in parts if part.range_index == bucket]
+            for chosen in _by_range(parts).values():
                 yield chosen, replace(target, partitioning=fixed)
             return
         for chosen in even_runs(parts, target.target_rows):
@@ -267,22 +271,28 @@ class ScatterJob:
 
 def even_runs(parts: Sequence[ScatteredPart], most: int) -> Iterator[list[ScatteredPart]]:
     """Yield neighbouring ranges together, in about as many rows each as make the fewest segments of at most `most`."""
-    rows: dict[int, int] = {}
-    for part in parts:
-        rows[part.range_index] = rows.get(part.range_index, 0) + part.rows
-    total = sum(rows.values())
+    by_range = _by_range(parts)
+    total = sum(part.rows for part in parts)
     wanted = max(1, -(-total // most))
-    chosen: set[int] = set()
+    chosen: list[ScatteredPart] = []
     done = taken = 0
-    for index in sorted(rows):
-        chosen.add(index)
-        done += rows[index]
+    for some in by_range.values():
+        chosen += some
+        done += sum(part.rows for part in some)
         if done >= total * (taken + 1) / wanted:
-            yield [part for part in parts if part.range_index in chosen]
-            chosen = set()
+            yield chosen
+            chosen = []
             taken = int(done * wanted / total)
     if chosen:
-        yield [part for part in parts if part.range_index in chosen]
+        yield chosen
+
+
+def _by_range(parts: Sequence[ScatteredPart]) -> dict[int, list[ScatteredPart]]:
+    """Return the parts of each range or bucket, in order."""
+    found: dict[int, list[ScatteredPart]] = defaultdict(list)
+    for part in parts:
+        found[part.range_index].append(part)
+    return dict(sorted(found.items()))
 
 
 def _start(segment: Segment) -> tuple[Scalar, ...] | None:

@@ -16,7 +16,7 @@ from carnac.core.intervals import Interval
 from carnac.core.segments import ColumnType, Metric, MetricKind
 from carnac.core.sql_columns import SQL_TYPE
 from carnac.errors import Corrupt, Invalid
-from carnac.pipeline.compact_read import EXACT_COLUMN, micros, within
+from carnac.pipeline.compact_read import EXACT_COLUMN, micros, places_by_chunk
 from carnac.pipeline.compact_shape import Family
 from carnac.pipeline.duck import translated
 from carnac.pipeline.segment_writer import one_array
@@ -43,11 +43,15 @@ class Stage:
     def add(self, table: pa.Table) -> None:
         """Write rows, as `as_parts` makes them of what was read."""
         parts = as_parts(self._family, table)
-        times = None if len(self._chunks) == 1 else micros(parts)
-        for chunk in self._chunks:
-            mine = parts if times is None else parts.filter(pa.array(within(times, [chunk])))
-            if mine.num_rows:
-                self._writer(chunk, mine.schema).write_table(mine)
+        if len(self._chunks) == 1:
+            self._write(self._chunks[0], parts)
+            return
+        for number, places in places_by_chunk(micros(parts), self._chunks):
+            self._write(self._chunks[number], parts.take(pa.array(places)))
+
+    def _write(self, chunk: Interval, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._writer(chunk, rows.schema).write_table(rows)
 
     def parts(self) -> Iterator[tuple[Interval, str]]:
         """Yield chunk and path of every part file, in order of time."""

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from carnac.core.compaction.groups import CompactionTarget
@@ -30,9 +29,9 @@ from carnac.pipeline.compact_read import (
     ReadPlan,
     is_clipped,
     micros,
+    places_by_chunk,
     read_tables,
     uncompressed_bytes,
-    within,
 )
 from carnac.pipeline.compact_records import with_records
 from carnac.pipeline.compact_shape import Family
@@ -354,11 +353,8 @@ def _by_chunk(
     if len(chunks) == 1:
         yield chunks[0], rows
         return
-    times = micros(rows)
-    for chunk in chunks:
-        places = np.flatnonzero(within(times, [chunk]))
-        if len(places):
-            yield chunk, rows.take(pa.array(places))
+    for number, places in places_by_chunk(micros(rows), chunks):
+        yield chunks[number], rows.take(pa.array(places))
 
 
 def united(tables: Sequence[pa.Table]) -> pa.RecordBatch:
