@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from carnac.core.compaction.filtering import filter_of
 from carnac.core.segments import TIME_COLUMN
@@ -33,7 +34,7 @@ from carnac.pipeline.failures import TaskFailure, of_task
 from carnac.pipeline.ingest import Workshop
 from carnac.pipeline.progress import Phase, Tally, Watch, classic_context
 from carnac.pipeline.read_back import SPARK_TYPE
-from carnac.pipeline.row_hash import RowMeter
+from carnac.pipeline.row_hash import hash_rows
 from carnac.pipeline.segment_writer import segment_schema
 from carnac.pipeline.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
 from carnac.pipeline.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 KEPT_COLUMN = "__kept"
 PASSED_COLUMN = "__passed"
 """Whether the row has passed the condition before, in another rewrite, and is not asked again."""
+SEEN_COLUMN = "__seen"
+"""Null but in a row of its own that ends each task: number and hash of the rows that were handed to Spark."""
 NAMES_MAX = 100
 """A condition may name so many columns that no segment has."""
 _NAME = re.compile(r"`((?:[^`]|``)+)`")
@@ -94,7 +97,7 @@ def _session(workshop: Workshop) -> Iterator[SparkSession]:
 def _declared(family: Family) -> str:
     columns = [f"`{TIME_COLUMN}` timestamp"]
     columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in family.input_columns]
-    return ", ".join([*columns, f"{PASSED_COLUMN} boolean"])
+    return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
 
 
 def _judged(frame: DataFrame, family: Family) -> DataFrame:
@@ -107,7 +110,7 @@ def _judged(frame: DataFrame, family: Family) -> DataFrame:
 
     absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in family.elsewhere]
     with one_sentence("the filter"):
-        rows = frame.drop(PASSED_COLUMN).select("*", *absent)
+        rows = frame.drop(PASSED_COLUMN, SEEN_COLUMN).select("*", *absent)
         types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
         condition = F.expr(read_condition(family.condition or "true", types))
         absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
@@ -170,18 +173,28 @@ def _reader(tasks: Sequence[ScatterTask]) -> Callable[[Batches], Batches]:
 
 
 def _read(task: ScatterTask) -> Batches:
-    plan = _whole(task)
-    schema = segment_schema(plan.columns).append(pa.field(PASSED_COLUMN, pa.bool_()))
+    """Yield the visible rows, and then what they are together: whole files are what their records say."""
+    plan, side = _whole(task), Side()
+    schema = segment_schema(plan.columns)
+    schema = schema.append(pa.field(PASSED_COLUMN, pa.bool_()))
+    schema = schema.append(pa.field(SEEN_COLUMN, pa.string()))
     for source in task.family.inputs:
         has_passed = filter_of(source.segment) == task.family.condition
+        is_known = is_as_recorded(plan, source)
+        if is_known:
+            side.add_known(source.segment.rows, source.segment.row_hash)
         for table in read_tables(plan, source):
+            if not is_known:
+                side.add_known(table.num_rows, hash_rows(table))
             for batch in table.to_batches(max_chunksize=BATCH_ROWS):
                 arrays = [
                     array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
                     for array in batch.columns
                 ]
-                passed = pa.repeat(pa.scalar(has_passed), len(batch))
-                yield pa.RecordBatch.from_arrays([*arrays, passed], schema=schema)
+                arrays.append(pa.repeat(pa.scalar(has_passed), len(batch)))
+                arrays.append(pa.nulls(len(batch), pa.string()))
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    yield pa.RecordBatch.from_pylist([{SEEN_COLUMN: _said(side)}], schema)
 
 
 def _whole(task: ScatterTask) -> ReadPlan:
@@ -216,37 +229,34 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
     """Measure the rows that stay, and cut them into part files.
 
     Raises:
-        Corrupt: Rows that stay and rows that go are not together what the records of the inputs say.
+        Corrupt: Rows that stay and rows that go are not together what was read, or what the records of the inputs say.
     """
-    family, side, seen = task.family, Side(), RowMeter()
-    whole, own = _whole(task), dict(family.input_columns)
-    is_recorded = all(is_as_recorded(whole, source) for source in family.inputs)
+    family, side, seen = task.family, Side(), Side()
+    own = dict(family.input_columns)
+    said: list[str] = []
     writers = PartWriters(task, attempt.number)
     with writers:
         for batch in batches:
             table = pa.Table.from_batches([batch])
-            rows = table.drop_columns([KEPT_COLUMN])
-            if is_recorded:
-                seen.add(rows)
+            said += table.column(SEEN_COLUMN).drop_null().to_pylist()
+            table = table.filter(pc.is_null(table.column(SEEN_COLUMN)))
+            rows = table.drop_columns([KEPT_COLUMN, SEEN_COLUMN])
+            seen.add_known(rows.num_rows, hash_rows(rows))
             kept = rows.filter(table.column(KEPT_COLUMN))
             if kept.num_rows:
                 writers.add(measure(family, conformed(task.plan, kept, own), side))
             attempt.count(rows=table.num_rows)
-    if is_recorded:
-        _check_seen(family, seen)
+    if said != [_said(seen)]:
+        names = ", ".join(source.segment.segment_id for source in family.inputs)
+        raise Corrupt(
+            f"what was read of {names} is not what their records speak of, or not what Spark handed on "
+            f"(rows and hash: {' and '.join(said) or 'none'} read, {_said(seen)} handed on); run 'verify'"
+        )
     return Scattered(side=side, parts=writers.parts())
 
 
-def _check_seen(family: Family, seen: RowMeter) -> None:
-    recorded = Side()
-    for source in family.inputs:
-        recorded.add_known(source.segment.rows, source.segment.row_hash)
-    if (recorded.rows, recorded.row_hash) != (seen.rows, seen.row_hash):
-        names = ", ".join(source.segment.segment_id for source in family.inputs)
-        raise Corrupt(
-            f"what was read of {names} is not what their records speak of ({recorded.rows} rows recorded,"
-            f" {seen.rows} found); run 'verify'"
-        )
+def _said(side: Side) -> str:
+    return f"{side.rows} {side.row_hash}"
 
 
 __all__ = ["scatter_filtered"]

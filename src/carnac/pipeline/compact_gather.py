@@ -18,6 +18,7 @@ from carnac.core.segments import ColumnType, Scalar, Segment
 from carnac.pipeline.compact_task import (
     MEMORY_COPIES,
     FamilyTask,
+    MakeWriter,
     ProofWatch,
     bytes_in_memory,
     cut_pieces,
@@ -33,6 +34,7 @@ from carnac.pipeline.cutting import even_rows, values_at
 from carnac.pipeline.merge import SegmentSink, merge_parts
 from carnac.pipeline.merge_task import segment_id
 from carnac.pipeline.output import local_root
+from carnac.pipeline.segment_writer import SegmentWriter
 from carnac.pipeline.sorting import sort_order
 from carnac.pipeline.tasks import Attempt
 
@@ -66,9 +68,15 @@ class Gathered:
     start: tuple[Scalar, ...] | None
 
 
-def gather(task: GatherTask, attempt: Attempt) -> Gathered:
-    """Merge the part files of one run of ranges into segments."""
-    watch = _FirstRow(task.task)
+def gather(
+    task: GatherTask, attempt: Attempt, *, make_writer: MakeWriter = SegmentWriter
+) -> Gathered:
+    """Merge the part files of one run of ranges into segments.
+
+    Args:
+        make_writer: Makes the writer of a segment; tests hand in one that makes mistakes.
+    """
+    watch = _FirstRow(task.task, make_writer)
 
     def on_rows(rows: int) -> None:
         attempt.count(rows=rows)
@@ -89,8 +97,8 @@ def gather(task: GatherTask, attempt: Attempt) -> Gathered:
 class _FirstRow(ProofWatch):
     """Remembers the range dimensions of the first row."""
 
-    def __init__(self, task: FamilyTask) -> None:
-        super().__init__(task.family)
+    def __init__(self, task: FamilyTask, make_writer: MakeWriter) -> None:
+        super().__init__(task.family, make_writer)
         self._dimensions = task.range_dimensions
         self.start: tuple[Scalar, ...] | None = None
 

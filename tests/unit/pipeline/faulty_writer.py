@@ -13,8 +13,8 @@ from carnac.pipeline.segment_writer import SegmentWriter, segment_schema
 Mistake = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
-def writer_with(mistake: Mistake) -> Callable[..., SegmentWriter]:
-    """Return what makes writers that make the mistake with the first rows they get."""
+def writer_with(mistake: Mistake, *, always: bool = False) -> Callable[..., SegmentWriter]:
+    """Return what makes writers that make the mistake with the first rows they get, or with all."""
     left = [mistake]
 
     class FaultyWriter(SegmentWriter):
@@ -24,7 +24,8 @@ def writer_with(mistake: Mistake) -> Callable[..., SegmentWriter]:
 
         def write(self, rows: pa.Table | pa.RecordBatch) -> None:
             if left:
-                wrong = left.pop()(rows.to_pylist())
+                wrong = left[0](rows.to_pylist())
+                left[:] = left if always else []
                 arrays = [
                     pa.array([row[field.name] for row in wrong], field.type)
                     for field in segment_schema(self._columns)
@@ -68,6 +69,8 @@ def swap(left: int, right: int, column: str) -> Mistake:
 def _other(value: Any, kind: ColumnType | None) -> Any:
     if value is not None and kind is ColumnType.STRING:
         return value + "x"
+    if isinstance(value, bool):
+        return not value
     if isinstance(value, bytes):
         return value[:-1] + bytes([value[-1] ^ 1])
     if isinstance(value, list):
@@ -79,6 +82,7 @@ def _other(value: Any, kind: ColumnType | None) -> Any:
             ColumnType.STRING: "",
             ColumnType.LONG: 0,
             ColumnType.DOUBLE: 0.0,
+            ColumnType.BOOLEAN: False,
         }
         return plain.get(kind, [])
     return value + 1

@@ -4,16 +4,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from carnac.core.commits import CommitKind
-from carnac.core.compaction.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.intervals import Interval
 from carnac.ports import DeepStorage
 from carnac.store import Store
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.pipeline import LocalPipeline
-from tests.unit.pipeline.faulty_writer import double, lose, writer_with
+from tests.unit.pipeline.faulty_writer import Mistake, double, lose, writer_with
 from tests.unit.store.events import DAY_MS, NOW_MS, START_MS, append, ids
 
 OpenStore = Callable[..., Store]
@@ -68,16 +69,19 @@ def minor(segment_ids: list[str]) -> CompactionGroup:
     )
 
 
+def faulty(mistake: Mistake, *, always: bool = False) -> type[LocalPipeline]:
+    """Return a pipeline whose writers make the mistake."""
+
+    class Faulty(LocalPipeline):
+        def __init__(self, storage: DeepStorage, **more: object) -> None:
+            clock, source = FakeClock(NOW_MS), SequentialIds("f")
+            writer = writer_with(mistake, always=always)
+            super().__init__(storage, clock=clock, ids=source, make_writer=writer)
+
+    return Faulty
+
+
 def test_a_rewrite_that_loses_or_doubles_a_row_is_not_published(open_store: OpenStore) -> None:
-    def faulty(mistake: Callable[..., object]) -> type[LocalPipeline]:
-        class Faulty(LocalPipeline):
-            def __init__(self, storage: DeepStorage, **more: object) -> None:
-                clock, source = FakeClock(NOW_MS), SequentialIds("f")
-                writer = writer_with(mistake)  # type: ignore[arg-type]
-                super().__init__(storage, clock=clock, ids=source, make_writer=writer)
-
-        return Faulty
-
     good = open_store()
     append(good, (0, 0), (1, 1))
     append(good, (2, 2))
@@ -91,3 +95,32 @@ def test_a_rewrite_that_loses_or_doubles_a_row_is_not_published(open_store: Open
         assert good.head().revision == before
     assert ids(good) == [0, 1, 2]
     assert good.show().kind is CommitKind.APPEND
+
+
+def test_a_row_written_into_another_time_chunk_is_not_published(open_store: OpenStore) -> None:
+    """Counts and hashes are of all chunks of a group together, and agree; where rows are is looked at besides."""
+    good = open_store()
+    append(good, (0, 0), (1, 1))
+    append(good, (2, 25))
+    held: list[dict[str, Any]] = []
+
+    def carry_over(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if not held:
+            held.append(rows[-1])
+            return rows[:-1]
+        return [*rows, held[0]]
+
+    month = CompactionTarget(segment_granularity="month")
+    assert good.compact_interval("events", target=month).groups[0].outcome is GroupOutcome.COMMITTED
+    before = good.head().revision
+    bad = open_store(pipeline=faulty(carry_over, always=True))
+    day = CompactionTarget(segment_granularity="day")
+    (report,) = bad.compact_interval("events", target=day).groups
+    assert held
+    assert report.outcome is GroupOutcome.FAILED
+    assert "has rows outside of its time chunk" in str(report.error)
+    assert report.bytes_wasted > 0
+    assert good.head().revision == before
+    (report,) = good.compact_interval("events", target=day).groups
+    assert report.outcome is GroupOutcome.COMMITTED
+    assert ids(good) == [0, 1, 2]
