@@ -7,6 +7,7 @@
     add CHUNK COUNT x SIZE [in INTERVAL]  segments of a time chunk; `-` is none; where their rows are
     busy SEGMENT TASK                     a running task rewrites a segment
     refuse CHUNK REASON                   a chunk that is left alone
+    within INTERVAL …                     only what lies in one of these is asked for
     history CHUNK ARRIVED REWRITTEN       bytes
     spans | chunks | segments | plan | explain [INTERVAL]
     run [red | TASK …]                    do tasks of the last plan
@@ -30,7 +31,14 @@ from carnac.core.compaction.spans import find_gaps, find_spans
 from carnac.core.compaction.stretches import plan_stretches
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.compaction.wording import bytes_text
-from carnac.core.intervals import Interval, format_ms, parse_instant, parse_interval
+from carnac.core.intervals import (
+    Interval,
+    IntervalSet,
+    format_ms,
+    interval_set,
+    parse_instant,
+    parse_interval,
+)
 from carnac.core.periods import parse_period
 from carnac.core.words import counted
 from tests.compactions import History
@@ -50,6 +58,7 @@ class Desk:
         self.segments: list[PlanSegment] = []
         self.busy: dict[str, str] = {}
         self.refusals: dict[Interval, str] = {}
+        self.within: IntervalSet | None = None
         self.histories: dict[Interval, History] = {}
         self.revision = 0
         self.last: CompactionPlan | None = None
@@ -128,6 +137,10 @@ class Desk:
 
     def do_refuse(self, words: list[str]) -> list[str]:
         self.refusals[parse_interval(words[0])] = " ".join(words[1:])
+        return []
+
+    def do_within(self, words: list[str]) -> list[str]:
+        self.within = interval_set(map(parse_interval, words))
         return []
 
     def do_history(self, words: list[str]) -> list[str]:
@@ -213,6 +226,7 @@ class Desk:
             self.settings,
             now_ms=self.now_ms,
             revision=self.revision,
+            within=self.within,
             refusals=self.refusals,
             busy=self.busy,
             histories=self.histories,

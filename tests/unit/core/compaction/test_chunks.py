@@ -1,0 +1,133 @@
+"""Which time chunks segments fall into, with which share, and what is rewritten of them first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from carnac.core.compaction.choosing import choose, choose_all, join
+from carnac.core.compaction.chunks import TimeChunk, cut_chunks, segments_of_holders
+from carnac.core.compaction.groups import CompactionTarget, GroupKind
+from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.spans import find_gaps, find_spans
+from carnac.core.compaction.stretches import plan_stretches
+from carnac.core.intervals import Interval
+from tests.compactions import CHEAP, DAY_MS, HOUR_MS, History
+
+DAYS = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(4)]
+TARGET = CompactionTarget(target_bytes=100, segment_granularity="DAY")
+HOW = CompactionSettings(target=TARGET, cost=CHEAP)
+
+
+def segment(name: str, start_h: int, end_h: int, size_bytes: int = 10, **more: int) -> PlanSegment:
+    return PlanSegment(
+        segment_id=name,
+        start_ms=start_h * HOUR_MS,
+        end_ms=end_h * HOUR_MS,
+        size_bytes=size_bytes,
+        rows=more.get("rows", size_bytes),
+    )
+
+
+def chunks_of(*segments: PlanSegment) -> list[TimeChunk]:
+    return cut_chunks(segments, plan_stretches(HOW, 0))
+
+
+def test_an_overlapping_segment_is_in_each_chunk_with_its_share_by_time() -> None:
+    """Shares are rounded up: no chunk that has rows has none."""
+    chunks = chunks_of(segment("a", 18, 54, size_bytes=36, rows=7), segment("b", 30, 31, rows=5))
+    assert [one.interval for one in chunks] == DAYS[:3]
+    assert [(one.overlaps_prior, one.overlaps_later) for one in chunks] == [
+        (False, True),
+        (True, True),
+        (True, False),
+    ]
+    assert [[part.size_bytes for part in one.segments] for one in chunks] == [[6], [24, 10], [6]]
+    assert [[part.rows for part in one.segments] for one in chunks] == [[2], [5, 5], [2]]
+    assert [(one.size_bytes, one.rows) for one in chunks] == [(6, 2), (34, 10), (6, 2)]
+    whole = {(part.start_ms, part.end_ms) for one in chunks for part in one.segments[:1]}
+    assert whole == {(18 * HOUR_MS, 54 * HOUR_MS)}
+    assert not any(one.is_plain for one in chunks)
+
+
+def test_a_segment_that_fills_its_chunk_overlaps_no_other() -> None:
+    first, second = chunks_of(segment("a", 0, 24), segment("b", 24, 48), segment("c", 47, 48))
+    assert not any(one.overlaps_prior or one.overlaps_later for one in (first, second))
+    assert [part.segment_id for part in second.segments] == ["b", "c"]
+
+
+def test_a_chunk_is_plain_if_all_of_its_segments_are_of_it_and_whole() -> None:
+    def is_plain(*segments: PlanSegment) -> bool:
+        (chunk,) = chunks_of(*segments)
+        return chunk.is_plain
+
+    live = replace(segment("a", 0, 24), chunk=DAYS[0])
+    assert is_plain(live, replace(live, segment_id="b"))
+    assert not is_plain(live, replace(live, segment_id="b", is_part=True))
+    assert not is_plain(live, segment("b", 0, 24))
+    assert not is_plain(live, replace(segment("b", 0, 1), chunk=Interval(0, HOUR_MS)))
+
+
+def test_a_segment_of_several_holders_counts_once() -> None:
+    long, short = segment("long", 20, 30), segment("short", 1, 2)
+    part = replace(long, end_ms=25 * HOUR_MS)
+    holders = [(DAYS[0], [long, short]), (DAYS[1], [long]), (DAYS[2], [part])]
+    assert segments_of_holders(holders) == [long, short, part]
+
+
+def test_spans_end_where_all_segments_have_ended() -> None:
+    spans = find_spans([segment("c", 30, 40), segment("a", 0, 10), segment("b", 2, 5)])
+    assert [(one.interval, one.segments) for one in spans] == [
+        (Interval(0, 10 * HOUR_MS), 2),
+        (Interval(30 * HOUR_MS, 40 * HOUR_MS), 1),
+    ]
+    assert find_gaps(spans) == (Interval(10 * HOUR_MS, 30 * HOUR_MS),)
+    assert find_spans([segment("a", 0, 10), segment("b", 10, 11)])[0].segments == 2
+    assert find_spans([]) == ()
+
+
+def day(*sizes: int) -> TimeChunk:
+    (chunk,) = chunks_of(*(segment(f"s{n}", 0, 24, size) for n, size in enumerate(sizes)))
+    return chunk
+
+
+def test_what_is_rewritten_comes_smallest_first() -> None:
+    chunk = day(40, 7, 2, 7)
+    view = TargetView(TARGET)
+    forced = [one for one in chunk.segments if one.size_bytes == 40]
+    for choice in (
+        choose(chunk, forced, view, HOW, None),
+        choose(chunk, (), view, replace(HOW, slack=0), None),
+        choose_all(chunk, view, HOW, None),
+    ):
+        assert choice is not None
+        assert [one.segment_id for one in choice.segments] == ["s2", "s1", "s3", "s0"]
+
+
+def test_what_a_choice_is_worth() -> None:
+    view = TargetView(TARGET)
+    (chunk, other) = day(60, 60, 30, 2), day(90, 1)
+    choice = choose_all(chunk, view, HOW, History(arrived_bytes=76, rewritten_bytes=0), forced=1)
+    assert (choice.kind, choice.segments_out, choice.benefit) == (GroupKind.MAJOR, 2, 3)
+    assert (choice.gain, choice.cost) == (300, 4 + 4 + 152)
+    assert (choice.size_bytes, choice.rows, choice.write_amplification) == (152, 152, 2.0)
+    both = join([choice, choose_all(other, view, HOW, None)])
+    assert both.kind is GroupKind.MAJOR
+    assert (len(both.segments), both.segments_out, both.benefit) == (6, 3, 4)
+    assert (both.gain, both.cost) == (400, 160 + 4 + 2 + 91)
+    assert (both.size_bytes, both.rows, both.write_amplification) == (243, 243, 2.0)
+
+
+def test_a_chunk_that_was_written_too_often_is_let_be() -> None:
+    view, chunk = TargetView(TARGET), day(10, 10, 10)
+    tired = History(arrived_bytes=30, rewritten_bytes=30 * 20)
+    assert choose(chunk, (), view, HOW, tired) is None
+    fresh = tired._replace(rewritten_bytes=30 * 19)
+    found = choose(chunk, (), view, HOW, fresh)
+    assert found is not None
+    assert found.write_amplification == 20.0
+    # what must be rewritten is, and alone
+    forced = choose(chunk, chunk.segments[:1], view, HOW, tired)
+    assert forced is not None
+    assert forced.segments == tuple(chunk.segments[:1])
