@@ -40,8 +40,8 @@ json.dump(found, sys.stdout)
 """
 
 
-def run_on_full_disk(commands: list[list[str]], disk: Path) -> list[tuple[int, dict[str, object]]]:
-    """Run command lines on a store of which an orphan fills a quarter of the disk, and nothing the rest."""
+def find_unsharing(disk: Path) -> list[str]:
+    """Return what starts a process that may mount disks of its own; skips where nobody may."""
     for unsharing in UNSHARING:
         allowed = subprocess.run(
             [*unsharing, "mount", "-t", "tmpfs", "tmpfs", str(disk)],
@@ -49,9 +49,13 @@ def run_on_full_disk(commands: list[list[str]], disk: Path) -> list[tuple[int, d
             check=False,
         )
         if allowed.returncode == 0:
-            break
-    else:
-        pytest.skip("this machine lets nobody mount a small disk (unshare --mount)")
+            return unsharing
+    pytest.skip("this machine lets nobody mount a small disk (unshare --mount)")
+
+
+def run_on_full_disk(commands: list[list[str]], disk: Path) -> list[tuple[int, dict[str, object]]]:
+    """Run command lines on a store of which an orphan fills a quarter of the disk, and nothing the rest."""
+    unsharing = find_unsharing(disk)
     done = subprocess.run(
         [*unsharing, sys.executable, "-c", SCRIPT, str(disk)],
         input=json.dumps(commands),

@@ -22,6 +22,8 @@ READER_PRAGMAS = (
 )
 LITTLE_ROOM_BYTES = 1 << 20
 """A disk with less is full when SQLite cannot write to it; it does not always say so."""
+_UNSYNCED = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
+"""A commit that could not be synced may be there after a crash all the same: it is not told as one that is not."""
 _CORRUPT = ("malformed", "not a database", "encrypted")
 
 
@@ -47,7 +49,7 @@ def is_full(error: sqlite3.Error, path: Path) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     if code == sqlite3.SQLITE_FULL:
         return True
-    if code & 0xFF not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+    if code & 0xFF not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) or code in _UNSYNCED:
         return False
     with suppress(OSError):
         return shutil.disk_usage(path.parent).free < LITTLE_ROOM_BYTES

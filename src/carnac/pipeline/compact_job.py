@@ -8,13 +8,11 @@ at once, and one job can be cancelled while the others go on. Jobs that need sev
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 
 from carnac.core.segments import Segment, safe_name
 from carnac.errors import CarnacError, Unavailable
@@ -274,7 +272,7 @@ class RewriteRun:
             path_prefix=self._folders[job.key],
             id_prefix=self._workshop.ids.new_id(),
             created_at_ms=self._workshop.clock.now_ms(),
-            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{self._folders[job.key][-26:]}"),
+            temp_dir=self._workshop.holder.scratch(self._folders[job.key].rsplit("/", 1)[1]),
             memory_bytes=self._workshop.task_memory_bytes,
             is_whole=job.is_whole,
         )

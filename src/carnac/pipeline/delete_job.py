@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from carnac.core.schemas import unite_columns
 from carnac.core.segments import ColumnType, safe_name
@@ -45,7 +43,7 @@ def delete_where(
             path_prefix=folder,
             id_prefix=workshop.ids.new_id(),
             created_at_ms=workshop.clock.now_ms(),
-            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{job_id}"),
+            temp_dir=workshop.holder.scratch(job_id),
             memory_bytes=workshop.task_memory_bytes,
         )
         for source in inputs

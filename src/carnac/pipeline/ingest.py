@@ -265,7 +265,7 @@ class IngestJob:
             path_prefix=self.folder,
             id_prefix="",
             created_at_ms=self.workshop.clock.now_ms(),
-            temp_dir=str(Path(tempfile.gettempdir()) / f"carnac-{self.job_id}-merge"),
+            temp_dir=self.workshop.holder.scratch(self.job_id) + "-merge",
             target_bytes=spec.tuning.target_segment_size_bytes,
             memory_bytes=self.workshop.task_memory_bytes,
         )

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -41,6 +42,9 @@ LOCAL_TASK_FAILURES = 3
 
 _PACKAGE = Path(__file__).parents[1]
 """Where carnac itself is."""
+SCRATCH = "carnac-"
+"""What the names of temporary folders begin with; the id of their job follows."""
+
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
 _DEFAULTS = {
     "spark.app.name": "carnac",
@@ -104,6 +108,7 @@ class SparkHolder:
         self._session: SparkSession | None = None
         self._is_ours = self._is_ending = False
         self._shipped = contextlib.ExitStack()
+        self._jobs: set[str] = set()
 
     @property
     def log_path(self) -> Path:
@@ -119,6 +124,14 @@ class SparkHolder:
             return f"at its server, {self.settings.remote}"
         _KEPT_LOGS.add(self.log_path)
         return str(self.log_path)
+
+    def scratch(self, job_id: str) -> str:
+        """Return a temporary folder, not made yet, for tasks of a job: they remove it themselves.
+
+        What is left on this machine of tasks that were killed is removed when Spark stops: until then they may live.
+        """
+        self._jobs.add(job_id)
+        return str(Path(tempfile.gettempdir()) / f"{SCRATCH}{job_id}")
 
     def session(self) -> SparkSession:
         """Return the session; starts Spark if this is the first call.
@@ -146,6 +159,14 @@ class SparkHolder:
             if session is not None and self._is_ours and not _is_stopped(session):
                 _stop(session)
             self._shipped.close()
+            self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
+        names = tuple(f"{SCRATCH}{job_id}" for job_id in self._jobs)
+        for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*") if names else ():
+            if folder.name.startswith(names):
+                shutil.rmtree(folder, ignore_errors=True)
+        self._jobs.clear()
 
     def end_jvm(self) -> bool:
         """Ask a JVM that was started here to end, whatever it does; return whether there was one to ask.
@@ -204,6 +225,7 @@ class SparkHolder:
         try:
             if self.settings.log_path is None:
                 atexit.register(_remove_log, self.log_path)
+            atexit.register(self._remove_scratch)  # of who ends without closing
             context = _start_context(self._config(local, java), self.log_path, held)
             session = SparkSession(context)
             if local is None:

@@ -16,7 +16,7 @@ from carnac.core.entries import VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.late_ledger import carry_over
 from carnac.core.segments import Segment
-from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Revoked
+from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
 from carnac.store.compaction_store import CompactionStore
@@ -144,7 +144,7 @@ class CompactionRun:
         except Revoked as error:
             self._give_up(group, job, end, error)
             raise
-        except (Conflict, Invalid, NotFound, Corrupt) as error:
+        except (Conflict, Invalid, NotFound, Corrupt, DiskFull) as error:
             self._give_up(group, job, end, error)
             return
         self._report(

@@ -13,7 +13,7 @@ from carnac.core.entries import Chunk, VisibleSegment
 from carnac.core.granularity import Granularity, parse_granularity
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
 from carnac.core.segments import Segment
-from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
+from carnac.errors import CarnacError, Conflict, DiskFull, Invalid, NotFound, Revoked, Unavailable
 from carnac.ports import (
     ChunkLayout,
     DataPipeline,
@@ -412,7 +412,7 @@ class Writer:
         """
         try:
             yield
-        except (Conflict, Invalid, NotFound, Revoked):
+        except (Conflict, DiskFull, Invalid, NotFound, Revoked):
             self._remove_files(segments)
             raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from carnac.errors import DiskFull
+from carnac.errors import DiskFull, Unavailable
 from carnac.metadata.sqlite_driver import translate
 from carnac.store import Store
+from carnac.store.compaction_reports import GroupOutcome
 from carnac.testing.clock import FakeClock
 from carnac.testing.faulty import Faults
 from tests.unit.store.conftest import OpenStore
@@ -137,6 +139,49 @@ def test_reading_needs_no_lease_on_a_full_disk(open_store: OpenStore, folder: Pa
     faults.arm(1, only={"acquire_lease"})
     assert ids(store) == [1]
     assert not store.leases()
+
+
+def test_what_finds_no_room_for_its_commit_leaves_no_file(
+    open_store: OpenStore, folder: Path
+) -> None:
+    faults = Faults(lambda _: DiskFull("the disk is full"))
+    store = open_store(faults=faults)
+    append(store, (1, 1), (2, 30))
+    append(store, (3, 1), (4, 30))
+    before = files_of(folder)
+    faults.arm(1, only={"publish"})
+    report = store.compact_interval("events")
+    failed, done = sorted(report.groups, key=lambda one: one.outcome, reverse=True)
+    assert (failed.outcome, done.outcome) == (GroupOutcome.FAILED, GroupOutcome.COMMITTED)
+    assert isinstance(failed.error, DiskFull)
+    assert failed.bytes_wasted > 0
+    assert len(files_of(folder) - before) == done.segments_out == 1
+    before = files_of(folder)
+    for work in (
+        lambda: append(store, (5, 1)),
+        lambda: replace(store, 6),
+        lambda: store.delete("events", where="id = 2"),
+    ):
+        faults.arm(1, only={"publish"})
+        with pytest.raises(DiskFull):
+            work()
+        assert files_of(folder) == before
+    assert ids(store) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC])
+def test_a_commit_that_may_be_there_is_not_told_as_one_that_found_no_room(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    assert isinstance(translate(error, tmp_path / "x.db"), DiskFull)
+    error.sqlite_errorcode = code
+    found = translate(error, tmp_path / "x.db")
+    assert isinstance(found, Unavailable)
+    assert not isinstance(found, DiskFull)
 
 
 def test_sqlite_says_that_it_has_no_room(tmp_path: Path) -> None:
