@@ -96,6 +96,14 @@ def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> N
         (NotFound, ("compaction", "status", "flights"), "has no compaction spec"),
         (NotFound, ("compaction", "show", "flights"), "has no compaction spec; there are none"),
         (NotFound, ("compact", "--auto", "flights"), "set one with carnac compaction set"),
+        (
+            Invalid,
+            ("compaction", "simulate", "--days", "inf"),
+            "it should be less than or equal to",
+        ),
+        (Invalid, ("compaction", "simulate", "--every", "P8D"), "is none in 7 days; give more --d"),
+        (Invalid, ("compaction", "simulate", "--every", "PT0.01S"), "give fewer --days"),
+        (Invalid, ("compaction", "simulate", "--lateness", "P3000Y"), "give less --lateness"),
     ],
 )
 def test_mistakes_are_one_sentence(

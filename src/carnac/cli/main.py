@@ -141,7 +141,11 @@ def _is_about_words(error: Exception) -> bool:
 
 def _sentence(error: Any, context: Any) -> str:
     """Return what Typer says of a command line as one sentence that says where to read on."""
-    text = " ".join(error.format_message().split()).rstrip(".")
+    text = (
+        " ".join(error.format_message().split())
+        .rstrip(".")
+        .replace(": Input should", ": it should")
+    )
     page = "carnac" if context is None else context.command_path
     return f"{text[:1].lower()}{text[1:]}; for help: {page} --help"
 

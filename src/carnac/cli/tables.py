@@ -113,7 +113,7 @@ def short_interval(interval: Interval) -> str:
     """Return `2013-02-01` for a whole day of UTC, else `start/end`, as short as they are exact."""
     start, end = interval.start_ms, interval.end_ms
     if start % _DAY_MS == 0 and end - start == _DAY_MS:
-        return short_ms(start)
+        return format_ms(start)[:10]  # the first of all days, too
     return f"{short_ms(start)}/{short_ms(end)}"
 
 

@@ -105,3 +105,4 @@ def test_whole_days_and_the_ends_of_time() -> None:
     assert short_interval(parse_interval("2013-02-01/P1D")) == "2013-02-01"
     assert short_interval(parse_interval("2013-02-01/P1M")) == "2013-02-01/2013-03-01"
     assert short_interval(Interval(MIN_MS, MAX_MS)) == "-∞/∞"
+    assert short_interval(parse_interval("0001-01-01/P1D")) == "0001-01-01"

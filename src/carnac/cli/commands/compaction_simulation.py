@@ -20,6 +20,7 @@ from carnac.cli.tables import (
     format_count,
     second_ms,
 )
+from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 START_MS = 1_767_225_600_000
 """2026-01-01, where given arrivals begin: a number of its own, so that a run can be repeated."""
 ROWS_SHOWN = 12
+DAYS_MAX = 3650
+APPENDS_MAX = 2_000_000
+"""More are the work of hours, and show no more: a minute's appends of almost four years."""
 SETTLING_DAYS = 0.5
 """How long after the last arrival a simulation goes on."""
 
@@ -42,7 +46,7 @@ Recorded: TypeAlias = Annotated[
     ),
 ]
 Days: TypeAlias = Annotated[
-    float, typer.Option("--days", metavar="N", min=0.01, help="Of arrivals.")
+    float, typer.Option("--days", metavar="N", min=0.01, max=DAYS_MAX, help="Of arrivals.")
 ]
 SpecFile: TypeAlias = Annotated[
     Path | None,
@@ -193,17 +197,29 @@ def _given(
 ) -> Iterable[Arrival]:
     import random
 
+    from carnac.core.intervals import MIN_MS
     from carnac.core.periods import parse_period
     from carnac.simulation.folding import make_arrivals
 
+    every_ms, lateness_ms = parse_period(every).nominal_ms, parse_period(lateness).nominal_ms
+    appends = int(days * 86_400_000 // every_ms)
+    if not appends:
+        raise Invalid(f"one append every {every} is none in {days:g} days; give more --days")
+    if appends > APPENDS_MAX:
+        raise Invalid(
+            f"one append every {every} is {format_count(appends)} in {days:g} days, more than the "
+            f"{format_count(APPENDS_MAX)} that are simulated; give fewer --days"
+        )
+    if START_MS - lateness_ms < MIN_MS:
+        raise Invalid(f"rows that are {lateness} late are from before year 1; give less --lateness")
     return make_arrivals(
         start_ms=START_MS,
         days=days,
-        every_ms=parse_period(every).nominal_ms,
+        every_ms=every_ms,
         size_bytes=size_bytes,
         rows=max(size_bytes // 50, 1),
         late_share=late_share,
-        lateness_ms=parse_period(lateness).nominal_ms,
+        lateness_ms=lateness_ms,
         rng=random.Random(seed),  # noqa: S311 - a seed must replay a run
     )
 

@@ -13,6 +13,7 @@ from carnac.core.compaction.families import find_families, rewritten, truncated
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES
+from carnac.core.compaction.wording import granularity_text
 from carnac.core.granularity import Granularity, parse_granularity
 from carnac.core.nesting import is_finer_or_equal
 from carnac.core.segments import TIME_COLUMN
@@ -138,7 +139,8 @@ class TargetView:
         if self._query_granularity is not None:
             found = parse_granularity(layout.query_granularity)
             if not _is_coarse_enough(found, self._query_granularity):
-                return f"query granularity {found}, not {self._query_granularity}"
+                wanted = granularity_text(str(self._query_granularity))
+                return f"query granularity {granularity_text(str(found))}, not {wanted}"
         if target.metrics is not None and not layout.is_rolled_up:
             return "not rolled up"
         if target.dimensions is not None:
@@ -155,9 +157,9 @@ class TargetView:
         if asked.kind != "dynamic" and asked.dimensions and by != asked.dimensions:
             return f"partitioned by other dimensions than {', '.join(asked.dimensions)}"
         if target.sort_by is not None:
-            wanted = _wanted_order(target, layout, target.sort_by)
-            if layout.sort_columns[: len(wanted)] != wanted:
-                return f"not sorted by {', '.join(wanted)}"
+            order = _wanted_order(target, layout, target.sort_by)
+            if layout.sort_columns[: len(order)] != order:
+                return f"not sorted by {', '.join(order)}"
         return None
 
 

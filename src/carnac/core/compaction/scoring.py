@@ -18,7 +18,7 @@ from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import Mixture, TargetView
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.wording import bytes_text, interval_text, time_text
+from carnac.core.compaction.wording import bytes_text, chunk_text, granularity_text, time_text
 from carnac.core.intervals import MAX_MS, Interval, IntervalSet
 from carnac.core.words import counted
 
@@ -154,8 +154,8 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
     return _compact(
         chunk,
         choice,
-        f"segment granularity {chunk.target.segment_granularity} is asked for; "
-        f"there is the time chunk {interval_text(example)}{rest}",
+        f"segment granularity {granularity_text(chunk.target.segment_granularity)} is asked for; "
+        f"there is the time chunk {chunk_text(example)}{rest}",
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 
-from carnac.core.intervals import Interval, format_ms
+from carnac.core.intervals import ETERNITY, Interval, format_ms
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -21,6 +22,22 @@ def bytes_text(size_bytes: int) -> str:
 def interval_text(interval: Interval) -> str:
     """Return an interval without the zeros of its times: `2026-01-05/2026-01-06`, `2026-01-05T07:00Z/…`."""
     return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
+
+
+def chunk_text(chunk: Interval) -> str:
+    """Return a time chunk as a reason names it."""
+    return "of all times" if chunk == ETERNITY else interval_text(chunk)
+
+
+def granularity_text(canonical: str | None) -> str:
+    """Return a granularity for people: `DAY`, `PT2H`, `P1D in Europe/Paris`, `P7D from 1970-01-07`; empty for None."""
+    if canonical is None or not canonical.startswith("{"):
+        return canonical or ""
+    block = json.loads(canonical)
+    zone, origin = block.get("timeZone"), block.get("origin")
+    text = str(block.get("period"))
+    text += f" in {zone}" if zone else ""
+    return f"{text} from {origin.removesuffix('T00:00:00.000Z')}" if origin else text
 
 
 @lru_cache(maxsize=1 << 16)  # names of tasks say the same borders again and again
