@@ -93,6 +93,8 @@ def targets(draw: st.DrawFn, granularities: st.SearchStrategy[str | None]) -> Co
         target_rows=draw(st.sampled_from((100, 10_000))),
         segment_granularity=draw(granularities),
         query_granularity=draw(st.sampled_from((None, "HOUR"))),
+        metrics=draw(st.sampled_from((None, None, (SUM,), (MAX, LIKES)))),
+        dimensions=draw(st.sampled_from((None, None, ("page", "n"), ("gone",)))),
         filter=draw(st.sampled_from((None, None, "n > 0"))),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -13,19 +12,14 @@ from carnac.core.compaction.candidates import plan_tasks
 from carnac.core.compaction.chunks import segments_of_holders
 from carnac.core.compaction.colouring import color_by_neighbour, color_serially, find_neighbours
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.outcome import apply_tasks
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.scoring import Action
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import IntervalSet, interval_set
-from carnac.core.segments import Metric
 from tests.compactions import (
-    LIKES,
-    MAX,
     NOW_MS,
-    SUM,
     History,
     segment_lists,
     settings,
@@ -62,26 +56,6 @@ def test_a_plan_keeps_its_laws_and_the_next_one_is_empty(
     again = plan(after, how)
     laws.check_plan(again)
     laws.check_finished(again)
-
-
-@given(segments=any_timeline, how=settings(), metrics=st.sampled_from([(SUM,), (MAX, LIKES)]))
-def test_raw_rows_are_rolled_up_by_one_plan_and_put_together_with_others_by_the_next(
-    segments: list[PlanSegment], how: CompactionSettings, metrics: tuple[Metric, ...]
-) -> None:
-    how = replace(how, target=replace(how.target, metrics=metrics))
-    first = plan(segments, how)
-    laws.check_plan(first)
-    after = apply_tasks(segments, in_turns(list(first.tasks)), revision=100)
-    again = plan(after, how)
-    together = {
-        one.interval
-        for one in first.chunks
-        if (mixture := TargetView(one.chunk.target).mixture(one.chunk.segments)) is not None
-        and mixture.comes_together
-    }
-    assert {chunk for task in again.tasks for chunk in task.chunks} <= together
-    after = apply_tasks(after, in_turns(list(again.tasks)), revision=200)
-    laws.check_finished(plan(after, how))
 
 
 @given(segments=any_timeline, how=settings(), seed=st.integers(0, 99))

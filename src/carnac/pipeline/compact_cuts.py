@@ -154,14 +154,20 @@ def rows_by_chunk(inputs: Sequence[SegmentInput], chunks: Sequence[Interval]) ->
 
 def _sample(task: FamilyTask, column: str) -> Any:
     """Return some values of a column, not null, in order, as edges are."""
-    plan = task.plan
-    kind = dict(plan.columns)[column]
-    narrow = replace(plan, columns=((column, kind),), truncate_to=None, keeps_exact=False)
+    kind = dict(task.family.shape.segment_columns)[column]
     found = [np.empty(0, object if kind in _WORDS else np.uint64)]
-    inputs = sorted(task.family.inputs, key=lambda source: -source.segment.rows)[:SAMPLE_INPUTS]
-    rows = sum(source.segment.rows for source in inputs)
+    inputs = [
+        (task.plan(share), source)
+        for share in task.family.shares
+        if column in dict(share.read_columns)
+        for source in share.inputs
+    ]
+    inputs.sort(key=lambda one: -one[1].segment.rows)
+    inputs = inputs[:SAMPLE_INPUTS]
+    rows = sum(source.segment.rows for _, source in inputs)
     step = max(1, rows // SAMPLE_ROWS)
-    for source in inputs:
+    for plan, source in inputs:
+        narrow = replace(plan, columns=((column, kind),), truncate_to=None, keeps_exact=False)
         groups = max(1, SAMPLE_GROUPS * source.segment.rows // rows)
         for table in read_tables(narrow, source, most_groups=groups):
             array = one_array(table.column(column))

@@ -27,7 +27,7 @@ from carnac.core.segments import TIME_COLUMN
 from carnac.errors import Corrupt, Unavailable
 from carnac.pipeline.compact_parts import PartWriters, Scattered, ScatterTask
 from carnac.pipeline.compact_read import ReadPlan, conformed, read_tables
-from carnac.pipeline.compact_shape import Family
+from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.compact_task import is_as_recorded, measure
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.failures import TaskFailure, of_task
@@ -61,19 +61,19 @@ Batches = Iterator[pa.RecordBatch]
 def scatter_filtered(
     workshop: Workshop, tasks: Sequence[ScatterTask], *, phase: Phase
 ) -> Sequence[Scattered]:
-    """Run the first half with the condition of the family, which all tasks share.
+    """Run the first half with the condition of the share that all tasks are of.
 
     Raises:
         Invalid: The condition is none.
         CarnacError: As `scatter`.
     """
-    family = tasks[0].family
+    share = tasks[0].share
     with _session(workshop) as session:
         watch = Watch(session, phase, workshop.clock, None)
         frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
-            _reader(tasks), _declared(family)
+            _reader(tasks), _declared(share)
         )
-        line = map_batches(_judged(frame, family), _cutter(tasks, watch.tally), RESULT_SCHEMA)
+        line = map_batches(_judged(frame, share), _cutter(tasks, watch.tally), RESULT_SCHEMA)
         rows = collect(workshop.holder, line, watch)
     if len({row["task"] for row in rows}) != len(tasks):
         raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")
@@ -94,13 +94,13 @@ def _session(workshop: Workshop) -> Iterator[SparkSession]:
     yield own
 
 
-def _declared(family: Family) -> str:
+def _declared(share: Share) -> str:
     columns = [f"`{TIME_COLUMN}` timestamp"]
-    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in family.input_columns]
+    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in share.input_columns]
     return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
 
 
-def _judged(frame: DataFrame, family: Family) -> DataFrame:
+def _judged(frame: DataFrame, share: Share) -> DataFrame:
     """Return the rows with what the condition says of each; starts no job.
 
     Raises:
@@ -108,11 +108,11 @@ def _judged(frame: DataFrame, family: Family) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in family.elsewhere]
+    absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in share.elsewhere]
     with one_sentence("the filter"):
         rows = frame.drop(PASSED_COLUMN, SEEN_COLUMN).select("*", *absent)
         types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-        condition = F.expr(read_condition(family.condition or "true", types))
+        condition = F.expr(read_condition(share.condition or "true", types))
         absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
     passed = F.coalesce(condition, F.lit(False))
     kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)
@@ -178,8 +178,8 @@ def _read(task: ScatterTask) -> Batches:
     schema = segment_schema(plan.columns)
     schema = schema.append(pa.field(PASSED_COLUMN, pa.bool_()))
     schema = schema.append(pa.field(SEEN_COLUMN, pa.string()))
-    for source in task.family.inputs:
-        has_passed = filter_of(source.segment) == task.family.condition
+    for source in task.share.inputs:
+        has_passed = filter_of(source.segment) == task.share.condition
         is_known = is_as_recorded(plan, source)
         if is_known:
             side.add_known(source.segment.rows, source.segment.row_hash)
@@ -201,7 +201,7 @@ def _whole(task: ScatterTask) -> ReadPlan:
     """Return how inputs are read for a condition: all columns, exact times."""
     return ReadPlan(
         output_url=task.plan.output_url,
-        columns=task.family.input_columns,
+        columns=task.share.input_columns,
         truncate_to=None,
         chunks=task.plan.chunks,
     )
@@ -231,8 +231,8 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
     Raises:
         Corrupt: Rows that stay and rows that go are not together what was read, or what the records of the inputs say.
     """
-    family, side, seen = task.family, Side(), Side()
-    own = dict(family.input_columns)
+    share, side, seen = task.share, Side(), Side()
+    own = dict(share.input_columns)
     said: list[str] = []
     writers = PartWriters(task, attempt.number)
     with writers:
@@ -244,10 +244,10 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
             seen.add_known(rows.num_rows, hash_rows(rows))
             kept = rows.filter(table.column(KEPT_COLUMN))
             if kept.num_rows:
-                writers.add(measure(family, conformed(task.plan, kept, own), side))
+                writers.add(measure(share, conformed(task.plan, kept, own), side))
             attempt.count(rows=table.num_rows)
     if said != [_said(seen)]:
-        names = ", ".join(source.segment.segment_id for source in family.inputs)
+        names = ", ".join(source.segment.segment_id for source in share.inputs)
         raise Corrupt(
             f"what was read of {names} is not what their records speak of, or not what Spark handed on "
             f"(rows and hash: {' and '.join(said) or 'none'} read, {_said(seen)} handed on); run 'verify'"

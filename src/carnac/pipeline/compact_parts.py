@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from carnac.core.intervals import Interval
 from carnac.pipeline.compact_cuts import Cuts, range_of
 from carnac.pipeline.compact_read import ReadPlan, micros, places_by_chunk
-from carnac.pipeline.compact_shape import Family
+from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.compact_stage import as_parts
 from carnac.pipeline.compact_task import measured, united
 from carnac.pipeline.conservation import Side
@@ -40,7 +40,7 @@ class ScatterTask:
         keeps_words: Texts stay dictionaries: who puts the rows in order likes them so.
     """
 
-    family: Family
+    share: Share
     plan: ReadPlan
     cuts: Cuts
     staging_url: str
@@ -72,8 +72,8 @@ def scatter(task: ScatterTask, attempt: Attempt) -> Scattered:
     side = Side()
     writers = PartWriters(task, attempt.number)
     with writers:
-        for source in task.family.inputs:
-            for table in measured(task.family, task.plan, source, side):
+        for source in task.share.inputs:
+            for table in measured(task.share, task.plan, source, side):
                 writers.add(table)
                 attempt.count(rows=table.num_rows)
     return Scattered(side=side, parts=writers.parts())
@@ -139,8 +139,8 @@ class PartWriters:
         task, chunks = self._task, self._task.plan.chunks
         table = pa.table(united(self._held))
         self._held, self._held_bytes = [], 0
-        parts = as_parts(task.family, table, keeps_words=task.keeps_words)
-        ranges = range_of(task.cuts, task.family.shape, chunks, table, parts)
+        parts = as_parts(task.share, table, keeps_words=task.keeps_words)
+        ranges = range_of(task.cuts, task.share.shape, chunks, table, parts)
         for place, inside in places_by_chunk(micros(parts), chunks):
             order = inside[np.argsort(ranges[inside], kind="stable")]
             numbers, starts = np.unique(ranges[order], return_index=True)

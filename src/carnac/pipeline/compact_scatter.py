@@ -26,6 +26,7 @@ from carnac.pipeline.compact_filter import scatter_filtered
 from carnac.pipeline.compact_gather import Gathered, GatherTask, gather
 from carnac.pipeline.compact_parts import Scattered, ScatteredPart, ScatterTask, scatter
 from carnac.pipeline.compact_records import with_records
+from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.compact_task import (
     MEMORY_COPIES,
     FamilyTask,
@@ -54,7 +55,7 @@ MAX_STRETCH = 1.5
 def wants_scatter(task: FamilyTask) -> bool:
     """Whether the family is shared out among tasks, or needs Spark's own plan."""
     family = task.family
-    if family.condition is not None:
+    if family.has_condition:
         return True
     is_hashed = task.target.partitioning.kind == "hashed"
     return not fits_one_task(task) and (is_hashed or is_cuttable(task))
@@ -81,7 +82,7 @@ class Runner(Protocol):
         ...
 
     def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half with the condition of the family."""
+        """Run the first half with the condition of the share that all tasks are of."""
         ...
 
 
@@ -98,7 +99,7 @@ class SparkRunner:
         return run_tasks(holder, work, tasks, phase=phase, clock=clock)
 
     def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half with the condition of the family, as one plan of Spark."""
+        """Run the first half with the condition of the share, as one plan of Spark."""
         phase = replace(self._phase, total=len(tasks))
         return scatter_filtered(self._workshop, tasks, phase=phase)
 
@@ -165,7 +166,7 @@ class ScatterJob:
         try:
             is_small = _fits_memory(self._task)
             cuts = choose_cuts(self._task, is_small=is_small)
-            scattered = self._scatter(self._scatter_tasks(cuts, 1 if is_small else None))
+            scattered = self._scatter(cuts, 1 if is_small else None)
             went_in = Side()
             for one in scattered:
                 went_in.add(one.side)
@@ -183,22 +184,34 @@ class ScatterJob:
             came_out=came_out,
         )
 
-    def _scatter(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        if self._task.family.condition is not None:
-            return self._runner.scatter_filtered(tasks)
-        return self._runner.run(scatter, tasks)
+    def _scatter(self, cuts: Cuts, count: int | None) -> list[Scattered]:
+        """Run the first half of each share.
 
-    def _scatter_tasks(self, cuts: Cuts, count: int | None) -> list[ScatterTask]:
+        Args:
+            count: Of tasks for each; None: what the cores ask for.
+        """
+        scattered: list[Scattered] = []
+        for number, share in enumerate(self._task.family.shares):
+            tasks = self._scatter_tasks(share, f"{number}", cuts, count)
+            if share.condition is not None:
+                scattered += self._runner.scatter_filtered(tasks)
+            else:
+                scattered += self._runner.run(scatter, tasks)
+        return scattered
+
+    def _scatter_tasks(
+        self, share: Share, name: str, cuts: Cuts, count: int | None
+    ) -> list[ScatterTask]:
         task = self._task
-        inputs = sorted(task.family.inputs, key=lambda source: -source.segment.rows)
+        inputs = sorted(share.inputs, key=lambda source: -source.segment.rows)
         count = count or min(len(inputs), TASKS_PER_CORE * self._cores)
         return [
             ScatterTask(
-                family=replace(task.family, inputs=tuple(inputs[index::count])),
-                plan=task.plan,
+                share=replace(share, inputs=tuple(inputs[index::count])),
+                plan=task.plan(share),
                 cuts=cuts,
                 staging_url=self._staging,
-                name=f"{index}",
+                name=f"{name}-{index}",
                 memory_bytes=task.memory_bytes,
                 keeps_words=is_sortable(task.family, task.target),
             )

@@ -15,9 +15,15 @@ import pyarrow.parquet as pq
 from carnac.core.intervals import Interval
 from carnac.core.segments import ColumnType, Metric, MetricKind
 from carnac.core.sql_columns import SQL_TYPE
-from carnac.errors import Corrupt, Invalid
-from carnac.pipeline.compact_read import EXACT_COLUMN, micros, places_by_chunk
-from carnac.pipeline.compact_shape import Family
+from carnac.errors import Corrupt, Invalid, InvariantError
+from carnac.pipeline.compact_read import (
+    EXACT_COLUMN,
+    ReadPlan,
+    conformed,
+    micros,
+    places_by_chunk,
+)
+from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.duck import translated
 from carnac.pipeline.segment_writer import one_array
 from carnac.pipeline.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowShape, quote
@@ -26,8 +32,7 @@ from carnac.pipeline.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowSha
 class Stage:
     """Local part files of the rows of a family, one for each time chunk."""
 
-    def __init__(self, family: Family, chunks: Sequence[Interval], folder: Path) -> None:
-        self._family = family
+    def __init__(self, chunks: Sequence[Interval], folder: Path) -> None:
         self._chunks = chunks
         self._folder = folder
         self._writers: dict[Interval, pq.ParquetWriter] = {}
@@ -40,9 +45,9 @@ class Stage:
         for writer in self._writers.values():
             writer.close()
 
-    def add(self, table: pa.Table) -> None:
+    def add(self, share: Share, table: pa.Table) -> None:
         """Write rows, as `as_parts` makes them of what was read."""
-        parts = as_parts(self._family, table)
+        parts = as_parts(share, table)
         if len(self._chunks) == 1:
             self._write(self._chunks[0], parts)
             return
@@ -70,12 +75,17 @@ class Stage:
         return self._folder / f"part-{chunk.start_ms}.parquet"
 
 
-def as_parts(family: Family, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
+def as_parts(share: Share, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
     """Return rows that were read as part rows: states as lists of one, `__rows`, plain texts unless `keeps_words`."""
-    if family.rolls_up_raw:
-        return table  # `as_raw_states` has made parts of them
+    if share.raw_shape is not None:
+        return table  # `rolled_up` has made parts of them
+    rows = np.ones(table.num_rows, np.int64) if share.shape.is_rollup else None
+    return _as_parts(share.shape, table, rows=rows, keeps_words=keeps_words)
+
+
+def _as_parts(shape: RowShape, table: pa.Table, *, rows: Any, keeps_words: bool) -> pa.Table:
     arrays, names = [], []
-    sketches = {one.name for one in family.shape.metrics if one.type.is_sketch}
+    sketches = {one.name for one in shape.metrics if one.type.is_sketch}
     for name, column in zip(table.schema.names, table.columns, strict=True):
         array = one_array(column)
         if pa.types.is_dictionary(array.type) and not keeps_words:
@@ -86,18 +96,49 @@ def as_parts(family: Family, table: pa.Table, *, keeps_words: bool = False) -> p
             array = pa.ListArray.from_arrays(pa.array(offsets), array.drop_null())
         arrays.append(array)
         names.append(name)
-    if family.shape.is_rollup:
-        arrays.append(pa.array(np.ones(table.num_rows, np.int64)))
+    if rows is not None:
+        arrays.append(pa.array(rows))
         names.append(ROWS_COLUMN)
     return pa.table(arrays, names=names)
 
 
-def as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:
-    """Return raw rows rolled up as far as this table goes, through the SQL that ingestions use.
+def rolled_up(share: Share, table: pa.Table) -> pa.Table:
+    """Return raw rows as part rows of their family, rolled up as far as this table goes.
 
     Raises:
         Invalid: A value or a sum does not fit into the type of a metric.
         Corrupt: The engine did not take all rows.
+        InvariantError: The share is not one of raw rows.
+    """
+    if share.raw_shape is None:
+        raise InvariantError("rows that are read as they are have nothing to be rolled up to")
+    parts = _as_raw_states(share.raw_shape, table)
+    if share.raw_shape != share.shape:
+        parts = _as_states(share.raw_shape, share.shape, parts)
+    if pc.sum(parts.column(ROWS_COLUMN)).as_py() != table.num_rows:
+        raise Corrupt(f"the rollup of {table.num_rows} rows did not take all of them")
+    return parts
+
+
+def _as_states(raw_shape: RowShape, shape: RowShape, parts: pa.Table) -> pa.Table:
+    """Return part rows of raw rows as those of the rolled-up rows that they are put together with: with sketches."""
+    from carnac.pipeline.states import build_sketches
+
+    rows = one_array(parts.column(ROWS_COLUMN))
+    batch = pa.RecordBatch.from_arrays(
+        [one_array(column) for column in parts.columns], names=parts.column_names
+    )
+    built = pa.table(build_sketches(raw_shape, batch))
+    plan = ReadPlan(output_url="", columns=shape.segment_columns, truncate_to=None, chunks=())
+    table = conformed(plan, built, dict(raw_shape.segment_columns))
+    return _as_parts(shape, table, rows=rows, keeps_words=False)
+
+
+def _as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:
+    """Return raw rows rolled up, through the SQL that ingestions use: lists of values in place of sketches.
+
+    Raises:
+        Invalid: A value or a sum does not fit into the type of a metric.
     """
     import duckdb
 
@@ -122,10 +163,7 @@ def as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:
             _check_fits(con, metric, column, value)
             columns.append(f"{value} AS {quote(column.name)}")
         source = f"(SELECT {', '.join(columns)} FROM raw)"
-        parts = con.sql(part_sql(single, source)).to_arrow_table()
-    if pc.sum(parts.column(ROWS_COLUMN)).as_py() != table.num_rows:
-        raise Corrupt(f"the rollup of {table.num_rows} rows did not take all of them")
-    return parts
+        return con.sql(part_sql(single, source)).to_arrow_table()
 
 
 def _value(metric: Metric, column: InputColumn, held: pa.DataType) -> str:

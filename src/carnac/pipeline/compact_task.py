@@ -34,8 +34,8 @@ from carnac.pipeline.compact_read import (
     uncompressed_bytes,
 )
 from carnac.pipeline.compact_records import with_records
-from carnac.pipeline.compact_shape import Family
-from carnac.pipeline.compact_stage import Stage, as_raw_states
+from carnac.pipeline.compact_shape import Family, Share
+from carnac.pipeline.compact_stage import Stage, rolled_up
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.cutting import Piece, cut_evenly, cut_ranges, even_rows
 from carnac.pipeline.merge import SegmentSink, SinkWatch, merge_parts
@@ -84,27 +84,27 @@ class FamilyTask:
         """Dimensions by whose ranges rows are partitioned; empty if they are not."""
         return _range_dimensions(self.target)
 
-    @property
-    def plan(self) -> ReadPlan:
-        """How the inputs are read."""
-        family = self.family
-        shape = family.shape
-        columns = shape.segment_columns
-        if family.rolls_up_raw:
-            own = dict(family.input_columns)
-            dimensions = tuple((one.name, one.type) for one in shape.dimensions)
-            fed = dict.fromkeys(one.field for one in shape.input_columns)
-            columns = (
-                *dimensions,
-                *((name, own[name]) for name in fed if name not in dict(dimensions)),
-            )
+    def plan(self, share: Share) -> ReadPlan:
+        """Return how the inputs of a share are read."""
         return ReadPlan(
             output_url=self.output_url,
-            columns=columns,
-            truncate_to=shape.query_granularity if family.truncates else None,
+            columns=share.read_columns,
+            truncate_to=share.shape.query_granularity if share.truncates else None,
             chunks=self.chunks,
-            keeps_exact=family.rolls_up_raw,
+            keeps_exact=share.raw_shape is not None,
         )
+
+    def read(self, side: Side) -> Iterator[tuple[Share, pa.Table]]:
+        """Yield the rows of all inputs, and add them to the side that goes in.
+
+        Raises:
+            NotFound, Corrupt: As `read_tables`.
+        """
+        for share in self.family.shares:
+            plan = self.plan(share)
+            for source in share.inputs:
+                for table in measured(share, plan, source, side):
+                    yield share, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,22 +247,20 @@ class ProofWatch(SinkWatch):
         return self._states
 
 
-def measured(
-    family: Family, plan: ReadPlan, source: SegmentInput, side: Side
-) -> Iterator[pa.Table]:
+def measured(share: Share, plan: ReadPlan, source: SegmentInput, side: Side) -> Iterator[pa.Table]:
     """Yield the rows of an input, and add them to the side that goes in."""
-    is_known = not family.shape.is_rollup and is_as_recorded(plan, source)
+    is_known = not share.shape.is_rollup and is_as_recorded(plan, source)
     if is_known:
         side.add_known(source.segment.rows, source.segment.row_hash)
     for read in read_tables(plan, source):
-        yield read if is_known else measure(family, read, side)
+        yield read if is_known else measure(share, read, side)
 
 
-def measure(family: Family, read: pa.Table, side: Side) -> pa.Table:
+def measure(share: Share, read: pa.Table, side: Side) -> pa.Table:
     """Add rows as they were read to the side that goes in, and return them, rolled up so far if they are to be."""
-    table = as_raw_states(family.shape, read) if family.rolls_up_raw else read
-    if family.shape.is_rollup:
-        side.add_states(family.shape, table)
+    table = rolled_up(share, read) if share.raw_shape is not None else read
+    if share.shape.is_rollup:
+        side.add_states(share.shape, table)
     else:
         side.add_known(table.num_rows, hash_rows(table))
     return table
@@ -282,11 +280,13 @@ def _blame_inputs(task: FamilyTask) -> None:
     Raises:
         Corrupt: A file does not hold the rows that its record speaks of.
     """
-    for source in task.family.inputs:
-        if not is_as_recorded(task.plan, source):
+    [share] = task.family.shares  # rows that are only moved are all read alike
+    plan = task.plan(share)
+    for source in share.inputs:
+        if not is_as_recorded(plan, source):
             continue
         found = Side()
-        for table in read_tables(task.plan, source):
+        for table in read_tables(plan, source):
             found.add_known(table.num_rows, hash_rows(table))
         segment = source.segment
         if (found.rows, found.row_hash) != (segment.rows, segment.row_hash):
@@ -302,13 +302,12 @@ def _blame_inputs(task: FamilyTask) -> None:
 
 def _read_all(task: FamilyTask, side: Side) -> list[pa.Table] | None:
     """Return all rows; None if they prove larger than memory, whatever records and footers made believe."""
-    plan, tables, size = task.plan, [], 0
-    for source in task.family.inputs:
-        for table in measured(task.family, plan, source, side):
-            tables.append(table)
-            size += table.nbytes
-            if MEMORY_COPIES * size > task.memory_bytes:
-                return None
+    tables, size = [], 0
+    for _, table in task.read(side):
+        tables.append(table)
+        size += table.nbytes
+        if MEMORY_COPIES * size > task.memory_bytes:
+            return None
     return tables
 
 
@@ -396,13 +395,12 @@ def _staged(
     on_rows: Callable[[int], None] | None,
 ) -> tuple[Segment, ...]:
     folder = Path(task.temp_dir) / f"{task.id_prefix}a{attempt}"
-    stage = Stage(task.family, task.chunks, folder)
+    stage = Stage(task.chunks, folder)
     segments: list[Segment] = []
     try:
         with stage:
-            for source in task.family.inputs:
-                for table in measured(task.family, task.plan, source, side):
-                    stage.add(table)
+            for share, table in task.read(side):
+                stage.add(share, table)
         for index, (chunk, path) in enumerate(stage.parts()):
             merge = replace(merge_task(task, chunk, index), parts=(path,))
             segments += merge_parts(merge, attempt=attempt, on_rows=on_rows, watch=watch)

@@ -26,7 +26,7 @@ from carnac.testing.segments import write_segment
 from tests.unit.pipeline.rows import CHUNK, dimensions, ingest, metric, read
 
 HOUR_MS = 3_600_000
-KINDS = ["raw", "rolled up", "rolling up"]
+KINDS = ["raw", "rolled up", "rolling up", "mixed"]
 TINY = 1 << 14
 """Memory of a task that holds none of the groups below."""
 TYPES = {
@@ -137,15 +137,43 @@ def random_target(rng: random.Random, kind: str) -> CompactionTarget:
     coarse = replace(target, query_granularity=rng.choice([None, "HOUR"]), allow_lossy=True)
     if kind == "rolled up":
         return replace(coarse, dimensions=rng.choice([None, ("n", "d")]))
+    if kind == "mixed":
+        return as_rolled_up(
+            coarse, rng.choice(["MINUTE", "HOUR"]), rng.choice([("d",), ("n", "d")])
+        )
     counted = Metric(name="count", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
     last = Metric(name="last", kind=MetricKind.LAST, input="n", type=ColumnType.LONG)
     return replace(coarse, dimensions=("d", "n"), metrics=(counted, last))
 
 
+def as_rolled_up(
+    target: CompactionTarget, granularity: str, dimensions: tuple[str, ...]
+) -> CompactionTarget:
+    """Return the target, whose metrics make raw rows what rows of `ROLLUP` are."""
+    fed = {"high": "x", "users": "d", "pages": "d", "count": None}
+    return replace(
+        target,
+        query_granularity=granularity,
+        dimensions=dimensions,
+        metrics=tuple(replace(one, input=fed.get(one.name, "n")) for one in ROLLUP.metrics),
+        allow_lossy=True,
+    )
+
+
+def write_any(folder: Path, groups: Sequence[Rows], name: str) -> list[Segment]:
+    """Write raw rows as raw segments, and others rolled up."""
+    raw = [rows for rows in groups if rows and "tags" in rows[0]]
+    rolled = [rows for rows in groups if rows and "tags" not in rows[0]]
+    return write_raw(folder, raw, f"{name}r") + write_rolled(folder, rolled, f"{name}m")
+
+
 def random_case(folder: Path, kind: str, seed: int) -> Case:
     rng = random.Random(f"{kind}-{seed}")
-    make, write = (rolled_row, write_rolled) if kind == "rolled up" else (raw_row, write_raw)
-    groups = [[make(rng) for _ in range(rng.randrange(20, 120))] for _ in range(4)]
+    makes = {"rolled up": [rolled_row], "mixed": [rolled_row, raw_row]}.get(kind, [raw_row])
+    groups = [
+        [makes[number % len(makes)](rng) for _ in range(rng.randrange(20, 120))]
+        for number in range(4)
+    ]
     target = random_target(rng, kind)
     clip = rng.choice([None, IntervalSet((Interval(HOUR_MS, 20 * HOUR_MS),))])
 
@@ -165,8 +193,8 @@ def random_case(folder: Path, kind: str, seed: int) -> Case:
     name = f"{kind.replace(' ', '')}{seed}"
     kept = [[row for row in rows if is_kept(row)] for rows in groups]
     return Case(
-        job=job_of(name, write(folder, groups, f"{name}all")),
-        kept=job_of(f"{name}-kept", write(folder, kept, f"{name}kept")),
+        job=job_of(name, write_any(folder, groups, f"{name}all")),
+        kept=job_of(f"{name}-kept", write_any(folder, kept, f"{name}kept")),
         condition=CONDITION,
     )
 
@@ -193,7 +221,7 @@ def plain(row: Row) -> tuple[Any, ...]:
                 "sizes": lambda state: [sketches.quantile(state, at) for at in (0.0, 0.5, 1.0)],
             }[name]
             shown = estimate(value)
-        elif name == "dsum":
+        elif name == "dsum" and value is not None:
             shown = round(value, 6)
         made.append((name, repr(shown)))
     return tuple(made)

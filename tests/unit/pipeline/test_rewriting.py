@@ -325,6 +325,73 @@ def test_raw_and_rolled_up_rows_stay_apart(tmp_path: Path) -> None:
     assert kinds == [False, True]
 
 
+@pytest.mark.parametrize("memory_bytes", [1 << 30, TINY], ids=["in memory", "staged"])
+def test_raw_rows_that_are_rolled_up_join_those_that_have_been(
+    tmp_path: Path, memory_bytes: int
+) -> None:
+    """In one rewrite, with the states that two rewrites, one after the other, would give."""
+    segments, old = rolled_inputs(tmp_path)
+    new = make_rows(100, 1)
+    raw = raw_inputs(tmp_path, new[:60], new[60:])
+    fed = {"count": None, "low": "x", "dsum": "x", "users": "d"}
+    target = {
+        "query_granularity": "HOUR",
+        "dimensions": ("d",),
+        "metrics": tuple(replace(one, input=fed.get(one.name, "n")) for one in ROLLUP.metrics),
+        "allow_lossy": True,
+        "memory_bytes": memory_bytes,
+    }
+    written = rewrite(tmp_path, [visible(one) for one in (*raw, *segments)], **target)
+    assert holds(written)
+    (one,) = written
+    rows = [
+        {
+            "__time": row["__time"],
+            "d": row["d"],
+            **{f"__in_{name}": row["n"] for name in ("sum", "last")},
+            **{f"__in_{name}": row["x"] for name in ("low", "dsum")},
+            "__in_users": row["d"],
+        }
+        for row in new
+    ]
+    expected = naive_rollup(ROLLUP, old + rows)
+    found = {(row["__time"], row["d"]): row for row in read(tmp_path, one.segments)}
+    assert found.keys() == expected.keys()
+    for key, metrics in expected.items():
+        for name, value in metrics.items():
+            assert found[key][name] == pytest.approx(value), (key, name)
+        users = {row["__in_users"] for row in old + rows if _key(ROLLUP, row) == key} - {None, ""}
+        estimate = found[key]["users"]
+        assert (sketches.estimate_hll(estimate) if estimate else 0) == pytest.approx(
+            len(users), rel=0.05
+        )
+    assert sum(segment.input_rows for segment in one.segments) == len(old) + len(new)
+    assert all(one.rollup and one.rollup.metrics == target["metrics"] for one in one.segments)
+
+
+def test_a_column_that_becomes_a_metric_is_no_dimension_where_others_have_one_of_its_name(
+    tmp_path: Path,
+) -> None:
+    """Rolled-up rows have a dimension `n` of texts; of raw rows `n` is what is summed: null there as a dimension."""
+    shape = replace(ROLLUP, dimensions=dimensions(n="string"), metrics=(ROLLUP.metrics[1],))
+    shape = replace(shape, sort_columns=("__time", "n"))
+    old = ingest(tmp_path, shape, [[{"__time": 5, "n": "five", "__in_sum": 1}]])
+    storage = open_deep_storage(str(tmp_path / "store"))
+    raw = write_segment(storage, [{"__time": 7, "n": 7}, {"__time": 8, "n": 1}], chunk=CHUNK)
+    (written,) = rewrite(
+        tmp_path,
+        [visible(raw), *map(visible, old)],
+        query_granularity="HOUR",
+        metrics=(replace(ROLLUP.metrics[1], input="n"),),
+        allow_lossy=True,
+    )
+    assert holds([written])
+    assert [(row["n"], row["sum"]) for row in read(tmp_path, written.segments)] == [
+        (None, 8),
+        ("five", 1),
+    ]
+
+
 def test_raw_rows_are_rolled_up_if_that_is_allowed(tmp_path: Path) -> None:
     rows = make_rows(300, 8)
     inputs = [visible(segment) for segment in raw_inputs(tmp_path, rows[:100], rows[100:])]

@@ -124,8 +124,6 @@ def choose(
         forced: Those of the segments that must be rewritten: too large, or not as the target asks for.
     """
     options = _Options(chunk, forced, view, settings, history)
-    if forced and options.comes_together:
-        return options.choice(options.option(0))
     best, frugal = options.best()
     if best is None or frugal is None:
         return None
@@ -141,7 +139,7 @@ class _Count:
     """How many segments come out of a rewrite of a mixture, family by family."""
 
     def __init__(self, view: TargetView, mixture: Mixture) -> None:
-        self._view, self._families = view, mixture.before
+        self._view, self._families = view, mixture
         self._shares: dict[int, tuple[int, int, int]] = {}
         self.out = 0
 
@@ -180,11 +178,6 @@ class _Options:
         self._forced, self._free, self._chunk = forced, free, chunk
         self._view, self._settings, self._history = view, settings, history
         self._mixture = view.mixture(chunk.segments)
-
-    @property
-    def comes_together(self) -> bool:
-        """Whether what is rewritten can be put together with the others only after that: so it is rewritten alone."""
-        return self._mixture is not None and self._mixture.comes_together
 
     def option(self, k: int) -> _Option:
         """Return the option with this k."""
@@ -289,7 +282,7 @@ class _Options:
 
     def _useful(self, free: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return what is chosen without the families of which as many segments come out as go in."""
-        families = {} if self._mixture is None else self._mixture.before
+        families = self._mixture or {}
         forced = {families.get(id(one.layout), 0) for one in self._forced}
         mine: dict[int, list[PlanSegment]] = {}
         for one in free:
@@ -325,7 +318,7 @@ def _written(
     """Return how many segments a rewrite makes of those that are chosen."""
     if mixture is None or not chosen:
         return view.ideal(size_bytes, rows)
-    return sum(view.ideal(*shares) for shares in shares_of(chosen, mixture.before))
+    return sum(view.ideal(*shares) for shares in shares_of(chosen, mixture))
 
 
 def _amplification(history: ChunkHistory | None, size_bytes: int, total_bytes: int) -> float:

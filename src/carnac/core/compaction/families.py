@@ -2,8 +2,10 @@
 
 Raw rows and rolled-up rows never share a segment, nor do rows whose metrics mean different things or whose times were
 truncated otherwise. So a rewrite of a mixture writes segments for each family, and the planner must not expect fewer:
-it would rewrite them again, and find as many. A segment joins the first family that takes it; families grow, and what
-one family did not take it never takes, so segments that a rewrite wrote fall into the same families again.
+it would rewrite them again, and find as many. What counts is what rows become: raw rows that the target rolls up are
+of one family with those that have been rolled up like that before. A segment joins the first family that takes it;
+families grow, and what one family did not take it never takes, so segments that a rewrite wrote fall into the same
+families again.
 """
 
 from __future__ import annotations
@@ -91,18 +93,11 @@ def kin_of(segment: Segment) -> Kin:
     return Kin(True, segment.query_granularity, dimensions, rollup.metrics)
 
 
-def truncated(kin: Kin, target: CompactionTarget) -> Kin:
-    """Return the kin with the query granularity that a rewrite for the target gives it: the coarser one."""
-    if target.query_granularity is None:
-        return kin
-    text = _coarser(kin.query_granularity, target.query_granularity)
-    return kin if text == kin.query_granularity else kin._replace(query_granularity=text)
-
-
 def rewritten(kin: Kin, target: CompactionTarget) -> Kin:
     """Return the kin of the segments that a rewrite for the target makes of rows of this kin."""
-    kin = truncated(kin, target)
-    metrics, dimensions = kin.metrics, kin.dimensions
+    metrics, dimensions, granularity = kin.metrics, kin.dimensions, kin.query_granularity
+    if target.query_granularity is not None:
+        granularity = _coarser(granularity, target.query_granularity)
     rolls_up = target.metrics is not None and not kin.is_rollup
     if rolls_up:
         metrics = target.metrics or ()
@@ -111,7 +106,7 @@ def rewritten(kin: Kin, target: CompactionTarget) -> Kin:
     if target.dimensions is not None:
         known = dict(kin.dimensions)
         dimensions = tuple((name, known[name]) for name in target.dimensions if name in known)
-    return Kin(kin.is_rollup or rolls_up, kin.query_granularity, dimensions, metrics)
+    return Kin(kin.is_rollup or rolls_up, granularity, dimensions, metrics)
 
 
 def find_families(kins: Sequence[Kin]) -> list[int]:

@@ -6,10 +6,10 @@ Only what the target asks for is compared (Druid compares stored compaction stat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from carnac.core.compaction.cutting import cut_text, most_bytes, most_rows
-from carnac.core.compaction.families import find_families, rewritten, truncated
+from carnac.core.compaction.families import find_families, rewritten
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES
@@ -18,23 +18,8 @@ from carnac.core.granularity import Granularity, parse_granularity
 from carnac.core.nesting import is_finer_or_equal
 from carnac.core.segments import TIME_COLUMN
 
-
-class Mixture(NamedTuple):
-    """Segments of several families: numbers of families by the `id` of a layout.
-
-    Attributes:
-        before: Which segments one rewrite puts together.
-        after: Which ones belong together once all are as the target asks for. Raw rows that it rolls up can be put
-            together with rows that are rolled up already, but only by the rewrite after that.
-    """
-
-    before: Mapping[int, int]
-    after: Mapping[int, int]
-
-    @property
-    def comes_together(self) -> bool:
-        """Whether there are fewer families once all segments are as the target asks for."""
-        return max(self.after.values()) < max(self.before.values())
+Mixture: TypeAlias = Mapping[int, int]
+"""Segments of several families: the family's number by the `id` of a layout."""
 
 
 class TargetView:
@@ -97,18 +82,12 @@ class TargetView:
         kins = [layout.kin for layout in layouts if layout.kin is not None]
         if len(set(kins)) < 2:
             return None
-        before = find_families([truncated(kin, self.target) for kin in kins])
-        if not any(before):
-            return None
-        after = before
-        if self.target.metrics is not None:
-            after = find_families([rewritten(kin, self.target) for kin in kins])
-        names = list(map(id, layouts))
-        return Mixture(dict(zip(names, before, strict=True)), dict(zip(names, after, strict=True)))
+        numbers = find_families([rewritten(kin, self.target) for kin in kins])
+        return dict(zip(map(id, layouts), numbers, strict=True)) if any(numbers) else None
 
     def ideal_of(self, segments: Sequence[PlanSegment], mixture: Mixture) -> int:
         """Return how many segments of several families should be, each as the target asks for."""
-        return sum(self.ideal(*shares) for shares in shares_of(segments, mixture.after))
+        return sum(self.ideal(*shares) for shares in shares_of(segments, mixture))
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments that are too large, but for those that cannot be cut as the target asks for."""
@@ -163,9 +142,7 @@ class TargetView:
         return None
 
 
-def shares_of(
-    segments: Iterable[PlanSegment], families: Mapping[int, int]
-) -> Iterable[tuple[int, int]]:
+def shares_of(segments: Iterable[PlanSegment], families: Mixture) -> Iterable[tuple[int, int]]:
     """Return bytes and rows of the segments of each family that has any."""
     found: dict[int, tuple[int, int]] = {}
     for one in segments:

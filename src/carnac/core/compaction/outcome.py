@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from carnac.core.compaction.families import Blend, Kin, rewritten, truncated
+from carnac.core.compaction.families import Blend, Kin, rewritten
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.likeness import TargetView
@@ -69,7 +69,7 @@ def _written(
     mixture = view.mixture(parts)
     families: dict[int, list[PlanSegment]] = {}
     for part in parts:
-        number = 0 if mixture is None else mixture.before.get(id(part.layout), 0)
+        number = 0 if mixture is None else mixture.get(id(part.layout), 0)
         families.setdefault(number, []).append(part)
     name = f"{group.datasource}-{revision}-{chunk.start_ms}"
     return [
@@ -124,11 +124,11 @@ def layout_of(target: CompactionTarget, kins: Sequence[Kin] = ()) -> SegmentLayo
 def _blended(kins: Sequence[Kin], target: CompactionTarget) -> Kin | None:
     if not kins:
         return None
-    first, *others = [truncated(kin, target) for kin in kins]
+    first, *others = [rewritten(kin, target) for kin in kins]
     blend = Blend(first)
     for kin in others:
         blend.add(kin)
-    return rewritten(blend.kin(), target)
+    return blend.kin()
 
 
 def _cut(

@@ -276,8 +276,7 @@ def _kinds(mixture: Mixture | None) -> str:
     """Return what to say of a chunk whose segments cannot all be put together."""
     if mixture is None:
         return ""
-    count = max(mixture.after.values()) + 1
-    return f", of {count:,} families of rows that never share a segment" if count > 1 else ""
+    return f", of {max(mixture.values()) + 1:,} families of rows that never share a segment"
 
 
 def _choose_all(chunk: TimeChunk, situation: Situation, *, forced: int = 0) -> Choice:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from carnac.core.compaction.choosing import choose
 from carnac.core.compaction.chunks import TimeChunk
-from carnac.core.compaction.families import Kin, find_families, kin_of, rewritten, truncated
+from carnac.core.compaction.families import Kin, find_families, kin_of, rewritten
 from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.likeness import TargetView
@@ -74,12 +74,20 @@ kins = st.builds(
 ).map(lambda one: one if one.is_rollup else one._replace(metrics=()))
 
 
-@given(st.lists(kins, max_size=8), st.randoms())
+@given(
+    st.lists(kins, max_size=8),
+    st.sampled_from([None, (SUM,), (MAX, LIKES)]),
+    st.sampled_from([None, ("x", "y")]),
+    st.randoms(),
+)
 def test_what_a_rewrite_wrote_falls_into_as_many_families_again(
-    found: list[Kin], order: random.Random
+    found: list[Kin],
+    metrics: tuple[Metric, ...] | None,
+    dimensions: tuple[str, ...] | None,
+    order: random.Random,
 ) -> None:
-    target = CompactionTarget()
-    families = find_families(found)
+    target = CompactionTarget(metrics=metrics, dimensions=dimensions, allow_lossy=True)
+    families = find_families([rewritten(one, target) for one in found])
     layouts = [SegmentLayout(kin=one) for one in found]
     segments = [small(f"s{n}", layout) for n, layout in enumerate(layouts)]
     after = apply_tasks(segments, plan(segments, target, slack=0).tasks, revision=9)
@@ -91,8 +99,8 @@ def test_what_a_rewrite_wrote_falls_into_as_many_families_again(
 def test_what_a_rewrite_makes_of_rows() -> None:
     hourly = CompactionTarget(query_granularity="HOUR", allow_lossy=True)
     one = kin(n=ColumnType.LONG, page=ColumnType.STRING)
-    assert truncated(one, hourly).query_granularity == "HOUR"
-    assert truncated(kin(granularity="DAY"), hourly).query_granularity == "DAY"
+    assert rewritten(one, hourly).query_granularity == "HOUR"
+    assert rewritten(kin(granularity="DAY"), hourly).query_granularity == "DAY"
     rolled = rewritten(one, replace(hourly, metrics=(SUM,)))
     assert rolled == Kin(True, "HOUR", (PAGE,), (SUM,))
     assert rewritten(rolled, replace(hourly, metrics=(LIKES,))).metrics == (SUM,)
@@ -138,6 +146,8 @@ def plan(
         ((raw("n"), rolled_up(SUM)), None, 2),
         ((raw("n"), rolled_up(SUM), rolled_up(MAX)), None, 3),
         ((raw("n"), rolled_up(SUM), rolled_up(MAX), rolled_up(granularity="DAY")), None, 4),
+        ((raw("n"), rolled_up(SUM, granularity="none"), rolled_up(MAX)), (SUM,), 2),
+        ((raw("n"), rolled_up(SUM, granularity="none")), (SUM,), 1),
         ((raw("n", "page"), rolled_up(SUM), rolled_up(MAX)), (SUM,), 3),
     ],
 )
