@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from carnac.compactor.status import is_silent, read_status
+from carnac.compactor.waiting import find_waits
 from carnac.core.arguments import checked
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
@@ -133,7 +134,15 @@ class CompactionDesk(Closing):
             revision=head.revision,
             within=None if interval is None else IntervalSet((interval,)),
             histories={state.chunk: state for state in states},
-            standings=self._standings(datasource, states),
+            standings={
+                **self._standings(datasource, states),
+                **find_waits(
+                    self._metadata,
+                    datasource,
+                    {state.chunk for state in states} | {item.entry.chunk for item in visible},
+                    now_ms=self._clock.now_ms(),
+                ),
+            },
             filter_columns=spec.filter_columns(),
         )
 

@@ -17,12 +17,15 @@ from carnac.compactor.overlord import OverlordRunner
 from carnac.config import Settings
 from carnac.core.compaction.states import ChunkStatus
 from carnac.core.compaction.survey import CONFLICTS_MAX
+from carnac.core.intervals import Interval
+from carnac.core.locks.events import ReleaseLocks
 from carnac.core.tasks.model import TaskState
 from carnac.errors import CarnacError
 from carnac.overlord.clearing import note_waste
 from carnac.ports import Clock, DeepStorage, IdSource, RewriteJob, RewriteResult
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.tasks import FakeRunner
+from tests.locks import LEASE_MS, wants
 from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, files_of, read
 
 SPEC = {
@@ -287,3 +290,37 @@ def test_an_attempt_that_dies_is_followed_by_another_one_at_once(cluster: Cluste
     cluster.duty.run_round()
     assert counts(cluster) == [1, 1]
     assert wasted(cluster) == 700 * len(died), "of all attempts, not of the last one"
+
+
+def test_a_chunk_whose_task_waits_for_locks_says_for_which(cluster: Cluster) -> None:
+    cluster.duty.run_round()
+    cluster.duty.run_round()
+    (task, *_) = cluster.tasks.list()
+    groups: Any = cluster.tasks.payload(task.task_id)["groups"]
+    day = Interval(*groups[0]["interval"])
+    cluster.clock.advance_ms(1_000)
+    for owner in ("replace-9/1", "replace-10/2", f"{task.task_id}/1"):
+        cluster.metadata.change_locks(wants(owner, day))
+    (mine,) = (one for one in cluster.desk.plan("events").explain() if one.interval == day)
+    assert mine.reason.endswith(
+        f"; task {task.task_id} has waited since 2096-10-02T07:06:41Z for lock 1 of task replace-9, held since "
+        "2096-10-02T07:06:41Z (without a sign of life it ends at 2096-10-02T07:07:41Z) and lock 3 of task replace-10, "
+        "which waits before it, and gives up at 2096-10-02T07:11:41Z"
+    )
+    others = [one.reason for one in cluster.desk.plan("events").explain() if one.interval != day]
+    assert all(" is at work on it since " in reason for reason in others)
+    cluster.clock.advance_ms(LEASE_MS)
+    (mine,) = (one for one in cluster.desk.plan("events").explain() if one.interval == day)
+    assert "(its lease ended at 2096-10-02T07:07:41Z)" in mine.reason
+    cluster.metadata.change_locks(ReleaseLocks(task_id="replace-9/1", lock_ids=None))
+    cluster.metadata.change_locks(ReleaseLocks(task_id="replace-10/2", lock_ids=None))
+    (mine,) = (one for one in cluster.desk.plan("events").explain() if one.interval == day)
+    assert "has waited" not in mine.reason
+
+
+def test_what_waits_for_a_lock_and_is_no_compaction_is_not_told_of(cluster: Cluster) -> None:
+    (chunk, *_) = cluster.metadata.chunks("events")
+    for owner in ("replace-9/1", "replace-10/2"):
+        cluster.metadata.change_locks(wants(owner, chunk.interval))
+    reasons = [one.reason for one in cluster.desk.plan("events").explain()]
+    assert not any("has waited" in reason for reason in reasons)
