@@ -7,17 +7,15 @@ which take turns: so two cores have work until the end.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from in_memory import folder_in_memory
 from run_tests import SIDE_BY_SIDE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,9 +34,8 @@ CHECKS: dict[str, list[str]] = {
         *("-m", FAST_TESTS, *NO_FAST_TESTS_HERE),
     ],
 }
-MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 MEMORY_BYTES = 2 << 30
-"""What must be free there; the fast tests write a tenth of it."""
+"""What must be free in memory; the fast tests write a tenth of it."""
 
 
 class Result(NamedTuple):
@@ -80,22 +77,13 @@ def run_checks(names: list[str], environ: Mapping[str, str]) -> dict[str, Result
         return {name: coming[name].result() if name in coming else tests for name in names}
 
 
-def find_memory() -> Path | None:
-    """Return a folder in memory with room for what the tests write: there, to flush a file costs nothing."""
-    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
-        return MEMORY
-    return None
-
-
 def main(names: list[str]) -> int:
     """Run the named checks, or all; return 1 if one failed."""
     started = time.monotonic()
     environ = {"HYPOTHESIS_PROFILE": "fast"} | os.environ
-    with ExitStack() as stack:
-        memory = find_memory()
-        if memory is not None:
-            folder = tempfile.TemporaryDirectory(dir=memory, prefix="carnac-check-")
-            environ["TMPDIR"] = stack.enter_context(folder)
+    with folder_in_memory(MEMORY_BYTES) as folder:
+        if folder is not None:
+            environ["TMPDIR"] = str(folder)
         results = run_checks(names or list(CHECKS), environ)
     print()
     for name, result in results.items():

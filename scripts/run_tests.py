@@ -5,14 +5,22 @@ Arguments are passed on to pytest: `make test ARGS="tests/unit -k interval"`.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from in_memory import folder_in_memory
+
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "artifacts" / "tests.xml"
+KEPT = REPORT.with_name("failed-tests")
+MEMORY_BYTES = 4 << 30
+"""What must be free in memory for all tests to write there; they use less than half of it."""
 SIDE_BY_SIDE = (
     *("-n", "auto", "--maxprocesses", "4"),
     *(
@@ -39,6 +47,25 @@ def summarise(report: Path, elapsed_s: float) -> str:
     )
 
 
+def run_pytest(arguments: list[str], folder: Path | None) -> int:
+    """Run pytest with its files in a folder, if one is given; return its exit code.
+
+    The files of tests that passed are removed at once, so that memory holds few; those of a test that failed are kept.
+    """
+    command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}", *SIDE_BY_SIDE]
+    if folder is None:
+        return subprocess.run([*command, *arguments], cwd=ROOT, check=False).returncode
+    command += ["-o", "tmp_path_retention_policy=failed"]
+    environ = os.environ | {"TMPDIR": str(folder)}
+    code = subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
+    shutil.rmtree(KEPT, ignore_errors=True)
+    if code != 0:
+        with contextlib.suppress(shutil.Error):  # sockets are not copied
+            shutil.copytree(folder, KEPT, symlinks=True)
+        print(f"tests: the files of tests that failed are in {KEPT}", flush=True)
+    return code
+
+
 def main(arguments: list[str]) -> int:
     """Run pytest; return its exit code."""
     started = time.monotonic()
@@ -48,8 +75,8 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(f"tests: the report cannot be written ({error}); they need a checkout to write in")
         return 2
-    command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}"]
-    code = subprocess.run([*command, *SIDE_BY_SIDE, *arguments], cwd=ROOT, check=False).returncode
+    with folder_in_memory(MEMORY_BYTES) as folder:
+        code = run_pytest(arguments, folder)
     if REPORT.is_file():
         print(summarise(REPORT, time.monotonic() - started), flush=True)
     else:

@@ -25,3 +25,30 @@ def test_a_checkout_where_nothing_can_be_written_is_one_sentence(
     monkeypatch.setattr(run_tests, "REPORT", tmp_path / "artifacts" / "tests.xml")
     assert main([]) == 2
     assert capsys.readouterr().out.startswith("tests: the report cannot be written")
+
+
+ONE_OF_TWO = """
+import os, pathlib
+def test_passes(tmp_path):
+    (tmp_path / "of_one_that_passed").touch()
+    assert pathlib.Path(os.environ["TMPDIR"]) in tmp_path.parents
+def test_fails(tmp_path):
+    (tmp_path / "of_one_that_failed").touch()
+    assert tmp_path is None
+"""
+
+
+@pytest.mark.slow
+def test_what_a_failed_test_wrote_in_memory_is_kept_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_two.py").write_text(ONE_OF_TWO)
+    (tmp_path / "memory").mkdir()
+    monkeypatch.setattr(run_tests, "REPORT", tmp_path / "tests.xml")
+    monkeypatch.setattr(run_tests, "KEPT", tmp_path / "kept")
+    arguments = ["-n", "0", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_two.py")]
+    assert run_tests.run_pytest(arguments, tmp_path / "memory") == 1
+    kept = [path.name for path in (tmp_path / "kept").rglob("of_one_*")]
+    assert kept == ["of_one_that_failed"]
+    assert run_tests.run_pytest([*arguments, "-k", "passes"], tmp_path / "memory") == 0
+    assert not (tmp_path / "kept").exists()
