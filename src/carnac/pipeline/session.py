@@ -13,6 +13,8 @@ import logging
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -42,6 +44,10 @@ LOCAL_TASK_FAILURES = 3
 
 _PACKAGE = Path(__file__).parents[1]
 """Where carnac itself is."""
+TOLD_TO_END = frozenset(
+    code for number in (signal.SIGTERM, signal.SIGHUP) for code in (-number, 128 + number)
+)
+"""Exit codes of a JVM that a signal ended: it says 143 itself where it hears SIGTERM."""
 SCRATCH = "carnac-"
 """What the names of temporary folders begin with; the id of their job follows."""
 
@@ -173,15 +179,24 @@ class SparkHolder:
 
         For who does not want to wait for its answer.
         """
-        from pyspark import SparkContext
-
-        gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public word for it
-        process = None if gateway is None else vars(gateway).get("proc")
+        process = _jvm()
         if not self._is_ours or self._is_ending or process is None or process.poll() is not None:
             return False
         self._is_ending = True
         process.terminate()
         return True
+
+    @staticmethod
+    def _remove_log(path: Path) -> None:
+        """Remove the log when the process ends; the JVM may write on into a file without a name.
+
+        One that a message has named stays, unless a signal ended the JVM, as when a whole process group is told to end:
+        it says nothing of a failure then, and the message reached nobody.
+        """
+        process = _jvm()
+        was_told_to_end = process is not None and process.poll() in TOLD_TO_END
+        if path not in _KEPT_LOGS or was_told_to_end:
+            path.unlink(missing_ok=True)
 
     def _obtain(self, held: Held) -> SparkSession:
         from pyspark import SparkContext
@@ -224,7 +239,7 @@ class SparkHolder:
         log_begins_at = size_of_log(self.log_path)
         try:
             if self.settings.log_path is None:
-                atexit.register(_remove_log, self.log_path)
+                atexit.register(self._remove_log, self.log_path)
             atexit.register(self._remove_scratch)  # of who ends without closing
             context = _start_context(self._config(local, java), self.log_path, held)
             session = SparkSession(context)
@@ -259,10 +274,12 @@ class SparkHolder:
         return use_archive(with_option(config, COMPILES_LATE), java, os.environ)
 
 
-def _remove_log(path: Path) -> None:
-    """Remove the log of a driver that ends well; the JVM may write on into a file without a name."""
-    if path not in _KEPT_LOGS:
-        path.unlink(missing_ok=True)
+def _jvm() -> subprocess.Popen[bytes] | None:
+    """Return the process of the JVM that was started here, if one was."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public word for it
+    return None if gateway is None else vars(gateway).get("proc")
 
 
 def first_line(error: BaseException) -> str:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 from carnac.errors import Unavailable
 from carnac.pipeline.session import SparkHolder, SparkSettings
@@ -21,10 +23,30 @@ holder.close()
 """
 
 
+TOLD_TO_END = """
+import os, signal
+from carnac.pipeline.failures import of_spark
+from carnac.pipeline.session import SparkHolder, SparkSettings
+
+holder = SparkHolder(SparkSettings(master="local[1]"))
+context = holder.session().sparkContext
+os.kill(context._gateway.proc.pid, signal.{signal})
+context._gateway.proc.wait(60)
+try:
+    context.parallelize([1]).count()
+except Exception as error:
+    print(of_spark(error, holder.keep_log).message)
+"""
+
+
 def run_driver(folder: Path, config: dict[str, str]) -> str:
     """Run a driver whose temporary directory is the folder; return what it says."""
+    return run_program(folder, PROGRAM.format(config=config))
+
+
+def run_program(folder: Path, program: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(config=config)],
+        [sys.executable, "-c", program],
         env={**os.environ, "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
@@ -48,3 +70,12 @@ def test_a_log_that_a_failure_names_stays(tmp_path: Path) -> None:
     (log,) = logs(tmp_path)
     assert said.strip().endswith(f"its log is {log}")
     assert "much" in Path(log).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("signal", "stays"), [("SIGTERM", False), ("SIGKILL", True)])
+def test_the_log_of_a_jvm_that_was_told_to_end_goes_with_it(
+    signal: str, stays: bool, tmp_path: Path
+) -> None:
+    said = run_program(tmp_path, TOLD_TO_END.format(signal=signal))
+    assert said.startswith("Spark has stopped while the job ran; its log is ")
+    assert bool(logs(tmp_path)) is stays
