@@ -71,7 +71,7 @@ def scatter_filtered(
     with _session(workshop) as session:
         watch = Watch(session, phase, workshop.clock, None)
         frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
-            _reader(tasks), _declared(share)
+            _reader(tasks), _declared(tasks[0])
         )
         line = map_batches(_judged(frame, share), _cutter(tasks, watch.tally), RESULT_SCHEMA)
         rows = collect(workshop.holder, line, watch)
@@ -94,9 +94,9 @@ def _session(workshop: Workshop) -> Iterator[SparkSession]:
     yield own
 
 
-def _declared(share: Share) -> str:
+def _declared(task: ScatterTask) -> str:
     columns = [f"`{TIME_COLUMN}` timestamp"]
-    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in share.input_columns]
+    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in task.columns]
     return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
 
 
@@ -201,7 +201,7 @@ def _whole(task: ScatterTask) -> ReadPlan:
     """Return how inputs are read for a condition: all columns, exact times."""
     return ReadPlan(
         output_url=task.plan.output_url,
-        columns=task.share.input_columns,
+        columns=task.columns,
         truncate_to=None,
         chunks=task.plan.chunks,
     )
@@ -232,7 +232,7 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
         Corrupt: Rows that stay and rows that go are not together what was read, or what the records of the inputs say.
     """
     share, side, seen = task.share, Side(), Side()
-    own = dict(share.input_columns)
+    own = dict(task.columns)
     said: list[str] = []
     writers = PartWriters(task, attempt.number)
     with writers:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from carnac.core.intervals import Interval
+from carnac.core.segments import ColumnType
 from carnac.pipeline.compact_cuts import Cuts, range_of
 from carnac.pipeline.compact_read import ReadPlan, micros, places_by_chunk
 from carnac.pipeline.compact_shape import Share
@@ -36,11 +37,14 @@ class ScatterTask:
     """Which inputs to cut where. Picklable.
 
     Attributes:
+        share: With the inputs of this task alone.
+        columns: What the inputs of all tasks hold, types united: all tasks hand rows of one schema to Spark's plan.
         staging_url: Folder of the part files.
         keeps_words: Texts stay dictionaries: who puts the rows in order likes them so.
     """
 
     share: Share
+    columns: tuple[tuple[str, ColumnType], ...]
     plan: ReadPlan
     cuts: Cuts
     staging_url: str

@@ -208,6 +208,7 @@ class ScatterJob:
         return [
             ScatterTask(
                 share=replace(share, inputs=tuple(inputs[index::count])),
+                columns=share.input_columns,
                 plan=task.plan(share),
                 cuts=cuts,
                 staging_url=self._staging,

@@ -6,6 +6,7 @@ through Spark's own plan (a condition), must give the same rows, the same states
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import IntervalSet
+from carnac.core.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, Corrupt, Invalid
 from carnac.pipeline.pipeline import SparkPipeline
@@ -112,6 +113,36 @@ def test_a_condition_may_name_what_only_other_segments_have(
     refused = on_spark.run([lossless])["one"]
     assert isinstance(refused, Invalid)
     assert "leaves out rows" in str(refused)
+
+
+def test_tasks_that_share_a_filtered_group_hand_on_the_columns_of_all(
+    on_spark: OnSpark, tmp_path: Path
+) -> None:
+    """Each task handed on those of its own segments, in their order: Spark takes columns by place."""
+    storage = open_deep_storage(str(tmp_path / "store"))
+    inputs = [
+        [{"__time": index, "a": "a", "b": "b", "n": 1} for index in range(300)],
+        [{"__time": index, "b": "b", "a": "a"} for index in range(200)],
+        [{"__time": index, "n": 0.5, "a": "b"} for index in range(100)],
+    ]
+    job = RewriteJob(
+        key="one",
+        datasource="events",
+        chunks=(CHUNK,),
+        inputs=tuple(
+            SegmentInput(
+                segment=write_segment(storage, rows, chunk=CHUNK),
+                visible=IntervalSet((Interval(0, len(rows) - 10),)),
+            )
+            for rows in inputs
+        ),
+        target=CompactionTarget(filter="a = 'a'", allow_lossy=True, target_rows=150),
+        is_whole=True,
+    )
+    done = on_spark.run([job], TINY)["one"]
+    assert isinstance(done, RewriteResult), done
+    found = Counter((row["a"], row["b"], row["n"]) for row in read(tmp_path, done.segments))
+    assert found == {("a", "b", 1.0): 290, ("a", "b", None): 190}
 
 
 def test_a_file_that_is_not_what_its_record_says_is_refused(
