@@ -152,6 +152,13 @@ def rows_by_chunk(inputs: Sequence[SegmentInput], chunks: Sequence[Interval]) ->
     return found
 
 
+def _sample_rows(task: FamilyTask) -> int:
+    """Return how many values memory has room for beside the rows of one input: texts may be long."""
+    rows = sum(source.segment.rows for source in task.family.inputs)
+    row_bytes = bytes_in_memory(task.family) // max(rows, 1)
+    return min(SAMPLE_ROWS, max(MAX_RANGES, task.memory_bytes // (MEMORY_COPIES * row_bytes)))
+
+
 def _sample(task: FamilyTask, column: str) -> Any:
     """Return some values of a column, not null, in order, as edges are."""
     kind = dict(task.family.shape.segment_columns)[column]
@@ -165,7 +172,7 @@ def _sample(task: FamilyTask, column: str) -> Any:
     inputs.sort(key=lambda one: -one[1].segment.rows)
     inputs = inputs[:SAMPLE_INPUTS]
     rows = sum(source.segment.rows for _, source in inputs)
-    step = max(1, rows // SAMPLE_ROWS)
+    step = -(-rows // _sample_rows(task))
     for plan, source in inputs:
         narrow = replace(plan, columns=((column, kind),), truncate_to=None, keeps_exact=False)
         groups = max(1, SAMPLE_GROUPS * source.segment.rows // rows)
