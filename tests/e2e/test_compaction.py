@@ -83,6 +83,13 @@ def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> N
     }
     run("compaction", "remove", "flights", "--store", store)
     assert run("compaction", "show", "--store", store).json == []
+    spec.write_text(
+        '{"dataSource": "flights", "engine": "msq", "tuningConfig": {"sortBy": ["orgin"]}}',
+        encoding="utf-8",
+    )
+    told = run("compaction", "set", spec, "--store", store).err.splitlines()
+    assert told[0] == "warning: engine has no effect: Spark does the work"
+    assert told[1].startswith("warning: no segment has column 'orgin', which sortBy names")
 
 
 @pytest.mark.parametrize(

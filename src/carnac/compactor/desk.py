@@ -11,6 +11,7 @@ from carnac.compactor.status import is_silent, read_status
 from carnac.compactor.waiting import find_waits
 from carnac.core.arguments import checked
 from carnac.core.compaction.inputs import plan_segments
+from carnac.core.compaction.noting import note_absent
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.states import ChunkState, standing_of
 from carnac.core.compaction.wording import time_text
@@ -92,6 +93,13 @@ class CompactionDesk(Closing):
     def has_rows(self, datasource: str) -> bool:
         """Whether there is such a datasource now."""
         return self._metadata.count_visible(datasource) > 0
+
+    def notes_of(self, spec: CompactionSpec) -> Sequence[str]:
+        """Return what is probably a mistake in a spec, as the segments that there are show, one sentence each."""
+        visible = self._metadata.visible(
+            spec.datasource, revision=self._metadata.head().revision, intervals=None
+        )
+        return note_absent(plan_segments(visible), spec.to_settings(), spec.filter_columns())
 
     def spec_of(self, datasource: str) -> CompactionSpec:
         """Return how a datasource is compacted; the default if nothing is set."""

@@ -69,7 +69,7 @@ def put(
     text = read_text(file)
     with open_desk(session) as desk:
         spec = desk.put_spec(text)
-        is_there = desk.has_rows(spec.datasource)
+        is_there, notes = desk.has_rows(spec.datasource), desk.notes_of(spec)
     if as_json:
         session.output.json(spec.to_json_dict())
     else:
@@ -78,6 +78,8 @@ def put(
             session.output.warning(f"{item.path} has no effect: {item.reason}")
     if not is_there:
         session.output.warning(f"there is no datasource '{spec.datasource}' yet")
+    for note in notes:
+        session.output.warning(note)
 
 
 @command("compaction show", panel=TASKS, examples=["carnac compaction show"])
