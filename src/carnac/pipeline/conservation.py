@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 WEIGHTED = " by key"
 """Ends the name of a sum that is weighted by key."""
+TINY, HUGE = sys.float_info.min, sys.float_info.max / 4
+"""Sums of less are compared as if they were of this size, and so are those of more."""
+FLOAT_SLACK = 1024.0
+"""By how much coarser sums of floats are compared than those of doubles: each merge rounds them to 24 bits."""
 
 
 class Side:
@@ -81,20 +85,22 @@ class Side:
                 if metric.type is ColumnType.LONG:
                     whole = _numbers(pc.fill_null(column, 0)).astype(np.int64).view(np.uint64)
                     total += mix(keys ^ _seed_of(metric.name)) * whole
-                elif metric.type is ColumnType.DOUBLE:
-                    self._add_doubles(metric.name, keys, column)
+                elif metric.type in {ColumnType.DOUBLE, ColumnType.FLOAT}:
+                    slack = FLOAT_SLACK if metric.type is ColumnType.FLOAT else 1.0
+                    self._add_doubles(metric.name, keys, column, slack)
             elif metric.kind in {MetricKind.MIN, MetricKind.MAX} and not _is_text(metric.type):
                 self._add_bound(metric.name, metric.kind, column)
         self.row_hash = (self.row_hash + int(total.sum(dtype=np.uint64))) & MASK
 
-    def _add_doubles(self, name: str, keys: Codes, column: Any) -> None:
+    def _add_doubles(self, name: str, keys: Codes, column: Any, slack: float) -> None:
         values = _numbers(pc.fill_null(column, 0.0)).astype(np.float64)
         weights = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
         for label, numbers in ((name, values), (name + WEIGHTED, values * weights)):
             is_finite = bool(np.isfinite(numbers).all())  # else the sum does not count, see `prove`
             total = math.fsum(numbers.tolist()) if is_finite else math.nan
             self.sums[label] = self.sums.get(label, 0.0) + total
-        self.magnitudes[name] = self.magnitudes.get(name, 0.0) + float(np.abs(values).sum())
+        size = slack * float(np.abs(values).sum())
+        self.magnitudes[name] = self.magnitudes.get(name, 0.0) + size
 
     def _add_bound(self, name: str, kind: MetricKind, column: Any) -> None:
         label = f"{kind} of {name}"
@@ -113,19 +119,19 @@ class Side:
 
 def prove(went_in: Sequence[Side], came_out: Sequence[Side]) -> ConservationProof:
     """Return the proof of a rewrite whose sides were taken in parts, in the same order of families."""
-    sums_in, sums_out = {}, {}
+    sums_in: dict[str, float] = {}
+    sums_out: dict[str, float] = {}
     for index, (before, after) in enumerate(zip(went_in, came_out, strict=True)):
         mark = f"{index}:" if len(went_in) > 1 else ""
         for name in sorted(before.sums.keys() | after.sums.keys()):
-            pair = before.sums.get(name, 0.0), after.sums.get(name, 0.0)
             size = before.magnitudes.get(name.removesuffix(WEIGHTED))
-            if size is None:
-                sums_in[mark + name], sums_out[mark + name] = pair
-            elif math.isfinite(
-                size
-            ):  # infinities and NaN are left to the hash of the rolled-up rows
-                scale = _scale(size)
-                sums_in[mark + name], sums_out[mark + name] = pair[0] / scale, pair[1] / scale
+            if size is not None and not math.isfinite(size):
+                continue  # infinities and NaN are left to the hash of the rolled-up rows
+            scale = 1.0 if size is None else _scale(size)
+            # a sum or bound that only one side has is missing in the other, which is no proof
+            for sums, side in ((sums_in, before), (sums_out, after)):
+                if name in side.sums:
+                    sums[mark + name] = side.sums[name] / scale
     return ConservationProof(
         rows_in=sum(side.rows for side in went_in),
         rows_out=sum(side.rows for side in came_out),
@@ -138,7 +144,7 @@ def prove(went_in: Sequence[Side], came_out: Sequence[Side]) -> ConservationProo
 
 def _scale(size: float) -> float:
     """Return a power of two near the sum of absolute values: sums that nearly cancel out are compared with that."""
-    return 2.0 ** math.frexp(size)[1] if size > 1.0 else 1.0
+    return math.ldexp(1.0, math.frexp(min(max(size, TINY), HUGE))[1])
 
 
 def _key_hashes(shape: RowShape, table: pa.Table | pa.RecordBatch) -> Codes:

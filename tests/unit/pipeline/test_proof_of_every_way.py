@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from carnac.core.compaction.groups import CompactionTarget, Partitioning
 from carnac.core.intervals import Interval, IntervalSet
@@ -323,6 +325,46 @@ def test_no_mistake_of_the_writer_with_rolled_up_rows(
 ) -> None:
     group = Group(folder, rolled, CompactionTarget(**TARGETS[case.wanted]))
     check(group, WAYS[case.way], in_writer, case.mistakes(dict(ROLLUP.segment_columns)))
+
+
+@settings(max_examples=min(40, settings().max_examples))  # one takes some 20 ms
+@given(
+    places=st.tuples(st.integers(0, 79), st.integers(0, 79)),
+    column=st.sampled_from(["__time", *TYPES]),
+    kind=st.sampled_from(["lose", "double", "alter", "swap"]),
+    way=st.sampled_from(["in memory", "staged"]),
+)
+def test_what_is_refused_is_what_is_wrong(
+    folder: Path,
+    raw: tuple[SegmentInput, ...],
+    *,
+    places: tuple[int, int],
+    column: str,
+    kind: str,
+    way: str,
+) -> None:
+    place, other = places
+    mishap = Mishap(
+        {
+            "lose": lose(place),
+            "double": double(place),
+            "alter": alter(place, column, TYPES.get(column, ColumnType.LONG)),
+            "swap": swap(place, other, column),
+        }[kind]
+    )
+    group = Group(folder, raw, CompactionTarget())
+    assert group.holds(WAYS[way], in_writer(mishap)) != mishap.is_made
+
+
+@pytest.mark.parametrize("column", ["__time", *dict(ROLLUP.segment_columns)])
+def test_no_column_of_rolled_up_rows_is_altered_or_mixed_up(
+    folder: Path, rolled: tuple[SegmentInput, ...], column: str
+) -> None:
+    types = {"__time": ColumnType.LONG, **dict(ROLLUP.segment_columns)}
+    every = mistakes(column, column, types)
+    made = {kind: every[kind] for kind in ("alter", "swap")}
+    check(Group(folder, rolled, CompactionTarget()), WAYS["staged"], in_writer, made)
+    assert not list((folder / "store" / "out").glob(".*"))
 
 
 @pytest.mark.parametrize("way", ["staged", "shared out"])

@@ -1,17 +1,15 @@
-"""Rewrites in one task: what they keep, what they merge, and that no mistake of the writer gets past the proof."""
+"""Rewrites in one task: what they keep, what they merge, what they refuse."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from carnac import sketches
 from carnac.core.compaction.groups import CompactionTarget, Partitioning, PartitionKind
@@ -35,9 +33,7 @@ from carnac.pipeline.segment_writer import SegmentWriter
 from carnac.pipeline.shape import RowShape
 from carnac.ports import SegmentInput
 from carnac.testing.segments import write_segment
-from tests.unit.pipeline.faulty_writer import alter, double, lose, swap, writer_with
 from tests.unit.pipeline.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
-from tests.unit.store.events import fast_folder
 
 HOUR_MS = 3_600_000
 TYPES = {
@@ -140,14 +136,6 @@ def rewrite(
         )
         for index, family in enumerate(plan_families(inputs, wanted))
     ]
-
-
-def is_refused(folder: Path, inputs: Sequence[SegmentInput], make_writer: Any, **more: Any) -> bool:
-    """Whether the task fails, or its proof does not hold."""
-    try:
-        return not holds(rewrite(folder, inputs, make_writer, **more))
-    except Corrupt:
-        return True
 
 
 def holds(written: Sequence[Rewritten]) -> bool:
@@ -445,8 +433,9 @@ def test_what_the_columns_cannot_give_is_refused_in_a_sentence(
         rewrite(tmp_path, inputs, allow_lossy=True, **target)
 
 
-def test_a_sum_of_doubles_that_cancels_out_raises_no_alarm(tmp_path: Path) -> None:
-    shape = replace(ROLLUP, metrics=(metric("dsum", "sum", "double"),))
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_a_sum_that_cancels_out_raises_no_alarm(tmp_path: Path, kind: str) -> None:
+    shape = replace(ROLLUP, metrics=(metric("dsum", "sum", kind),))
     rng = random.Random(5)
     segments: list[Segment] = []
     for index in range(4):
@@ -457,71 +446,3 @@ def test_a_sum_of_doubles_that_cancels_out_raises_no_alarm(tmp_path: Path) -> No
         ]
         segments += ingest(tmp_path, shape, [rows], id_prefix=f"in{index}")
     assert holds(rewrite(tmp_path, [visible(segment) for segment in segments]))
-
-
-# -------------------------------------------------------------------------------- the mistakes
-
-PLACES = st.integers(0, 39)
-COLUMNS = st.sampled_from(["__time", "d", "n", "x", "tags"])
-
-
-@pytest.fixture(scope="module")
-def forty_rows() -> Iterator[tuple[Path, list[SegmentInput]]]:
-    with fast_folder() as name:
-        rows = make_rows(40, 6)
-        segments = raw_inputs(Path(name), rows[:25], rows[25:])
-        yield Path(name), [visible(segment) for segment in segments]
-
-
-@pytest.fixture(scope="module")
-def rolled_rows() -> Iterator[tuple[Path, list[SegmentInput]]]:
-    with fast_folder() as name:
-        segments, _ = rolled_inputs(Path(name), groups=2)
-        yield Path(name), [visible(segment) for segment in segments]
-
-
-@settings(max_examples=min(40, settings().max_examples))  # one takes some 20 ms
-@given(
-    st.tuples(PLACES, PLACES),
-    COLUMNS,
-    st.sampled_from(["lose", "double", "alter", "swap"]),
-    st.booleans(),
-)
-def test_no_mistake_with_raw_rows_is_published(
-    forty_rows: tuple[Path, list[SegmentInput]],
-    places: tuple[int, int],
-    column: str,
-    kind: str,
-    staged: bool,
-) -> None:
-    folder, inputs = forty_rows
-    place, other = places
-    mistakes = {
-        "lose": lose(place),
-        "double": double(place),
-        "alter": alter(place, column, TYPES.get(column, ColumnType.LONG)),
-        "swap": swap(place, other, column),
-    }
-    wrong: list[bool] = []
-
-    def mistake(before: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        after = mistakes[kind](before)
-        wrong.append(counted(after) != counted(before))
-        return after
-
-    memory_bytes = TINY if staged else 1 << 30
-    refused = is_refused(folder, inputs, writer_with(mistake), memory_bytes=memory_bytes)
-    assert refused == wrong[0]
-
-
-@pytest.mark.parametrize(
-    "column", ["__time", "d", "count", "sum", "dsum", "low", "last", "__at_last", "users"]
-)
-def test_no_mistake_with_rolled_up_rows_is_published(
-    rolled_rows: tuple[Path, list[SegmentInput]], column: str
-) -> None:
-    folder, inputs = rolled_rows
-    kind = dict(ROLLUP.segment_columns).get(column, ColumnType.LONG)
-    for mistake in (alter(3, column, kind), swap(0, 7, column), lose(2), double(4)):
-        assert is_refused(folder, inputs, writer_with(mistake))
-    assert not list((folder / "store" / "out").glob(".*"))
