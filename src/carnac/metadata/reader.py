@@ -24,7 +24,7 @@ CACHED_SEGMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """The three statements that read entries with the same extra columns."""
 
     live: Statement
@@ -32,9 +32,9 @@ class _Wanted:
     framed: Statement
 
 
-SEGMENTS = _Wanted(q.LIVE_SEGMENTS, q.ADDED_SEGMENTS, q.FRAME_SEGMENTS)
-LATE = _Wanted(q.LIVE_LATE, q.ADDED_LATE, q.FRAME_LATE)
-NUMBERS = _Wanted(q.LIVE_NUMBERS, q.ADDED_NUMBERS, q.FRAME_NUMBERS)
+SEGMENTS = Wanted(q.LIVE_SEGMENTS, q.ADDED_SEGMENTS, q.FRAME_SEGMENTS)
+LATE = Wanted(q.LIVE_LATE, q.ADDED_LATE, q.FRAME_LATE)
+NUMBERS = Wanted(q.LIVE_NUMBERS, q.ADDED_NUMBERS, q.FRAME_NUMBERS)
 
 
 @lru_cache(maxsize=CACHED_SEGMENTS)
@@ -74,7 +74,7 @@ def load_visible(
     datasource_id: int,
     revision: int | None,
     intervals: IntervalSet | None,
-    wanted: _Wanted = SEGMENTS,
+    wanted: Wanted = SEGMENTS,
 ) -> list[VisibleSegment]:
     """Return what is visible at a retained revision (None: now), in order of chunk and partition id."""
     rows = load_rows(session, wanted, datasource_id, revision, intervals)
@@ -91,7 +91,7 @@ def load_visible(
 
 def load_rows(
     session: Session,
-    wanted: _Wanted,
+    wanted: Wanted,
     datasource_id: int,
     revision: int | None,
     intervals: IntervalSet | None,
@@ -129,7 +129,7 @@ def _overlap_test(intervals: IntervalSet | None) -> Callable[[int, int], bool]:
     return lambda start, end: bool(wanted.intersect(IntervalSet((Interval(start, end),))))
 
 
-def _live_rows(session: Session, wanted: _Wanted, datasource_id: int, piece: Interval) -> list[Row]:
+def _live_rows(session: Session, wanted: Wanted, datasource_id: int, piece: Interval) -> list[Row]:
     first = session.row(q.FIRST_CHUNK_START, datasource_id=datasource_id, start_ms=piece.start_ms)
     start = piece.start_ms if first is None or first[0] is None else first[0]
     return session.rows(
@@ -142,7 +142,7 @@ def _live_rows(session: Session, wanted: _Wanted, datasource_id: int, piece: Int
 
 
 def _past_rows(
-    session: Session, wanted: _Wanted, datasource_id: int, piece: Interval, revision: int
+    session: Session, wanted: Wanted, datasource_id: int, piece: Interval, revision: int
 ) -> Iterator[Row]:
     """Yield the entries that were there, chunk by chunk; chunks unchanged since then are read as they are now."""
     ever = session.rows(
@@ -167,7 +167,7 @@ def _past_rows(
 
 def _past_chunk(
     session: Session,
-    wanted: _Wanted,
+    wanted: Wanted,
     datasource_id: int,
     chunk: Interval,
     revision: int,

@@ -184,24 +184,28 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
     ) -> Sequence[VisibleSegment]:
         """Return the entries visible at the revision, with their segments, in order of chunk and partition id."""
-        with self._read() as session:
-            past = _past(session, revision)
-            found = reader.find_datasource(session, datasource)
-            if found is None:
-                return ()
-            return tuple(reader.load_visible(session, found, past, intervals))
+        return self._visible(datasource, revision, intervals, reader.SEGMENTS)
 
     def visible_late(
         self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
     ) -> Sequence[VisibleSegment]:
         """Return those of the visible entries whose segments hold late rows."""
+        found = self._visible(datasource, revision, intervals, reader.LATE)
+        return tuple(one for one in found if one.segment.late is not None)
+
+    def _visible(
+        self,
+        datasource: str,
+        revision: int | None,
+        intervals: IntervalSet | None,
+        wanted: reader.Wanted,
+    ) -> tuple[VisibleSegment, ...]:
         with self._read() as session:
             past = _past(session, revision)
             found = reader.find_datasource(session, datasource)
             if found is None:
                 return ()
-            late = reader.load_visible(session, found, past, intervals, reader.LATE)
-            return tuple(one for one in late if one.segment.late is not None)
+            return tuple(reader.load_visible(session, found, past, intervals, wanted))
 
     def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
         """Return the united schema of the segments visible at the revision, without `__time`."""

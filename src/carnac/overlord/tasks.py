@@ -32,6 +32,9 @@ from carnac.ports.task_records import EVERY_TASK
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
 LONGEST_PAUSE_MS = 1_000
 TRIM_PAGE = 500
+"""Tasks that are forgotten in one transaction."""
+TASKS_MAX = 1_000_000
+"""Tasks in one answer: more than a store keeps."""
 
 
 class TaskHead(Protocol):
@@ -256,13 +259,13 @@ class TaskService(Closing):
         """Forget tasks that were over for so long, with their logs and reports; return them.
 
         Args:
-            dry_run: Forget nothing; return the first page of those that would be.
+            dry_run: Forget nothing; return those that would be, `TASKS_MAX` at most.
         """
         which = TaskFilter(states=OVER, finished_until_ms=self._clock.now_ms() - retention_ms)
+        if dry_run:
+            return [*self._metadata.tasks(which, limit=TASKS_MAX)]
         trimmed: list[Task] = []
         while page := self._metadata.tasks(which, limit=TRIM_PAGE):
-            if dry_run:
-                return [*page]
             for task in page:
                 for attempt in self._metadata.attempts(task.task_id):
                     runner = self._runners.get(attempt.runner)

@@ -8,6 +8,7 @@ import pytest
 
 from carnac.core.tasks.model import Task, TaskState
 from carnac.errors import Conflict, Invalid, NotFound
+from carnac.overlord.tasks import TRIM_PAGE
 from tests.overlords import DELETE, Bench
 
 
@@ -128,3 +129,12 @@ class TestService:
         assert [task.task_id for task in bench.tasks.list()] == ["c", "b"]
         assert bench.runner.forgotten == ["a/1"]
         assert bench.tasks.get(alive.task_id).state is TaskState.PENDING
+
+    def test_a_dry_run_tells_all_that_trimming_would_forget(self, bench: Bench) -> None:
+        for number in range(TRIM_PAGE + 1):
+            bench.tasks.cancel(bench.tasks.submit({**DELETE, "id": f"a{number}"}).task_id)
+        would = bench.tasks.trim(retention_ms=0, dry_run=True)
+        assert len(would) == TRIM_PAGE + 1
+        forgotten = bench.tasks.trim(retention_ms=0)
+        assert {task.task_id for task in forgotten} == {task.task_id for task in would}
+        assert bench.tasks.list() == ()
