@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from carnac.core.compaction.cutting import with_cut
+from carnac.core.compaction.cutting import cut_of, with_cut
 from carnac.core.compaction.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout, plan_segments
 from carnac.core.compaction.likeness import TargetView
-from carnac.core.compaction.outcome import layout_of
+from carnac.core.compaction.outcome import apply_tasks, layout_of
 from carnac.core.compaction.planning import plan_compaction
 from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Score
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
@@ -21,6 +21,8 @@ from carnac.core.periods import parse_period
 from carnac.core.segments import Column, ColumnType, HashedPartition, Metric, MetricKind, Segment
 from carnac.core.versions import SegmentVersion, id_ranges
 from carnac.errors import Invalid
+from tests.compactions import SUM, rolled_up
+from tests.compactions import raw as raw_of
 
 DAY = parse_interval("2013-01-01/2013-01-02")
 COUNT = Metric(name="n", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
@@ -187,3 +189,71 @@ def test_targets_with_and_without_granularity_do_not_mix() -> None:
     )
     with pytest.raises(Invalid, match="segmentGranularity"):
         CompactionSettings(age_rules=(rule,))
+
+
+def of_day(name: str, size_bytes: int = 10, layout: SegmentLayout | None = RAW) -> PlanSegment:
+    return PlanSegment(
+        segment_id=name,
+        start_ms=DAY.start_ms,
+        end_ms=DAY.end_ms,
+        size_bytes=size_bytes,
+        rows=size_bytes,
+        chunk=DAY,
+        layout=layout,
+    )
+
+
+def test_what_is_not_as_asked_for_is_rewritten_and_the_rest_let_be() -> None:
+    target = CompactionTarget(target_bytes=1000, filter="n > 0")
+    done = replace(RAW, filtered_by="n > 0")
+    segments = [of_day("old", 700), of_day("b", 900, done), of_day("c", 900, done)]
+    plan = plan_compaction("e", segments, CompactionSettings(target=target), now_ms=0)
+    (task,) = plan.tasks
+    assert task.segment_ids == {"old"}
+    assert [one.reason for one in plan.explain()] == [
+        "1 of 3 segments not as asked for: not filtered; "
+        "1 segment of 700 B become about 1, 2 stay as they are"
+    ]
+    after = apply_tasks(segments, plan.tasks, revision=8)
+    assert {one.layout.filtered_by for one in after if one.layout} == {"n > 0"}
+    assert not plan_compaction("e", after, CompactionSettings(target=target), now_ms=0).tasks
+
+
+def test_what_is_too_large_is_cut_and_the_rest_let_be() -> None:
+    target = CompactionTarget(target_bytes=1000)
+    segments = [of_day("giant", 5000), of_day("b", 900), of_day("c", 900)]
+    plan = plan_compaction("e", segments, CompactionSettings(target=target), now_ms=0)
+    assert [one.reason for one in plan.explain()] == [
+        "1 segment too large: 5.0 kB, 5,000 rows; "
+        "1 segment of 5.0 kB become about 5, 2 stay as they are"
+    ]
+
+
+def test_what_is_written_too_large_says_what_it_was_cut_for() -> None:
+    """Rows or bytes: one of them is enough, and a tenth too many is not."""
+    for target, is_too_large in (
+        (CompactionTarget(target_bytes=600), True),
+        (CompactionTarget(target_bytes=700), False),
+        (CompactionTarget(target_rows=6), True),
+        (CompactionTarget(target_rows=7), False),
+    ):
+        (written,) = with_cut([SEGMENT], target)
+        assert (cut_of(written) is not None) is is_too_large, target
+    assert cut_of(SEGMENT) is None
+
+
+def test_a_segment_of_unknown_layout_goes_with_the_first_family() -> None:
+    how = CompactionSettings(target=CompactionTarget(target_bytes=1000), slack=0)
+    raw, summed = raw_of("page"), rolled_up(SUM)
+    segments = [of_day(f"raw{n}", 10, raw) for n in range(2)]
+    segments += [of_day(f"summed{n}", 100, summed) for n in range(2)]
+    segments += [of_day("unknown", 5, None)]
+    plan = plan_compaction("e", segments, how, now_ms=0)
+    after = apply_tasks(segments, plan.tasks, revision=8)
+    assert sorted(one.size_bytes for one in after) == [25, 200]
+    assert not plan_compaction("e", after, how, now_ms=0).tasks
+    view = TargetView(how.target)
+    segments += [of_day("more", 980, None)]
+    mixture = view.mixture(segments)
+    assert mixture is not None
+    assert view.ideal_of(segments, mixture) == 3, "1,005 bytes of the first, 200 of the other"
