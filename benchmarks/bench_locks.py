@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import multiprocessing
 import random
 import sys
 import threading
@@ -27,7 +26,15 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from benchmarks.bench_publish import new_sqlite
-from benchmarks.harness import RESULTS, RUNS, cpu_seconds, medians, percentiles_ms, write_results
+from benchmarks.harness import (
+    RESULTS,
+    RUNS,
+    cpu_seconds,
+    medians,
+    percentiles_ms,
+    run_processes,
+    write_results,
+)
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.intervals import Interval
 from carnac.core.locks.events import LockEvent, LockReply, ReleaseLocks, RequestLock
@@ -38,7 +45,6 @@ from carnac.metadata import open_metadata
 from carnac.testing.postgresql import run_postgresql
 from carnac.testing.same_hour import Mode, run_interleaving
 
-SPAWN = multiprocessing.get_context("spawn")
 HOUR_MS = 3_600_000
 HELD = 10_000
 OPERATIONS = 20_000
@@ -179,17 +185,8 @@ def one_run(
     """Request and release for some seconds; return operations a second and their latencies."""
     with new_store() as url:
         open_metadata(url, clock=SystemClock(), ids=RandomIds()).close()
-        answers: Any = SPAWN.Queue()
-        barrier = SPAWN.Barrier(count)
-        children = [
-            SPAWN.Process(target=lock_for, args=(url, (n, threads), secs, barrier, answers))
-            for n in range(count)
-        ]
-        for child in children:
-            child.start()
-        latencies = [latency for _ in children for latency in answers.get()]
-        for child in children:
-            child.join()
+        found = run_processes(lock_for, [(url, (n, threads), secs) for n in range(count)])
+        latencies = [latency for one in found for latency in one]
         return {"per_s": len(latencies) / secs, **percentiles_ms(latencies)}
 
 

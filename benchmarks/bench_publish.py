@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import functools
 import math
-import multiprocessing
 import os
 import sqlite3
 import statistics
@@ -34,14 +33,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_million_segments import segment
-from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, write_results
+from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, run_processes, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.commits import Change, CommitKind, Publication
 from carnac.metadata import open_metadata
 from carnac.ports import Published
 from carnac.testing.postgresql import run_postgresql
 
-SPAWN = multiprocessing.get_context("spawn")
 PROCESSES = (1, 4, 16)
 THREADS = (8, 32)
 IN_FLIGHT = (32, 64)
@@ -140,17 +138,9 @@ def one_run(
     """Run `work` in `count` processes for some seconds; return the rate and the latencies of all."""
     with new_store() as url:
         open_metadata(url, clock=SystemClock(), ids=RandomIds()).close()
-        answers: Any = SPAWN.Queue()
-        barrier = SPAWN.Barrier(count)
-        children = [
-            SPAWN.Process(target=work, args=(url, f"w{n}", secs, barrier, answers))
-            for n in range(count)
-        ]
-        for child in children:
-            child.start()
-        latencies: list[list[float]] = [answers.get() for _ in children]
-        for child in children:
-            child.join()
+        latencies: list[list[float]] = run_processes(
+            work, [(url, f"w{n}", secs) for n in range(count)]
+        )
         done = [len(one) for one in latencies]
         if work is not plain_for:
             verify(url, sum(done) + WARM_UP * count)

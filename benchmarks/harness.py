@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import multiprocessing
 import os
 import platform
 import statistics
@@ -15,11 +16,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 RESULTS = Path(__file__).parent / "results"
+SPAWN = multiprocessing.get_context("spawn")
 RUNS = 5
 """Results are medians of this many runs."""
 
@@ -52,6 +54,24 @@ def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
     start = time.process_time()
     result = work()
     return time.process_time() - start, result
+
+
+def run_processes(work: Callable[..., None], arguments: Iterable[Sequence[object]]) -> list[Any]:
+    """Run `work(*arguments, barrier, answers)` in a process for each, at once; return what each put into `answers`.
+
+    Args:
+        work: Prepares, waits at the barrier for the others, works, and puts one answer.
+    """
+    given = list(arguments)
+    answers: Any = SPAWN.Queue()
+    barrier = SPAWN.Barrier(len(given))
+    children = [SPAWN.Process(target=work, args=(*some, barrier, answers)) for some in given]
+    for child in children:
+        child.start()
+    found = [answers.get() for _ in children]
+    for child in children:
+        child.join()
+    return found
 
 
 def tree_cpu_seconds() -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from carnac.bootstrap import open_records, open_store
+from carnac.bootstrap import open_records
 from carnac.bootstrap_compaction import compact_groups
 from carnac.compactor.controller import Controller
 from carnac.compactor.desk import CompactionDesk
@@ -14,7 +14,7 @@ from carnac.config import Settings
 from carnac.core.compaction.manager import Capacity
 from carnac.store import Store
 from carnac.testing.clock import FakeClock, SequentialIds
-from tests.unit.store.events import NOW_MS, StampedPipeline, append
+from tests.unit.store.events import NOW_MS, append, open_stamped
 
 SPEC = {"dataSource": "events", "granularitySpec": {"segmentGranularity": "day"}}
 
@@ -25,13 +25,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.clock, self.ids = FakeClock(NOW_MS), SequentialIds()
         self.settings = Settings(store=str(folder / "store"))
-        self.store: Store = open_store(
-            create=True,
-            settings=self.settings,
-            clock=self.clock,
-            ids=self.ids,
-            pipeline=lambda root: StampedPipeline(root, clock=self.clock, ids=self.ids),
-        )
+        self.store: Store = open_stamped(self.settings, clock=self.clock, ids=self.ids)
         self.metadata = open_records(settings=self.settings, clock=self.clock)
         self.desk = CompactionDesk(self.metadata, self.clock)
         self.opened: list[LocalRunner] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import open_records, open_store
+from carnac.bootstrap import open_records
 from carnac.bootstrap_compaction import CompactionDuty
 from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
 from carnac.cli.commands.compaction import progress_text
@@ -26,7 +26,15 @@ from carnac.ports import Clock, DeepStorage, IdSource, RewriteJob, RewriteResult
 from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.tasks import FakeRunner
 from tests.locks import LEASE_MS, wants
-from tests.unit.store.events import NOW_MS, StampedPipeline, append, fast_folder, files_of, read
+from tests.unit.store.events import (
+    NOW_MS,
+    StampedPipeline,
+    append,
+    fast_folder,
+    files_of,
+    open_stamped,
+    read,
+)
 
 SPEC = {
     "dataSource": "events",
@@ -64,13 +72,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.clock, self.ids = FakeClock(NOW_MS), SequentialIds()
         self.settings = Settings(store=str(folder / "store"), task_runner="in_process")
-        self.store = open_store(
-            create=True,
-            settings=self.settings,
-            clock=self.clock,
-            ids=self.ids,
-            pipeline=lambda root: StampedPipeline(root, clock=self.clock, ids=self.ids),
-        )
+        self.store = open_stamped(self.settings, clock=self.clock, ids=self.ids)
         self.metadata = open_records(settings=self.settings, clock=self.clock)
         self.desk = CompactionDesk(self.metadata, self.clock)
         self.runners = {"in_process": FakeRunner()}

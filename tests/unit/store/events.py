@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from carnac.bootstrap import open_store
 from carnac.config import Settings
 from carnac.core.segments import Segment
 from carnac.deep_storage import open_deep_storage
@@ -103,6 +104,17 @@ def files_of(folder: Path) -> set[str]:
     """The paths of all files in the deep storage of a store in `folder`."""
     storage = open_deep_storage(str(folder / "deep-storage"))
     return {file.path for prefix in ("segments", "staging") for file in storage.list_files(prefix)}
+
+
+def open_stamped(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
+    """Make a store at the test's clock, whose files are as old as that says."""
+    return open_store(
+        create=True,
+        settings=settings,
+        clock=clock,
+        ids=ids,
+        pipeline=lambda root: StampedPipeline(root, clock=clock, ids=ids),
+    )
 
 
 class StampedPipeline(LocalPipeline):
