@@ -12,7 +12,8 @@ from carnac.compactor.waiting import find_waits
 from carnac.core.arguments import checked
 from carnac.core.compaction.inputs import plan_segments
 from carnac.core.compaction.noting import note_absent
-from carnac.core.compaction.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.planning import CompactionPlan, end_of, plan_compaction
+from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.states import ChunkState, standing_of
 from carnac.core.compaction.wording import time_text
 from carnac.core.granularity import parse_granularity
@@ -125,11 +126,7 @@ class CompactionDesk(Closing):
         spec = spec or self.spec_of(datasource)
         settings = spec.to_settings()
         head = self._metadata.head()
-        reach = (
-            None
-            if interval is None
-            else IntervalSet((self._widened(interval, settings.target.segment_granularity),))
-        )
+        reach = None if interval is None else IntervalSet((_widened(interval, settings),))
         visible = self._metadata.visible(datasource, revision=head.revision, intervals=reach)
         if not visible:
             require_datasource(self._metadata, datasource)
@@ -152,6 +149,9 @@ class CompactionDesk(Closing):
                 ),
             },
             filter_columns=spec.filter_columns(),
+            latest_ms=self._latest_ms(datasource, head.revision)
+            if interval is not None and settings.skip_offset is not None
+            else None,
         )
 
     def _standings(self, datasource: str, states: Sequence[ChunkState]) -> Mapping[Interval, str]:
@@ -193,14 +193,21 @@ class CompactionDesk(Closing):
             controller=told,
         )
 
-    @staticmethod
-    def _widened(interval: Interval, granularity: str | None) -> Interval:
-        """Return the interval with all chunks that overlap it, whole."""
-        if granularity is None:
-            return interval
+    def _latest_ms(self, datasource: str, revision: int) -> int | None:
+        """Return where the newest data of a datasource end, wherever a plan looks."""
+        return end_of(plan_segments(self._metadata.visible(datasource, revision=revision)))
+
+
+def _widened(interval: Interval, settings: CompactionSettings) -> Interval:
+    """Return the interval with all chunks that overlap it, whole, whichever age rule they are under."""
+    start_ms, end_ms = interval.start_ms, interval.end_ms
+    for target in (settings.target, *(rule.target for rule in settings.age_rules)):
+        if target.segment_granularity is None:
+            continue
+        cut = parse_granularity(target.segment_granularity)
         try:
-            cut = parse_granularity(granularity)
             first, last = cut.bucket(interval.start_ms), cut.bucket(interval.end_ms - 1)
         except Invalid:
-            return interval
-        return Interval(first.start_ms, last.end_ms)
+            continue  # it reaches beyond the years that there are
+        start_ms, end_ms = min(start_ms, first.start_ms), max(end_ms, last.end_ms)
+    return Interval(start_ms, end_ms)

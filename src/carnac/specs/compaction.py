@@ -47,7 +47,7 @@ from carnac.specs.layout import (
     PartitionsField,
     RangePartitions,
 )
-from carnac.specs.load import parse_text
+from carnac.specs.load import kind_of, parse_text
 from carnac.specs.problems import Findings, explain, raise_problems
 from carnac.specs.schema import DimensionsSpec, MetricSpec
 
@@ -407,7 +407,7 @@ def load_compaction(source: str | Mapping[str, object]) -> CompactionSpec:
     """
     value = parse_text(source, what="compaction spec") if isinstance(source, str) else source
     if not isinstance(value, Mapping):
-        raise Invalid("a compaction spec is an object with fields")
+        raise Invalid(f"a compaction spec is an object with fields, not {kind_of(value)}")
     findings = Findings()
     native = convert_compaction(value, findings)
     try:

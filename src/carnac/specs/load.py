@@ -42,7 +42,7 @@ def load_spec(
         return source
     value = parse_text(source) if isinstance(source, str) else source
     if not isinstance(value, Mapping):
-        raise Invalid(f"a spec is an object with fields, not {_kind_of(value)}")
+        raise Invalid(f"a spec is an object with fields, not {kind_of(value)}")
     if is_druid_spec(value):
         return _from_druid(value, has_rows=has_rows)
     if has_rows and not {"input", "inputSource"} & value.keys():
@@ -61,7 +61,7 @@ def parse_text(text: str, *, what: str = "spec") -> object:
     """
     if text.lstrip().startswith("{"):
         try:
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=_once_each)
         except json.JSONDecodeError as error:
             raise Invalid(
                 f"the {what} is not valid JSON: line {error.lineno}, column {error.colno}: "
@@ -79,7 +79,17 @@ def parse_text(text: str, *, what: str = "spec") -> object:
         ) from None
 
 
-def _kind_of(value: object) -> str:
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    block = dict(pairs)
+    if len(block) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise Invalid(f"{', '.join(repeated)} is given more than once; keep one of them")
+    return block
+
+
+def kind_of(value: object) -> str:
+    """Return what a value that is no object is, in words."""
     if value is None:
         return "an empty text"
     if isinstance(value, str):

@@ -225,6 +225,29 @@ def test_the_explanation_says_how_chunks_stand_with_the_controller(desk: Desk) -
     go_on.set()
 
 
+def test_what_is_too_new_does_not_depend_on_where_a_plan_looks(desk: Desk) -> None:
+    fill(desk.store, 6, 3)
+    chunks = [one.interval for one in desk.store.chunks("events")]
+    desk.desk.put_spec({**SPEC, "skipOffsetFromLatest": "P2D"})
+    whole = {one.interval: one.action for one in desk.desk.plan("events").explain()}
+    for chunk in chunks:
+        (one,) = desk.desk.plan("events", interval=chunk).explain()
+        assert one.action is whole[chunk]
+    assert len(set(whole.values())) == 2, "some are, some are not"
+
+
+def test_a_chunk_of_an_age_rule_is_seen_whole(desk: Desk) -> None:
+    fill(desk.store, 3, 2)
+    month = {"granularitySpec": {"segmentGranularity": "year"}, "olderThan": "P1M"}
+    desk.desk.put_spec({**SPEC, "ageRules": [month]})
+    inside = desk.store.chunks("events")[1].interval
+    (one,) = desk.desk.plan("events", interval=inside).explain()
+    assert (one.segments, one.reason) == (
+        6,
+        "it is not wholly inside the interval that was asked for",
+    )
+
+
 def test_a_dimension_that_no_segment_has_is_null_and_the_plan_says_so(desk: Desk) -> None:
     fill(desk.store, 1, 3)
     spec = {"type": "range", "partitionDimensions": ["di", "id"], "targetRowsPerSegment": 100}

@@ -273,9 +273,17 @@ def test_the_columns_that_a_filter_names_are_known(
     assert spec.filter_columns() == {spec.to_target().filter: columns}
 
 
-def test_text_that_is_no_object_is_refused() -> None:
-    with pytest.raises(Invalid, match="object"):
-        load_compaction("- a\n- b\n")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n- b\n", "an object with fields, not a list"),
+        ("", "an object with fields, not an empty text"),
+        ('{"dataSource": "a", "dataSource": "b"}', "dataSource is given more than once; keep one"),
+    ],
+)
+def test_text_that_is_no_object_or_an_ambiguous_one_is_refused(text: str, words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        load_compaction(text)
 
 
 def test_raw_rows_stay_raw_if_rollup_is_false() -> None:

@@ -132,6 +132,7 @@ def plan_compaction(
     histories: Mapping[Interval, ChunkHistory] | None = None,
     standings: Mapping[Interval, str] | None = None,
     filter_columns: Mapping[str, Collection[str]] | None = None,
+    latest_ms: int | None = None,
     rules: Sequence[Rule] = DEFAULT_RULES,
 ) -> CompactionPlan:
     """Return the plan of a datasource.
@@ -142,10 +143,13 @@ def plan_compaction(
         within, refusals, busy, histories: See `Situation`.
         standings: See `CompactionPlan`.
         filter_columns: See `note_absent`.
+        latest_ms: Where the newest data of the datasource end; None: where those of `segments` do.
     """
     situation = Situation(
         settings=settings,
-        skip_from_ms=first_instant_skipped(settings, end_of(segments)),
+        skip_from_ms=first_instant_skipped(
+            settings, end_of(segments) if latest_ms is None else latest_ms
+        ),
         within=within,
         refusals=refusals or {},
         busy=busy or {},
