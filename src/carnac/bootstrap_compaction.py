@@ -18,12 +18,13 @@ from carnac.compactor.overlord import OverlordRunner
 from carnac.config import Settings, load_settings
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
+from carnac.errors import CarnacError
 from carnac.ports import Clock, JobProgress, MetadataStore, TaskRunner
 from carnac.ports.compaction import GroupEnd
 
 if TYPE_CHECKING:
     from carnac.store import Store
-    from carnac.store.compaction_reports import CompactionReport
+    from carnac.store.compaction_reports import GroupReport
 
 
 def open_compaction(
@@ -135,12 +136,20 @@ def compact_groups(
     groups: Sequence[CompactionGroup],
     on_progress: Callable[[JobProgress], None] | None = None,
 ) -> Sequence[GroupEnd]:
-    """Rewrite groups with a store; return what became of each."""
-    return ends_of(store.compact(groups, message="compaction", on_progress=on_progress))
+    """Rewrite groups with a store; return what became of each; where the run breaks off, the rest fails of that."""
+    ended: list[GroupReport] = []
+    try:
+        store.compact(groups, message="compaction", on_group=ended.append, on_progress=on_progress)
+    except CarnacError as error:
+        known = {one.group.group_id for one in ended}
+        rest = [one.group_id for one in groups if one.group_id not in known]
+        failed = [GroupEnd(group_id=one, outcome="failed", error=error.message) for one in rest]
+        return [*ends_of(ended), *failed]
+    return ends_of(ended)
 
 
-def ends_of(report: CompactionReport) -> Sequence[GroupEnd]:
-    """Return a report as the controller takes it."""
+def ends_of(reports: Iterable[GroupReport]) -> Sequence[GroupEnd]:
+    """Return reports of groups as the controller takes them."""
     return [
         GroupEnd(
             group_id=one.group.group_id,
@@ -148,5 +157,5 @@ def ends_of(report: CompactionReport) -> Sequence[GroupEnd]:
             error=None if one.error is None else one.error.message,
             bytes_wasted=one.bytes_wasted,
         )
-        for one in report.groups
+        for one in reports
     ]
