@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from carnac.core.compaction.conductor import Conductor
-from carnac.core.intervals import interval_set
+from carnac.core.intervals import Interval, interval_set
 from carnac.ports import JobProgress, MetadataStore
 from carnac.ports.compaction import LiveRun
 
@@ -82,6 +82,8 @@ def describe_status(conductor: Conductor, live: Iterable[LiveRun], now_ms: int) 
         if verdict.dispatches is None
         else round(verdict.dispatches * 1000),
         "shed": verdict.shed,
+        "deferred": _deferred(conductor),
+        "resting": _resting(conductor),
         "waiting": len(queue.waiting),
         "cost_waiting": queue.cost_waiting,
         "queue": [
@@ -103,6 +105,32 @@ def describe_status(conductor: Conductor, live: Iterable[LiveRun], now_ms: int) 
             for one in queue.running
         ],
     }
+
+
+def _deferred(conductor: Conductor) -> list[dict[str, Any]]:
+    """Return what was shed and waits until the queue runs empty, by datasource."""
+    found = {name: conductor.survey(name).deferred() for name in conductor.datasources}
+    return [
+        {
+            "datasource": name,
+            "chunks": len(states),
+            "interval": str(Interval(states[0].chunk.start_ms, states[-1].chunk.end_ms)),
+            "cost": sum(state.cost for state in states),
+            "priority_max": round(max(state.priority for state in states), 4),
+        }
+        for name, states in found.items()
+        if states
+    ]
+
+
+def _resting(conductor: Conductor) -> dict[str, int] | None:
+    """Return how many chunks rest because compacting them failed, and when the first of them is tried again."""
+    ends_ms = [
+        state.retry_at_ms
+        for name in conductor.datasources
+        for state in conductor.survey(name).resting()
+    ]
+    return {"chunks": len(ends_ms), "first_at_ms": min(ends_ms)} if ends_ms else None
 
 
 def _progress_json(progress: JobProgress | None) -> dict[str, Any] | None:

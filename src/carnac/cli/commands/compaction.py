@@ -245,6 +245,7 @@ def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
             "not known yet" if dispatches is None else f"{format_bytes(dispatches)} a second",
         ),
         ("verdict", verdict_text(told)),
+        *[("shed", deferred_text(one)) for one in told.get("deferred", ())],
         ("wasted", f"{format_bytes(told.get('bytes_wasted', 0))} written for nothing so far"),
         ("as of", f"{format_age(max(now_ms - told['at_ms'], 0))} ago"),
     ]
@@ -280,8 +281,33 @@ def progress_text(run: Mapping[str, Any]) -> str:
     return f"{cost}, {words}"
 
 
+def deferred_text(one: Mapping[str, Any]) -> str:
+    """Return what of a datasource was shed, in words."""
+    from carnac.core.intervals import parse_interval
+
+    chunks = counted(one["chunks"], "time chunk")
+    return (
+        f"{chunks} of {one['datasource']} in {short_interval(parse_interval(one['interval']))}, cost "
+        f"{format_bytes(one['cost'])}, priority {one['priority_max']:.2f} at most, until the queue runs empty"
+    )
+
+
 def verdict_text(told: Mapping[str, Any]) -> str:
     """Return what becomes of the backlog, in words."""
+    resting = told.get("resting")
+    text = _outlook_text(told)
+    if resting is None:
+        return text
+    chunks = counted(resting["chunks"], "time chunk")
+    rest = (
+        "rests after it failed, and is"
+        if resting["chunks"] == 1
+        else "rest after they failed, and are"
+    )
+    return f"{text}; {chunks} {rest} tried again from {second_ms(resting['first_at_ms'])} on"
+
+
+def _outlook_text(told: Mapping[str, Any]) -> str:
     backlog = format_bytes(told["backlog"])
     match told["outlook"]:
         case "clear":
