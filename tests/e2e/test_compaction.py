@@ -23,6 +23,8 @@ def spec(tmp_path: Path) -> Path:
 def test_what_is_stable_is_left_alone_and_says_why(run: Run, store: Path) -> None:
     done = run("compact", "flights", "--dry-run", "--store", store)
     assert done.out.startswith("nothing to compact: 3 time chunks of flights")
+    told = run("compact", "flights", "--json", "--store", store).json
+    assert (told["groups"], told["outcomes"], told["segments_in"]) == ([], {}, 0)
     reasons = run("compact", "flights", "--explain", "--json", "--store", store).json["chunks"]
     assert [one["score"] for one in reasons] == ["stable"] * 3
     assert all(one["reason"] for one in reasons)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from carnac.core.commits import Commit, CommitKind
+from carnac.core.intervals import MAX_MS
 from carnac.errors import Invalid
 from carnac.simulation.folding import Arrival
 
@@ -38,7 +39,10 @@ def arrivals_of(commits: Iterable[Commit], datasource: str) -> list[Arrival]:
 
 
 def repeated(arrivals: Sequence[Arrival], days: float) -> Iterator[Arrival]:
-    """Yield the arrivals, and again as much later as they take, in whole days, until the days are over."""
+    """Yield the arrivals, and again as much later as they take, in whole days, until the days are over.
+
+    Rows of the end of time, which stand for no time at all, stay there.
+    """
     first_ms = arrivals[0].at_ms
     end_ms = first_ms + round(days * DAY_MS)
     length_ms = -(-(arrivals[-1].at_ms - first_ms + 1) // DAY_MS) * DAY_MS
@@ -49,7 +53,7 @@ def repeated(arrivals: Sequence[Arrival], days: float) -> Iterator[Arrival]:
                 return
             yield Arrival(
                 at_ms=one.at_ms + shift_ms,
-                time_ms=one.time_ms + shift_ms,
+                time_ms=min(one.time_ms + shift_ms, MAX_MS - 1),
                 size_bytes=one.size_bytes,
                 rows=one.rows,
             )

@@ -9,7 +9,7 @@ Nothing is read from disk here: give the text of a file, not its name.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import yaml
@@ -68,7 +68,7 @@ def parse_text(text: str, *, what: str = "spec") -> object:
                 f"{error.msg[0].lower()}{error.msg[1:]}"
             ) from None
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_OnceEach)  # noqa: S506 - it is a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -80,12 +80,22 @@ def parse_text(text: str, *, what: str = "spec") -> object:
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    block = dict(pairs)
-    if len(block) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = sorted({name for name in names if names.count(name) > 1})
+    _check_names([name for name, _ in pairs])
+    return dict(pairs)
+
+
+class _OnceEach(yaml.SafeLoader):
+    """Reads YAML, and refuses a mapping that names a field twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        _check_names([key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        return super().construct_mapping(node, deep)
+
+
+def _check_names(names: list[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
         raise Invalid(f"{', '.join(repeated)} is given more than once; keep one of them")
-    return block
 
 
 def kind_of(value: object) -> str:

@@ -10,6 +10,7 @@ from carnac.core.commits import Commit, CommitKind
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.manager import Capacity
 from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.intervals import MAX_MS
 from carnac.errors import Invalid
 from carnac.simulation.arrivals_of_log import arrivals_of, repeated
 from carnac.simulation.folding import (
@@ -80,6 +81,8 @@ def test_arrivals_come_from_the_log_and_again() -> None:
     found = list(repeated(day, 2.05))
     assert [one.at_ms // HOUR_MS for one in found] == [0, 1, 2, 24, 25, 26, 48, 49]
     assert found[3].time_ms == DAY_MS
+    never = Arrival(at_ms=0, time_ms=MAX_MS - 1, size_bytes=1, rows=1)
+    assert {one.time_ms for one in repeated([never], 3)} == {MAX_MS - 1}, "no later time is there"
 
 
 def test_the_chart_keeps_the_last_moment_and_not_too_many() -> None:

@@ -279,6 +279,7 @@ def test_the_columns_that_a_filter_names_are_known(
         ("- a\n- b\n", "an object with fields, not a list"),
         ("", "an object with fields, not an empty text"),
         ('{"dataSource": "a", "dataSource": "b"}', "dataSource is given more than once; keep one"),
+        ("dataSource: a\nslack: 1\nslack: 2\n", "slack is given more than once; keep one"),
     ],
 )
 def test_text_that_is_no_object_or_an_ambiguous_one_is_refused(text: str, words: str) -> None:

@@ -296,10 +296,10 @@ def _reason_json(one: Explanation, names: dict[str, str]) -> dict[str, object]:
 def _run(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
     if not plan.tasks:
         if session.output.is_json:
-            session.output.json({**plan_json(plan), "groups": []})
+            _print_reports(session, plan, [])
         else:
             session.output.line(_nothing(plan, interval))
-            _print_notes(session, plan)
+        _print_notes(session, plan)
         return
     _print_notes(session, plan)
     with session.open_store() as store, job_progress(session, unit="groups") as on_progress:
