@@ -29,13 +29,21 @@ _INTRO = """# Compaction spec
 How a datasource is compacted by itself, as JSON, YAML or Python objects: Druid's automatic compaction configuration,
 read as it is. What it means is in [compaction](../concepts/compaction.md).
 
+Raw for a week, hourly for a month, daily after:
+
 ```yaml
 dataSource: edits
 granularitySpec: {segmentGranularity: hour}
-tuningConfig: {targetSegmentSizeBytes: 500000000}
 ageRules:
-  - {olderThan: P7D, granularitySpec: {segmentGranularity: day}}
-  - {olderThan: P1M, granularitySpec: {segmentGranularity: month}}
+  - olderThan: P7D
+    granularitySpec: {segmentGranularity: day, queryGranularity: hour}
+    metricsSpec: [{type: count, name: edits}, {type: longSum, name: added}]
+    allowLossy: true
+  - olderThan: P1M
+    granularitySpec: {segmentGranularity: month, queryGranularity: day}
+    metricsSpec: [{type: count, name: edits}, {type: longSum, name: added}]
+    dimensionsSpec: [page]
+    allowLossy: true
 ```
 
 Fields of Druid that say how its tasks work (`engine`, `ioConfig.dropExisting`, most of `tuningConfig`) have no effect:

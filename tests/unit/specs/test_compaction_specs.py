@@ -294,6 +294,15 @@ def test_raw_rows_stay_raw_if_rollup_is_false() -> None:
     assert spec.to_target().metrics is None
 
 
+def test_the_example_on_the_page_is_a_spec() -> None:
+    example = render().partition("```yaml\n")[2].partition("```")[0]
+    spec = load_compaction(example)
+    young, old = spec.to_settings().age_rules
+    assert spec.to_target().metrics is None
+    assert (young.target.query_granularity, old.target.query_granularity) == ("HOUR", "DAY")
+    assert old.target.dimensions == ("page",)
+
+
 def test_every_field_is_on_the_page() -> None:
     page = render()
     for model, heading in BLOCKS:
