@@ -131,3 +131,15 @@ def test_a_chunk_that_was_written_too_often_is_let_be() -> None:
     forced = choose(chunk, chunk.segments[:1], view, HOW, tired)
     assert forced is not None
     assert forced.segments == tuple(chunk.segments[:1])
+
+
+def test_what_must_be_rewritten_does_not_count_against_the_bound() -> None:
+    """What is folded along with it does."""
+    view, chunk = TargetView(TARGET), day(90, 5, 4, 3, 2, 1)
+    forced = [one for one in chunk.segments if one.size_bytes == 90]
+    for rewritten, taken in ((90, 5), (95, 5), (96, 1)):
+        history = History(arrived_bytes=105, rewritten_bytes=rewritten)
+        how = replace(HOW, slack=0, write_amplification_max=1.0)
+        choice = choose(chunk, forced, view, how, history)
+        assert choice is not None
+        assert len(choice.segments) == taken, rewritten

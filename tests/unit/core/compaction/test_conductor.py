@@ -37,6 +37,8 @@ class Desk:
     capacity: Capacity = field(default_factory=lambda: Capacity(tasks=0))
     now_ms: int = START_MS
     worlds: dict[str, FoldingWorld] = field(default_factory=dict)
+    empty: list[Interval] = field(default_factory=list)
+    """Chunks that the last look found to be empty, or cut otherwise."""
 
     def __post_init__(self) -> None:
         self.conductor = Conductor(self.capacity)
@@ -60,7 +62,10 @@ class Desk:
         reached = self.conductor.reach(
             name, dirty or [ETERNITY], newest_ms=world.newest_ms, now_ms=self.now_ms
         )
-        due, _ = self.conductor.look(name, reached, world.chunks(reached), now_ms=self.now_ms)
+        live = world.chunks(reached)
+        due, states = self.conductor.look(name, reached, live, now_ms=self.now_ms)
+        assert all(state.status is ChunkStatus.EMPTY and not state.segments for state in states)
+        self.empty = [state.chunk for state in states]
         self.conductor.judge(name, world.segments(due))
         return due
 
@@ -174,6 +179,7 @@ def test_a_chunk_that_is_gone_is_empty_and_its_task_goes(desk: Desk) -> None:
     desk.start()
     desk.worlds["a"] = FoldingWorld(HOUR)
     assert desk.look("a", hour(5)) == []
+    assert desk.empty == [hour(5)]
     assert desk.states("a")[hour(5)].status is ChunkStatus.EMPTY
     assert desk.states("a")[hour(0)].status is ChunkStatus.UNSTABLE
     desk.start()
@@ -193,6 +199,7 @@ def test_what_time_makes_older_is_judged_by_its_new_rule() -> None:
     day = Interval(START_MS, START_MS + DAY_MS)
     desk.now_ms = START_MS + 2 * DAY_MS
     assert desk.look("a", hour(30)) == [day], "hours of the day that is now old are one chunk"
+    assert desk.empty == [hour(0), hour(1)]
     desk.start()
     assert desk.waiting() == [("a", day)]
     assert set(desk.states("a")) == {day, hour(30)}

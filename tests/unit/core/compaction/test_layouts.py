@@ -130,6 +130,7 @@ def planned(segment: Segment, clip: Interval | None = None) -> PlanSegment:
         ({"partitioning": Partitioning(kind="range", dimensions=("user",))}, True),
         ({"sort_by": ("page",)}, False),
         ({"target_rows": 10}, False),
+        ({"target_rows": 10, "target_bytes": 400}, True),
     ],
 )
 def test_what_was_cut_in_vain_is_too_large_for_other_targets_only(
@@ -141,6 +142,12 @@ def test_what_was_cut_in_vain_is_too_large_for_other_targets_only(
     assert TargetView(target).oversize([planned(SEGMENT)]), "as long as it was not tried"
     view = TargetView(replace(target, **other))
     assert bool(view.oversize([planned(written)])) is is_too_large
+
+
+def test_what_was_cut_in_vain_for_some_bytes_is_too_large_for_fewer() -> None:
+    (written,) = with_cut([SEGMENT], CompactionTarget(target_bytes=600))
+    assert not TargetView(CompactionTarget(target_bytes=600)).oversize([planned(written)])
+    assert TargetView(CompactionTarget(target_bytes=500)).oversize([planned(written)])
 
 
 def test_what_is_small_enough_or_has_buckets_is_as_it_was() -> None:
@@ -257,3 +264,18 @@ def test_a_segment_of_unknown_layout_goes_with_the_first_family() -> None:
     mixture = view.mixture(segments)
     assert mixture is not None
     assert view.ideal_of(segments, mixture) == 3, "1,005 bytes of the first, 200 of the other"
+
+
+def test_what_is_not_as_asked_for_and_reaches_over_a_border_is_rewritten_with_its_chunk() -> None:
+    target = CompactionTarget(target_bytes=1000, filter="n > 0")
+    after = DAY.end_ms + DAY.duration_ms
+    long = replace(of_day("long"), end_ms=after, chunk=None)
+    done = replace(of_day("done", 900, replace(RAW, filtered_by="n > 0")), chunk=None)
+    later = replace(done, segment_id="later", start_ms=DAY.end_ms, end_ms=after)
+    plan = plan_compaction(
+        "e", [long, done, later], CompactionSettings(target=target), now_ms=0, revision=7
+    )
+    (task,) = plan.tasks
+    assert task.segment_ids == {"long", "done", "later"}
+    assert ["all of it (2 segments" in one.reason for one in plan.explain()] == [True, True]
+    assert {one.revision for one in apply_tasks([long, done, later], [task], revision=8)} == {8}

@@ -147,3 +147,11 @@ def test_costs_of_what_waits_and_of_what_runs() -> None:
     waiting = queue(task("a", cost=7), task("b", cost=5))
     running = start_task(waiting, task("c", cost=3), "run", 0)
     assert (running.cost_waiting, running.cost_running) == (12, 3)
+
+
+def test_of_two_that_share_a_segment_only_one_starts() -> None:
+    first, second, third = task("a", segments="s"), task("b", segments="s"), task("c")
+    done = decide_dispatch(queue(first, second, third), Capacity(tasks=5))
+    assert names(done.starts) == ["a", "c"]
+    other = replace(second, datasource="other")
+    assert names(decide_dispatch(queue(first, other), Capacity(tasks=5)).starts) == ["a", "b"]
