@@ -265,7 +265,7 @@ TABLES = {
 
 def plain_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
     """The same seven rows in one transaction, with nothing read and nothing decided."""
-    from carnac.core.records import dump_segment
+    from carnac.core.segment_records import dump_segment
 
     is_sqlite = url.startswith("sqlite")
     link: Any

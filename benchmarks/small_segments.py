@@ -86,14 +86,14 @@ def make_small_segments(folder: Path, *, rows: int, segments: int) -> SmallSegme
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         _write_all(folder, rows=rows, segments=segments)
-    from carnac.core.records import load_segment
+    from carnac.core.segment_records import load_segment
 
     loaded = tuple(load_segment(text) for text in json.loads(records.read_text()))
     return SmallSegments(folder=folder, segments=loaded)
 
 
 def _write_all(folder: Path, *, rows: int, segments: int) -> None:
-    from carnac.core.records import dump_segment
+    from carnac.core.segment_records import dump_segment
 
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         counts = [rows // DAYS + (day < rows % DAYS) for day in range(DAYS)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.core import records
+from carnac.core import records, segment_records
 from tests.unit.core.test_records import PROOF, SEGMENTS
 
 GOLDEN = Path(__file__).parent / "records"
@@ -21,8 +21,12 @@ GOLDEN = Path(__file__).parent / "records"
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_golden_segments_are_read(name: str) -> None:
     text = (GOLDEN / f"{name}.v1.json").read_text(encoding="utf-8")
-    assert records.load_segment(text) == records.load_stored_segment(text) == SEGMENTS[name]
-    assert json.loads(records.dump_segment(SEGMENTS[name])) == json.loads(text)
+    assert (
+        segment_records.load_segment(text)
+        == segment_records.load_stored_segment(text)
+        == SEGMENTS[name]
+    )
+    assert json.loads(segment_records.dump_segment(SEGMENTS[name])) == json.loads(text)
 
 
 def test_golden_commit_details_are_read() -> None:

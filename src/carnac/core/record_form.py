@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from carnac.core.intervals import Interval
 from carnac.core.segments import Scalar
-from carnac.core.strict_json import Json, members, text, whole_number
+from carnac.core.strict_json import Json, items, members, text, whole_number
 from carnac.errors import Corrupt, Invalid
 
 RECORD_FORMAT = 1
@@ -80,3 +81,9 @@ def scalar(value: object) -> Scalar:
     if value is None or isinstance(value, str | int | float):
         return value
     return _NON_FINITE[text(members(value)["float"])]
+
+
+def interval(value: object) -> Interval:
+    """Return the interval of `[start_ms, end_ms]`."""
+    start, end = items(value)
+    return Interval(whole_number(start), whole_number(end))

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from carnac.core import invariants
 from carnac.core.entries import ENTRY_BITS, Entry
 from carnac.core.intervals import Interval
-from carnac.core.records import load_ids, load_segment
+from carnac.core.records import load_ids
+from carnac.core.segment_records import load_segment
 from carnac.errors import CarnacError
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks

@@ -18,8 +18,8 @@ from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
 from carnac.core.publishing import plan_commit
-from carnac.core.records import dump_schema, load_schema
 from carnac.core.schemas import unite_columns
+from carnac.core.segment_records import dump_schema, load_schema
 from carnac.core.segments import ColumnType, Segment
 from carnac.errors import CarnacError, NotFound, Revoked
 from carnac.metadata import memory_tables as tables

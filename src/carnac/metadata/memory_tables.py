@@ -14,8 +14,8 @@ from carnac.core.entries import Chunk, Entry, EntryLife, VisibleSegment
 from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
-from carnac.core.records import dump_schema
 from carnac.core.reverting import brought_into_sight
+from carnac.core.segment_records import dump_schema
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError
 from carnac.metadata import retention as keeping

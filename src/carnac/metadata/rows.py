@@ -12,11 +12,10 @@ from carnac.core.intervals import Interval
 from carnac.core.records import (
     dump_commit_details,
     dump_interval_set,
-    dump_schema,
-    dump_segment,
     load_id_ranges,
     load_interval_set,
 )
+from carnac.core.segment_records import dump_schema, dump_segment
 from carnac.core.segments import Segment
 from carnac.core.versions import SegmentVersion
 from carnac.metadata.chunk_rows import ChunkRow, LiveSummary

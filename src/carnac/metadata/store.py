@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from carnac.core.records import load_segment, load_texts
+from carnac.core.records import load_texts
+from carnac.core.segment_records import load_segment
 from carnac.errors import NotFound, Revoked, Unavailable
 from carnac.metadata import history, reader
 from carnac.metadata.allocation_records import SqlAllocationRecords

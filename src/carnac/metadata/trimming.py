@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from carnac.core.entries import ENTRY_BITS
 from carnac.core.intervals import Interval
-from carnac.core.records import load_segment
 from carnac.core.reverting import brought_into_sight
+from carnac.core.segment_records import load_segment
 from carnac.core.segments import Segment
 from carnac.metadata import pending_rows
 from carnac.metadata import retention as keeping

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core import records
+from carnac.core import records, segment_records
 from carnac.core.commits import ConservationProof
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.lateness import LateRows
@@ -106,13 +106,15 @@ SCALARS = st.none() | st.text() | st.integers() | st.floats() | st.booleans()
 
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_segments(name: str) -> None:
-    assert records.load_segment(records.dump_segment(SEGMENTS[name])) == SEGMENTS[name]
+    assert (
+        segment_records.load_segment(segment_records.dump_segment(SEGMENTS[name])) == SEGMENTS[name]
+    )
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
 def test_stored_segments_have_their_columns_when_asked(name: str) -> None:
     wanted = SEGMENTS[name]
-    found = records.load_stored_segment(records.dump_segment(wanted))
+    found = segment_records.load_stored_segment(segment_records.dump_segment(wanted))
     assert (found.segment_id, found.rows, found.late) == (
         wanted.segment_id,
         wanted.rows,
@@ -121,8 +123,10 @@ def test_stored_segments_have_their_columns_when_asked(name: str) -> None:
     assert found.columns == wanted.columns
     assert found.columns is found.columns
     for use in (copy.copy, lambda one: pickle.loads(pickle.dumps(one)), replace):
-        assert use(records.load_stored_segment(records.dump_segment(wanted))) == wanted
-    assert records.dump_segment(found) == records.dump_segment(wanted)
+        assert (
+            use(segment_records.load_stored_segment(segment_records.dump_segment(wanted))) == wanted
+        )
+    assert segment_records.dump_segment(found) == segment_records.dump_segment(wanted)
     with pytest.raises(AttributeError, match="'Segment' object has no attribute 'colour'"):
         found.colour  # type: ignore[attr-defined]  # noqa: B018
 
@@ -142,7 +146,7 @@ def test_stored_segments_have_their_columns_when_asked(name: str) -> None:
 def test_what_looks_like_the_end_of_the_columns_is_none(place: str, value: str) -> None:
     column = replace(RAW.columns[0], **{place: value})
     wanted = replace(RAW, columns=(column, *RAW.columns), path=value, attributes={value: value})
-    assert records.load_stored_segment(records.dump_segment(wanted)) == wanted
+    assert segment_records.load_stored_segment(segment_records.dump_segment(wanted)) == wanted
 
 
 @given(
@@ -158,9 +162,9 @@ def test_what_looks_like_the_end_of_the_columns_is_none(place: str, value: str) 
     )
 )
 def test_columns_are_written_as_a_plain_encoder_writes_them(columns: list[Column]) -> None:
-    text = records.dump_segment(replace(RAW, columns=tuple(columns)))
+    text = segment_records.dump_segment(replace(RAW, columns=tuple(columns)))
     assert text == json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
-    found = records.load_segment(text).columns
+    found = segment_records.load_segment(text).columns
     assert list(map(repr, found)) == list(map(repr, columns))  # NaN is not itself
 
 
@@ -169,10 +173,10 @@ def test_nothing_to_say_of_a_commit() -> None:
 
 
 def test_schemas_hold_names_and_types_only() -> None:
-    text = records.dump_schema(RAW.columns)
-    schema = records.load_schema(text)
+    text = segment_records.dump_schema(RAW.columns)
+    schema = segment_records.load_schema(text)
     assert [(one.name, one.type) for one in schema] == [(c.name, c.type) for c in RAW.columns]
-    assert records.dump_schema(schema) == text
+    assert segment_records.dump_schema(schema) == text
 
 
 def test_sets() -> None:
@@ -186,9 +190,9 @@ def test_sets() -> None:
 
 
 def test_a_newer_format_says_what_to_do() -> None:
-    record = json.loads(records.dump_segment(RAW)) | {"recordFormat": 2}
+    record = json.loads(segment_records.dump_segment(RAW)) | {"recordFormat": 2}
     with pytest.raises(Corrupt, match="use the version that wrote it"):
-        records.load_segment(json.dumps(record))
+        segment_records.load_segment(json.dumps(record))
 
 
 @pytest.mark.parametrize(
@@ -219,37 +223,41 @@ def test_a_newer_format_says_what_to_do() -> None:
 )
 def test_damage_is_corrupt(damage: dict[str, object]) -> None:
     with pytest.raises(Corrupt, match="segment"):
-        records.load_segment(json.dumps(json.loads(records.dump_segment(RAW)) | damage))
+        segment_records.load_segment(
+            json.dumps(json.loads(segment_records.dump_segment(RAW)) | damage)
+        )
     compact = json.dumps(
-        json.loads(records.dump_segment(RAW)) | damage, separators=(",", ":"), ensure_ascii=False
+        json.loads(segment_records.dump_segment(RAW)) | damage,
+        separators=(",", ":"),
+        ensure_ascii=False,
     )
     with pytest.raises(Corrupt, match="segment"):
-        _ = records.load_stored_segment(compact).columns
+        _ = segment_records.load_stored_segment(compact).columns
 
 
 @pytest.mark.parametrize(
     "name",
     [
         n
-        for n in json.loads(records.dump_segment(RAW))
+        for n in json.loads(segment_records.dump_segment(RAW))
         if n not in {"sortColumns", "partition", "attributes", "late"}
     ],
 )
 def test_a_missing_field_is_corrupt(name: str) -> None:
-    record = json.loads(records.dump_segment(RAW))
+    record = json.loads(segment_records.dump_segment(RAW))
     del record[name]
     with pytest.raises(Corrupt):
-        records.load_segment(json.dumps(record))
+        segment_records.load_segment(json.dumps(record))
     with pytest.raises(Corrupt):
-        records.load_stored_segment(json.dumps(record, separators=(",", ":")))
+        segment_records.load_stored_segment(json.dumps(record, separators=(",", ":")))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "1", '{"recordFormat":1}', "[" * 100_000])
 def test_what_is_no_record_is_corrupt(text: str) -> None:
     with pytest.raises(Corrupt):
-        records.load_segment(text)
+        segment_records.load_segment(text)
     with pytest.raises(Corrupt):
-        records.load_stored_segment(text)
+        segment_records.load_stored_segment(text)
 
 
 @pytest.mark.parametrize("text", ["[[0,5],[5,9]]", "[[7,9],[0,5]]", "[[0]]", "{}", "[[0,5],[3,9]]"])
