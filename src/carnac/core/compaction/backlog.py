@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import is_
+from typing import NamedTuple
 
 from carnac.core.compaction.candidates import (
     Candidate,
@@ -34,8 +35,7 @@ class PlanChange:
     added: Sequence[CompactionTask] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(NamedTuple):
     """A task, what it was made of, and whether it may take another small candidate in."""
 
     run: Sequence[Candidate]
@@ -82,18 +82,18 @@ class Backlog:
         Args:
             revision: Of the state that was judged.
         """
-        interval = one.chunk.interval
+        chunk = one.chunk
+        interval = chunk.interval
         start_ms = interval.start_ms
         if start_ms in self._chunks:
             self.take(interval)
         self._chunks[start_ms] = one
-        for segment_id in _ids_shared(one):
-            count = self._owners[segment_id] = self._owners.get(segment_id, 0) + 1
-            self._shared += count == 2
-        if one.is_tied:
-            self._tied[start_ms] = one
-            self._is_tied_changed = True
-            return
+        if not chunk.is_plain:
+            self._own(one)
+            if one.is_tied:
+                self._tied[start_ms] = one
+                self._is_tied_changed = True
+                return
         settings = self._settings
         made = make_candidate_alone(self._datasource, one, settings, revision)
         if is_small(made, settings):
@@ -116,6 +116,16 @@ class Backlog:
         task = self._large.pop(start_ms, None)
         if task is not None and not is_new:
             self._gone.append(task)
+        if not one.chunk.is_plain:
+            self._disown(one)
+
+    def _own(self, one: JudgedChunk) -> None:
+        """Count in what a chunk has of segments that others may have parts of."""
+        for segment_id in _ids_shared(one):
+            count = self._owners[segment_id] = self._owners.get(segment_id, 0) + 1
+            self._shared += count == 2
+
+    def _disown(self, one: JudgedChunk) -> None:
         for segment_id in _ids_shared(one):
             count = self._owners[segment_id] = self._owners[segment_id] - 1
             self._shared -= count == 1
@@ -153,10 +163,10 @@ class Backlog:
             upto = last
             before = {start_ms: planned.pop(start_ms) for start_ms in starts[first:last]}
             for known in before.values():
-                mine.update(map(_start_of, known.run))
-            found = [small[start_ms] for start_ms in sorted(mine) if start_ms in small]
+                mine.update([one.interval.start_ms for one in known.run])
+            found = [one for start_ms in sorted(mine) if (one := small.get(start_ms))]
             for run in combine_small(found, self._settings):
-                start_ms = _start_of(run[0])
+                start_ms = run[0].interval.start_ms
                 kept.append(start_ms)
                 planned[start_ms] = self._planned_as(run, before, new)
             gone.extend([known.task for known in before.values()])
@@ -192,14 +202,14 @@ class Backlog:
         tied = [self._tied[key] for key in sorted(self._tied)]
         made = make_candidates(self._datasource, tied, self._settings, revision)
         for run in combine_small(made, self._settings):
-            self._planned_tied[_start_of(run[0])] = self._planned_as(run, before, new)
+            self._planned_tied[run[0].interval.start_ms] = self._planned_as(run, before, new)
         gone.extend([known.task for known in before.values()])
 
     def _planned_as(
         self, run: Sequence[Candidate], before: dict[int, _Planned], new: list[CompactionTask]
     ) -> _Planned:
         """Return the task of a run: the one that it was, which is taken out of `before`, or one more of `new`."""
-        start_ms = _start_of(run[0])
+        start_ms = run[0].interval.start_ms
         known = before.get(start_ms)
         if known is not None and len(known.run) == len(run) and all(map(is_, known.run, run)):
             return before.pop(start_ms)
@@ -211,13 +221,7 @@ class Backlog:
         return known
 
 
-def _start_of(candidate: Candidate) -> int:
-    return candidate.chunks[0].start_ms
-
-
 def _ids_shared(one: JudgedChunk) -> Sequence[str]:
-    """Return the segments of which another chunk may have a part."""
-    if one.chunk.is_plain:
-        return ()
+    """Return the segments of which another chunk may have a part; a plain chunk has none."""
     is_tied = one.is_tied
     return [segment.segment_id for segment in one.chunk.segments if is_tied or segment.is_part]

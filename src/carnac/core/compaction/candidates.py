@@ -9,6 +9,7 @@ a poisoned one costs the others nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, overload
 
@@ -85,6 +86,9 @@ class Candidate(NamedTuple):
             size_bytes=choice.size_bytes,
             revision=self.revision,
         )
+
+
+_new_candidate = partial(tuple.__new__, Candidate)  # half of what `Candidate(...)` takes
 
 
 class _Groups(Sequence[CompactionGroup]):
@@ -168,9 +172,9 @@ def make_candidate_alone(
     datasource: str, one: JudgedChunk, settings: CompactionSettings, revision: int
 ) -> Candidate:
     """Return the candidate of a chunk to be compacted that shares no segment with a neighbour."""
-    chunk, score = one
-    interval, choice = chunk.interval, score.choice or _whole(chunk, settings)
-    return Candidate(datasource, interval, (interval,), chunk.target, choice, revision)
+    chunk = one.chunk
+    interval, choice = chunk.interval, one.score.choice or _whole(chunk, settings)
+    return _new_candidate((datasource, interval, (interval,), chunk.target, choice, revision))
 
 
 def combine_small(
@@ -200,24 +204,39 @@ def combine_small(
 
 def is_small(candidate: Candidate, settings: CompactionSettings) -> bool:
     """Whether a candidate is to be combined with another small one."""
-    return candidate.cost < settings.task_cost_small
+    return candidate.choice.cost < settings.task_cost_small
 
 
 def make_task(run: Sequence[Candidate], settings: CompactionSettings) -> CompactionTask:
     """Return the task of candidates that are put together; they are in order of time."""
-    first, last = run[0], run[-1]
-    span = f"{time_text(first.interval.start_ms)}/{time_text(last.interval.end_ms)}"
-    choices = [one.choice for one in run]
+    datasource, from_ms, upto_ms = (
+        run[0].datasource,
+        run[0].interval.start_ms,
+        run[-1].interval.end_ms,
+    )
+    chunks: list[Interval] = []
+    chunk_costs: list[int] = []
+    segments_out = gain = cost = 0
+    for one in run:
+        choice, mine = one.choice, one.chunks
+        own = choice.cost
+        chunks += mine
+        chunk_costs += [own // len(mine)] * len(mine)
+        segments_out, gain, cost = (
+            segments_out + choice.segments_out,
+            gain + choice.gain,
+            cost + own,
+        )
     return CompactionTask(
-        task_id=f"{first.datasource} {span}",
-        datasource=first.datasource,
+        task_id=f"{datasource} {time_text(from_ms)}/{time_text(upto_ms)}",
+        datasource=datasource,
         datasource_priority=settings.priority,
         groups=_Groups(run),
-        chunks=tuple([chunk for one in run for chunk in one.chunks]),
-        segments_out=sum([one.segments_out for one in choices]),
-        gain=sum([one.gain for one in choices]),
-        cost=sum([one.cost for one in choices]),
-        chunk_costs=tuple([one.choice.cost // len(one.chunks) for one in run for _ in one.chunks]),
+        chunks=tuple(chunks),
+        segments_out=segments_out,
+        gain=gain,
+        cost=cost,
+        chunk_costs=tuple(chunk_costs),
     )
 
 

@@ -14,6 +14,7 @@ arrivals are then about `sqrt(2 n)` times what arrived; `write_amplification_max
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -64,6 +65,9 @@ class Choice(NamedTuple):
     size_bytes: int
     rows: int
     write_amplification: float
+
+
+_new_choice = partial(tuple.__new__, Choice)  # half of what `Choice(...)` takes
 
 
 def join(choices: Sequence[Choice]) -> Choice:
@@ -127,10 +131,12 @@ def choose(
     best, frugal = options.best()
     if best is None or frugal is None:
         return None
-    for option in (options.grown(best), frugal):
-        choice = options.choice(option)
-        if options.may(choice):
-            return choice
+    choice = options.choice(options.grown(best))
+    if options.may(choice):
+        return choice
+    choice = options.choice(frugal)
+    if options.may(choice):
+        return choice
     # what must be rewritten is not given up for the rest
     return options.choice(options.option(0)) if forced else None
 
@@ -161,7 +167,16 @@ _Option: TypeAlias = tuple[int, int, int, int]
 class _Options:
     """The choices of a chunk."""
 
-    __slots__ = ("_chunk", "_forced", "_free", "_history", "_mixture", "_settings", "_view")
+    __slots__ = (
+        "_allowed",
+        "_forced",
+        "_free",
+        "_history",
+        "_mixture",
+        "_settings",
+        "_total_bytes",
+        "_view",
+    )
 
     def __init__(
         self,
@@ -171,39 +186,32 @@ class _Options:
         settings: CompactionSettings,
         history: ChunkHistory | None,
     ) -> None:
-        free = sorted(chunk.segments, key=_size_of)  # those of one size in the order of their names
+        segments, size_bytes = chunk.segments, chunk.size_bytes
+        ideal, self._mixture = view.measure(segments, size_bytes, chunk.rows)
+        free = sorted(segments, key=_size_of)  # those of one size in the order of their names
         if forced:
             ids = set(map(_name_of, forced))
             free = [one for one in free if one.segment_id not in ids]
-        self._forced, self._free, self._chunk = forced, free, chunk
+        self._forced, self._free, self._total_bytes = forced, free, size_bytes
         self._view, self._settings, self._history = view, settings, history
-        self._mixture = view.mixture(chunk.segments)
+        self._allowed = settings.slack + ideal
 
     def option(self, k: int) -> _Option:
         """Return the option with this k."""
-        if self._mixture is not None:
-            return self._measured(self._free[:k])
-        chosen = [*self._forced, *self._free[:k]]
-        size_bytes = sum([one.size_bytes for one in chosen])
-        rows = sum([one.rows for one in chosen])
-        return k, size_bytes, rows, self._view.ideal(size_bytes, rows)
+        return self._measured(self._free[:k])
 
     def _measured(self, free: Sequence[PlanSegment]) -> _Option:
-        k, chosen = len(free), [*self._forced, *free]
-        size_bytes = sum([one.size_bytes for one in chosen])
-        rows = sum([one.rows for one in chosen])
-        return k, size_bytes, rows, _written(self._view, chosen, size_bytes, rows, self._mixture)
+        chosen = [*self._forced, *free] if self._forced else free
+        size_bytes = rows = 0
+        for one in chosen:
+            size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
+        out = _written(self._view, chosen, size_bytes, rows, self._mixture)
+        return len(free), size_bytes, rows, out
 
     def best(self) -> tuple[_Option | None, _Option | None]:
         """Return the option that is worth most, and the smallest one that serves; None if none serves."""
-        free, fixed, total = self._free, len(self._forced), len(self._free)
-        chunk, view, mixture = self._chunk, self._view, self._mixture
-        model, ideal = self._settings.cost, view.ideal
-        allowed = self._settings.slack
-        if mixture is None:
-            allowed += ideal(chunk.size_bytes, chunk.rows)
-        else:
-            allowed += view.ideal_of(chunk.segments, mixture)
+        free, fixed, allowed = self._free, len(self._forced), self._allowed
+        model, mixture, total = self._settings.cost, self._mixture, len(free)
         # with fewer the chunk would not become stable, or would lose no segment
         first = max(total - allowed + 1, 0 if fixed else 2)
         best = frugal = None
@@ -217,8 +225,9 @@ class _Options:
             surplus = k + fixed - out
             benefit = fixed + surplus if surplus > 0 else fixed
             if benefit and total - k + out <= allowed:
-                if benefit / cost >= most:
-                    best, most = option, benefit / cost
+                worth = benefit / cost
+                if worth >= most:
+                    best, most = option, worth
                 if frugal is None:
                     frugal = option
             if k == total:
@@ -228,7 +237,7 @@ class _Options:
             if (fixed + fixed + total) / cost < most:
                 break  # costs grow: nothing that comes can be worth more
             size_bytes, rows = size_bytes + segment.size_bytes, rows + segment.rows
-            out = ideal(size_bytes, rows) if count is None else count.add(segment)
+            out = self._view.ideal(size_bytes, rows) if count is None else count.add(segment)
             option = k, size_bytes, rows, out
         return best, frugal
 
@@ -261,16 +270,12 @@ class _Options:
         if fixed:
             chosen = sorted((*self._forced, *chosen), key=_by_size)
         benefit = fixed + max(fixed + k - out, 0)
-        return Choice(
-            _MAJOR if k == len(self._free) else _MINOR,
-            tuple(chosen),
-            out,
-            benefit,
-            benefit * self._view.unit_bytes,
-            self._settings.cost.cost(fixed + k, size_bytes),
-            size_bytes,
-            rows,
-            _amplification(self._history, size_bytes, self._chunk.size_bytes),
+        kind = _MAJOR if k == len(self._free) else _MINOR
+        gain = benefit * self._view.unit_bytes
+        cost = self._settings.cost.cost(fixed + k, size_bytes)
+        written = _amplification(self._history, size_bytes, self._total_bytes)
+        return _new_choice(
+            (kind, tuple(chosen), out, benefit, gain, cost, size_bytes, rows, written)
         )
 
     def _count(self, mixture: Mixture, k: int) -> _Count:
@@ -303,8 +308,7 @@ class _Options:
             return True
         size_bytes = choice.size_bytes - sum([one.size_bytes for one in self._forced])
         return (
-            not size_bytes
-            or _amplification(self._history, size_bytes, self._chunk.size_bytes) <= bound
+            not size_bytes or _amplification(self._history, size_bytes, self._total_bytes) <= bound
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -43,6 +44,9 @@ class TimeChunk(NamedTuple):
     is_plain: bool = False
 
 
+_new_chunk = partial(tuple.__new__, TimeChunk)  # half of what `TimeChunk(...)` takes
+
+
 def segments_of_holders(
     holders: Iterable[tuple[Interval, Sequence[PlanSegment]]],
 ) -> list[PlanSegment]:
@@ -65,13 +69,13 @@ def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) ->
     start_ms = end_ms = 0  # of `place`; no segment fits into it yet
     for segment in segments:  # those of one chunk mostly come one after another
         if not (start_ms <= segment.start_ms and segment.end_ms <= end_ms):
-            places = list(_places_of(segment, stretches, whole))
-            place = places[-1]
+            place = _place_at(segment.start_ms, segment.chunk, stretches, whole)
             inside, interval = place.segments, place.interval
             start_ms, end_ms = interval.start_ms, interval.end_ms
-            if len(places) > 1 or segment.start_ms < start_ms or segment.end_ms > end_ms:
-                for one in places:
+            if segment.end_ms > end_ms:
+                for one in _places_of(segment, stretches, whole):
                     one.add_part(segment)
+                end_ms = start_ms  # the next one fits nowhere, and looks for its place
                 continue
         inside.append(segment)
         if segment.chunk is not interval or segment.is_part:
@@ -110,17 +114,14 @@ class _Place:
 
     def chunk(self) -> TimeChunk:
         """Return it as a value."""
-        segments = sorted(self.segments, key=_name_of)
-        return TimeChunk(
-            self.interval,
-            self.stretch.target,
-            segments,
-            sum([one.size_bytes for one in segments]),
-            sum([one.rows for one in segments]),
-            self.prior,
-            self.later,
-            self.is_cut,
-            self.is_plain,
+        segments = self.segments
+        segments.sort(key=_name_of)
+        size_bytes = rows = 0
+        for one in segments:
+            size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
+        target, sides = self.stretch.target, (self.prior, self.later)
+        return _new_chunk(
+            (self.interval, target, segments, size_bytes, rows, *sides, self.is_cut, self.is_plain)
         )
 
 
@@ -129,10 +130,17 @@ def _places_of(
 ) -> Iterator[_Place]:
     at_ms = segment.start_ms
     while at_ms < segment.end_ms:
-        stretch = find_stretch(stretches, at_ms)
-        interval, is_cut = stretch.chunk_at(at_ms, segment.chunk)
-        place = whole.get(interval.start_ms)
-        if place is None:
-            place = whole[interval.start_ms] = _Place(interval, stretch, is_cut)
+        place = _place_at(at_ms, segment.chunk, stretches, whole)
         yield place
-        at_ms = interval.end_ms
+        at_ms = place.interval.end_ms
+
+
+def _place_at(
+    at_ms: int, live: Interval | None, stretches: Sequence[Stretch], whole: dict[int, _Place]
+) -> _Place:
+    stretch = find_stretch(stretches, at_ms)
+    interval, is_cut = stretch.chunk_at(at_ms, live)
+    place = whole.get(interval.start_ms)
+    if place is None:
+        place = whole[interval.start_ms] = _Place(interval, stretch, is_cut)
+    return place

@@ -130,7 +130,7 @@ class Conductor:
             watch.gone.extend(watch.survey.drop(watch.survey.known_in(interval)))
         watch.skip_from_ms = first_instant_skipped(settings, newest_ms)
         watch.again.update(
-            state.chunk for state in watch.survey.resting() if not state.rests(now_ms)
+            [state.chunk for state in watch.survey.resting() if not state.rests(now_ms)]
         )
         ready = {chunk for chunk in watch.again if chunk.end_ms <= watch.skip_from_ms}
         watch.again -= ready
@@ -152,7 +152,8 @@ class Conductor:
         busy = self._busy(datasource, seen)
         watch.due = survey.find_due(seen, now_ms=now_ms, skip_from_ms=skip_from_ms, busy=busy)
         watch.again.update(busy)
-        watch.again.update([one.chunk for one in seen if one.chunk.end_ms > skip_from_ms])
+        if skip_from_ms < MAX_MS:
+            watch.again.update([one.chunk for one in seen if one.chunk.end_ms > skip_from_ms])
         unseen = [
             chunk
             for interval in reached
@@ -236,7 +237,7 @@ class Conductor:
     def has_more(self) -> bool:
         """Whether the next round has something to look at even if nothing changes."""
         return any(
-            watch.survey.deferred()
+            watch.survey.has_deferred
             or any(chunk.end_ms <= watch.skip_from_ms for chunk in watch.again)
             for watch in self._watches.values()
         )
@@ -282,15 +283,11 @@ class Conductor:
 
     def _busy(self, datasource: str, seen: Iterable[ChunkSight]) -> set[Interval]:
         """Return the chunks that running tasks are at work on."""
-        working = interval_set(
-            [
-                chunk
-                for one in self.queue.running
-                if one.task.datasource == datasource
-                for chunk in one.task.chunks
-            ]
-        )
-        return {one.chunk for one in seen if _touches(working, one.chunk)} if working else set()
+        mine = [one.task for one in self.queue.running if one.task.datasource == datasource]
+        if not mine:
+            return set()
+        working = interval_set([chunk for task in mine for chunk in task.chunks])
+        return {one.chunk for one in seen if _touches(working, one.chunk)}
 
     def _refill(self, revision: int, now_ms: int) -> None:
         removed: list[CompactionTask] = []
@@ -334,7 +331,7 @@ class Conductor:
             watch.again.update(watch.survey.retake(self.capacity.queue_max))
 
     def _has_deferred(self) -> bool:
-        return any(watch.survey.deferred() for watch in self._watches.values())
+        return any(watch.survey.has_deferred for watch in self._watches.values())
 
 
 def _moved(before: Sequence[Stretch], after: Sequence[Stretch]) -> list[Interval]:

@@ -37,6 +37,7 @@ class TargetView:
         self._query_granularity = None if text is None else parse_granularity(text)
         self._judged: dict[int, tuple[SegmentLayout, str | None]] = {}
         self._asked: tuple[Sequence[PlanSegment], Mixture | None] = ((), None)
+        self._measured: tuple[Sequence[PlanSegment], tuple[int, Mixture | None]] = ([], (1, None))
         self._mixtures: dict[frozenset[int], tuple[Sequence[SegmentLayout], Mixture | None]] = {}
         self.asks_layout = (
             self._query_granularity is not None
@@ -46,6 +47,11 @@ class TargetView:
             or target.filter is not None
             or target.partitioning.kind != "dynamic"
         )
+
+    def forget(self) -> None:
+        """Forget the layouts that were seen: who keeps a view for long must not keep them too."""
+        self._judged, self._mixtures = {}, {}
+        self._asked, self._measured = ((), None), ([], (1, None))
 
     def ideal(self, size_bytes: int, rows: int) -> int:
         """Return how many segments so much data should be, at least 1."""
@@ -57,6 +63,21 @@ class TargetView:
             if by_bytes > count:
                 return by_bytes
         return count or 1
+
+    def measure(
+        self, segments: Sequence[PlanSegment], size_bytes: int, rows: int
+    ) -> tuple[int, Mixture | None]:
+        """Return how many segments would do in place of these, and their families, as `mixture` does.
+
+        Args:
+            size_bytes, rows: Of all of them.
+        """
+        if segments is self._measured[0]:  # one rule after another asks about a chunk
+            return self._measured[1]
+        mixture = self.mixture(segments)
+        ideal = self.ideal_of(segments, mixture) if mixture else self.ideal(size_bytes, rows)
+        self._measured = segments, (ideal, mixture)
+        return ideal, mixture
 
     def mixture(self, segments: Sequence[PlanSegment]) -> Mixture | None:
         """Return the families of segments; None if all of them can be put together."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from carnac.core.compaction.choosing import Choice, ChunkHistory, choose, choose_all
@@ -18,7 +19,13 @@ from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import Mixture, TargetView
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.wording import bytes_text, chunk_text, granularity_text, time_text
+from carnac.core.compaction.wording import (
+    bytes_text,
+    chunk_text,
+    granularity_text,
+    number_text,
+    time_text,
+)
 from carnac.core.intervals import MAX_MS, Interval, IntervalSet
 from carnac.core.words import counted
 
@@ -52,6 +59,9 @@ class Score(NamedTuple):
     priority: float = 0.0
     choice: Choice | None = None
     may_join: bool = False
+
+
+_new_score = partial(tuple.__new__, Score)  # half of what `Score(...)` takes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,7 +212,7 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk that shares segments with a neighbour: no opinion if sizes are stable, compact otherwise."""
     if not (chunk.overlaps_prior or chunk.overlaps_later):
         return None
-    count, (ideal, _) = len(chunk.segments), _ideal_of(chunk, situation.view(chunk.target))
+    count, (ideal, _) = len(chunk.segments), _measure(chunk, situation.view(chunk.target))
     sides = [
         side
         for side, there in (("prior", chunk.overlaps_prior), ("later", chunk.overlaps_later))
@@ -216,17 +226,14 @@ def score_overlapping(chunk: TimeChunk, situation: Situation) -> Score | None:
             may_join=True,
         )
     choice = _choose_all(chunk, situation)
-    return _compact(
-        chunk,
-        choice,
-        f"{counted(count, 'segment')} where {ideal:,} would do; {where}",
-    )
+    words = f"{counted(count, 'segment')} where {number_text(ideal)} would do; {where}"
+    return _compact(chunk, choice, words)
 
 
 def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     """A chunk with more segments than its size asks for, and some slack, is compacted."""
     count, view = len(chunk.segments), situation.view(chunk.target)
-    ideal, mixture = _ideal_of(chunk, view)
+    ideal, mixture = _measure(chunk, view)
     if count <= ideal + situation.settings.slack:
         return None
     history = situation.histories.get(chunk.interval)
@@ -237,14 +244,14 @@ def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
             f"{counted(count, 'segment')} where {ideal:,} would do, but compaction has written as much here as "
             f"it may: {bound:g} times what arrived; judged again when more has arrived"
         )
-    words = f"{counted(count, 'segment')} where {ideal:,} would do{_kinds(mixture)}"
+    words = f"{counted(count, 'segment')} where {number_text(ideal)} would do{_kinds(mixture)}"
     return _compact(chunk, choice, words)
 
 
 def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     """What no rule before this one wants to change is stable."""
     count = len(chunk.segments)
-    ideal, mixture = _ideal_of(chunk, situation.view(chunk.target))
+    ideal, mixture = _measure(chunk, situation.view(chunk.target))
     words = f"{counted(count, 'segment')}, {bytes_text(chunk.size_bytes)}"
     if count > ideal:
         surplus = count - ideal
@@ -264,12 +271,9 @@ DEFAULT_RULES: tuple[Rule, ...] = (
 )
 
 
-def _ideal_of(chunk: TimeChunk, view: TargetView) -> tuple[int, Mixture | None]:
+def _measure(chunk: TimeChunk, view: TargetView) -> tuple[int, Mixture | None]:
     """Return how many segments would do, and the families of those that are there."""
-    mixture = view.mixture(chunk.segments)
-    if mixture is None:
-        return view.ideal(chunk.size_bytes, chunk.rows), None
-    return view.ideal_of(chunk.segments, mixture), mixture
+    return view.measure(chunk.segments, chunk.size_bytes, chunk.rows)
 
 
 def _kinds(mixture: Mixture | None) -> str:
@@ -293,12 +297,13 @@ def _choose(chunk: TimeChunk, situation: Situation, forced: Sequence[PlanSegment
 
 def _compact(chunk: TimeChunk, choice: Choice, reason: str) -> Score:
     """Return the score of a chunk that should be compacted; it says what of it, and the priority."""
-    count = len(choice.segments)
-    kept = len(chunk.segments) - count
-    amount = f"{counted(count, 'segment')} of {bytes_text(choice.size_bytes)}"
-    if choice.kind is _MINOR:
-        rest = "1 stays as it is" if kept == 1 else f"{kept:,} stay as they are"
-        reason += f"; {amount} become about {choice.segments_out:,}, {rest}"
+    kind, segments, segments_out, _, gain, cost, size_bytes, *_ = choice
+    count, out = len(segments), number_text(segments_out)
+    amount = f"{counted(count, 'segment')} of {bytes_text(size_bytes)}"
+    if kind is _MINOR:
+        kept = len(chunk.segments) - count
+        rest = "1 stays as it is" if kept == 1 else f"{number_text(kept)} stay as they are"
+        words = f"{reason}; {amount} become about {out}, {rest}"
     else:
-        reason += f"; all of it ({amount}) becomes about {choice.segments_out:,}"
-    return Score(_COMPACT, reason, choice.gain / (choice.gain + choice.cost), choice)
+        words = f"{reason}; all of it ({amount}) becomes about {out}"
+    return _new_score((_COMPACT, words, gain / (gain + cost), choice, False))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from carnac.core.compaction.groups import CompactionTarget
@@ -49,6 +50,9 @@ class ChunkSight(NamedTuple):
     segments: int
     target: CompactionTarget
     is_cut: bool = False
+
+
+_new_sight = partial(tuple.__new__, ChunkSight)  # half of what `ChunkSight(...)` takes
 
 
 class ChunkState(NamedTuple):
@@ -132,7 +136,7 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[int
             revision, segments = one.revision, one.entries
             if known is not None:
                 revision, segments = max(revision, known.revision), segments + known.segments
-            found[chunk.start_ms] = ChunkSight(chunk, revision, segments, stretch.target, is_cut)
+            found[chunk.start_ms] = _new_sight((chunk, revision, segments, stretch.target, is_cut))
             at_ms = chunk.end_ms
     return found
 

@@ -38,9 +38,10 @@ class Stretch:
             bucket = live
         else:
             bucket = granularity.bucket(at_ms)
-        if self.interval.contains(bucket):
+        mine = self.interval
+        if mine.start_ms <= bucket.start_ms and bucket.end_ms <= mine.end_ms:
             return bucket, False
-        piece = bucket.intersect(self.interval)
+        piece = bucket.intersect(mine)
         if piece is None:
             raise AssertionError("an instant lies in its stretch and in its bucket")
         return piece, True

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 
 from carnac.core.compaction.backlog import Backlog, PlanChange
@@ -18,6 +19,7 @@ from carnac.core.compaction.candidates import JudgedChunk
 from carnac.core.compaction.chunks import cut_chunks
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
+from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Rule, Situation, score_chunk
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.compaction.states import (
@@ -37,6 +39,9 @@ CONFLICTS_MAX = 3
 # looking up a member of an enumeration takes longer than using it
 _COMPACT = Action.COMPACT
 _STABLE, _UNSTABLE, _DEFERRED = ChunkStatus.STABLE, ChunkStatus.UNSTABLE, ChunkStatus.DEFERRED
+
+
+_new_state = partial(tuple.__new__, ChunkState)  # half of what `ChunkState(...)` takes
 
 
 class Survey:
@@ -66,6 +71,7 @@ class Survey:
         self._conflicts: Counter[Interval] = Counter()
         self._resting = {state.chunk for state in self.states.values() if state.retry_at_ms}
         self._fingerprints: dict[int, tuple[CompactionTarget, str]] = {}
+        self._views: dict[int, TargetView] = {}
 
     def judged_by(self, target: CompactionTarget) -> str:
         """Return the fingerprint of the settings with a target."""
@@ -123,7 +129,9 @@ class Survey:
             segments: At least all that have rows in them.
         """
         left = {sight.chunk.start_ms: sight for sight in due}
-        situation = Situation(settings=self.settings, histories=self.states)
+        for view in self._views.values():
+            view.forget()
+        situation = Situation(settings=self.settings, histories=self.states, views=self._views)
         found: list[ChunkState] = []
         for chunk in cut_chunks(segments, stretches):
             interval = chunk.interval
@@ -200,6 +208,11 @@ class Survey:
         self._known, self._starts = [], array("q")
         return gone
 
+    @property
+    def has_deferred(self) -> bool:
+        """Whether any chunk was put off."""
+        return bool(self._deferred)
+
     def deferred(self) -> list[ChunkState]:
         """Return the chunks that were put off."""
         return [self.states[chunk] for chunk in sorted(self._deferred)]
@@ -260,28 +273,35 @@ class Survey:
             self._conflicts.pop(chunk, None)
 
     def _record(self, one: JudgedChunk, sight: ChunkSight) -> ChunkState:
-        chunk, score = one
-        interval, choice = chunk.interval, score.choice
+        chunk = one.chunk
+        interval, (action, reason, priority, choice, may_join) = chunk.interval, one.score
         known = self.states.get(interval)
-        is_wanted = score.action is _COMPACT
-        if is_wanted or score.may_join:
+        is_wanted = action is _COMPACT
+        if is_wanted or may_join:
             self._backlog.put(one, sight.revision)
         else:
             self._backlog.take(interval)
+        failures = arrived_bytes = rewritten_bytes = 0
+        if known is not None:
+            arrived_bytes, rewritten_bytes = known.arrived_bytes, known.rewritten_bytes
+            failures = known.failures if is_wanted else 0
+        _, revision, segments, target, _ = sight
         return self._set(
-            ChunkState(
-                interval,
-                _UNSTABLE if is_wanted else _STABLE,
-                sight.revision,
-                sight.segments,
-                self.judged_by(sight.target),
-                score.reason,
-                score.priority,
-                choice.cost if choice else 0,
-                known.failures if known and is_wanted else 0,
-                0,
-                (known.arrived_bytes if known else 0) or chunk.size_bytes,
-                known.rewritten_bytes if known else 0,
+            _new_state(
+                (
+                    interval,
+                    _UNSTABLE if is_wanted else _STABLE,
+                    revision,
+                    segments,
+                    self.judged_by(target),
+                    reason,
+                    priority,
+                    choice.cost if choice else 0,
+                    failures,
+                    0,
+                    arrived_bytes or chunk.size_bytes,
+                    rewritten_bytes,
+                )
             )
         )
 

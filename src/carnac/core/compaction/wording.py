@@ -7,16 +7,23 @@ from functools import lru_cache
 
 from carnac.core.intervals import ETERNITY, Interval, format_ms
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_UNITS = ((10**3, "kB"), (10**6, "MB"), (10**9, "GB"), (10**12, "TB"), (10**15, "PB"))
 
 
 def bytes_text(size_bytes: int) -> str:
     """Return a size for people, as tables show it: `1.5 MB` (powers of 1000)."""
-    size, unit = float(size_bytes), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size /= 1000
-        unit += 1
-    return f"{size_bytes} B" if not unit else f"{size:.1f} {_UNITS[unit]}"
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    for size, unit in _UNITS:
+        if size_bytes < 1000 * size or unit == "PB":
+            return f"{size_bytes / size:.1f} {unit}"
+    raise AssertionError("unreachable")
+
+
+@lru_cache(maxsize=1 << 12)  # the reasons of a plan say the same few numbers again and again
+def number_text(number: int) -> str:
+    """Return `1,000`."""
+    return f"{number:,}"
 
 
 def interval_text(interval: Interval) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
 
 from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.states import (
     RETRY_MAX_MS,
@@ -18,6 +20,7 @@ from carnac.core.compaction.states import (
     standing_of,
 )
 from carnac.core.compaction.stretches import plan_stretches
+from carnac.core.compaction.survey import Survey
 from carnac.core.entries import Chunk
 from carnac.core.intervals import Interval
 from carnac.core.periods import parse_period
@@ -122,3 +125,32 @@ def test_what_a_chunk_is_judged_by_differs_with_the_settings(change: dict[str, o
     assert fingerprint(replace(how, **change), TARGET) != fingerprint(how, TARGET)  # type: ignore[arg-type]
     assert fingerprint(how, replace(TARGET, target_rows=9)) != fingerprint(how, TARGET)
     assert fingerprint(replace(how, priority=9), TARGET) == fingerprint(how, TARGET)
+
+
+def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
+    """Each round has layouts of its own; a controller has rounds for months."""
+    settings = CompactionSettings(target=replace(TARGET, query_granularity="HOUR"))
+    survey, sight = Survey("d", settings), SIGHT._replace(target=settings.target, segments=1)
+
+    def judge(number: int) -> None:
+        layout = SegmentLayout(query_granularity="HOUR", dimensions=(f"of round {number}",))
+        segment = PlanSegment(
+            segment_id=f"s{number}",
+            start_ms=0,
+            end_ms=DAY_MS,
+            size_bytes=1,
+            rows=1,
+            chunk=DAY,
+            layout=layout,
+        )
+        (state,) = survey.analyse([sight], [segment], plan_stretches(settings, 0))
+        assert state.status is ChunkStatus.STABLE
+
+    for number in range(3):
+        judge(number)
+    kept = {
+        one.dimensions[0]
+        for one in gc.get_objects()
+        if type(one) is SegmentLayout and one.dimensions
+    }
+    assert not kept & {"of round 0", "of round 1"}

@@ -12,6 +12,7 @@ from carnac.core.intervals import parse_instant, parse_interval
         (0, "0 B"),
         (999, "999 B"),
         (1000, "1.0 kB"),
+        (999_999, "1000.0 kB"),
         (1_549_999, "1.5 MB"),
         (10**9, "1.0 GB"),
         (10**12, "1.0 TB"),
