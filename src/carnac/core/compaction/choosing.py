@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from carnac.core.compaction.chunks import TimeChunk
 from carnac.core.compaction.groups import GroupKind
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.likeness import Mixture, TargetView, shares_of
+from carnac.core.compaction.likeness import UNKNOWN, Mixture, TargetView, shares_of
 from carnac.core.compaction.settings import CompactionSettings
 
 _by_size = attrgetter("size_bytes", "segment_id")
@@ -151,7 +151,7 @@ class _Count:
 
     def add(self, one: PlanSegment) -> int:
         """Add a segment; return how many come out now."""
-        number = self._families.get(id(one.layout), 0)
+        number = self._families.get(id(one.layout), UNKNOWN)
         size_bytes, rows, out = self._shares.get(number, (0, 0, 0))
         size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
         now = self._view.ideal(size_bytes, rows)
@@ -288,10 +288,10 @@ class _Options:
     def _useful(self, free: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return what is chosen without the families of which as many segments come out as go in."""
         families = self._mixture or {}
-        forced = {families.get(id(one.layout), 0) for one in self._forced}
+        forced = {families.get(id(one.layout), UNKNOWN) for one in self._forced}
         mine: dict[int, list[PlanSegment]] = {}
         for one in free:
-            mine.setdefault(families.get(id(one.layout), 0), []).append(one)
+            mine.setdefault(families.get(id(one.layout), UNKNOWN), []).append(one)
         vain = {
             number
             for number, chosen in mine.items()
@@ -299,7 +299,7 @@ class _Options:
             and len(chosen)
             <= self._view.ideal(sum(map(_size_of, chosen)), sum(map(_rows_of, chosen)))
         }
-        return [one for one in free if families.get(id(one.layout), 0) not in vain]
+        return [one for one in free if families.get(id(one.layout), UNKNOWN) not in vain]
 
     def may(self, choice: Choice) -> bool:
         """Whether writing it keeps the bound; what must be rewritten anyway does not count."""

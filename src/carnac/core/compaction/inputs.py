@@ -25,7 +25,7 @@ class SegmentLayout:
         metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
         cut_for: What it was cut for by a rewrite and is too large for nevertheless.
-        kin: With which others it can be put together; None: with all.
+        kin: With which others it can be put together. None: not known; with all, where these are of one family.
     """
 
     query_granularity: str = "none"

@@ -20,6 +20,8 @@ from carnac.core.segments import TIME_COLUMN
 
 Mixture: TypeAlias = Mapping[int, int]
 """Segments of several families: the family's number by the `id` of a layout."""
+UNKNOWN = -1
+"""The family of segments whose kin is not known, where others are of several: which they join would be chance."""
 
 
 class TargetView:
@@ -167,7 +169,7 @@ def shares_of(segments: Iterable[PlanSegment], families: Mixture) -> Iterable[tu
     """Return bytes and rows of the segments of each family that has any."""
     found: dict[int, tuple[int, int]] = {}
     for one in segments:
-        number = families.get(id(one.layout), 0)
+        number = families.get(id(one.layout), UNKNOWN)
         size_bytes, rows = found.get(number, (0, 0))
         found[number] = size_bytes + one.size_bytes, rows + one.rows
     return found.values()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from carnac.core.compaction.families import Blend, Kin, rewritten
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.likeness import TargetView
+from carnac.core.compaction.likeness import UNKNOWN, TargetView
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.intervals import Interval, IntervalSet
 
@@ -69,7 +69,7 @@ def _written(
     mixture = view.mixture(parts)
     families: dict[int, list[PlanSegment]] = {}
     for part in parts:
-        number = 0 if mixture is None else mixture.get(id(part.layout), 0)
+        number = UNKNOWN if mixture is None else mixture.get(id(part.layout), UNKNOWN)
         families.setdefault(number, []).append(part)
     name = f"{group.datasource}-{revision}-{chunk.start_ms}"
     return [

@@ -249,7 +249,8 @@ def test_what_is_written_too_large_says_what_it_was_cut_for() -> None:
     assert cut_of(SEGMENT) is None
 
 
-def test_a_segment_of_unknown_layout_goes_with_the_first_family() -> None:
+def test_segments_of_unknown_layout_are_a_family_of_their_own_where_others_are_of_several() -> None:
+    """They went with the first one, whichever that was: the plan after a plan found another one, and more to do."""
     how = CompactionSettings(target=CompactionTarget(target_bytes=1000), slack=0)
     raw, summed = raw_of("page"), rolled_up(SUM)
     segments = [of_day(f"raw{n}", 10, raw) for n in range(2)]
@@ -257,7 +258,7 @@ def test_a_segment_of_unknown_layout_goes_with_the_first_family() -> None:
     segments += [of_day("unknown", 5, None)]
     plan = plan_compaction("e", segments, how, now_ms=0)
     after = apply_tasks(segments, plan.tasks, revision=8)
-    assert sorted(one.size_bytes for one in after) == [25, 200]
+    assert sorted(one.size_bytes for one in after) == [5, 20, 200]
     assert not plan_compaction("e", after, how, now_ms=0).tasks
     view = TargetView(how.target)
     segments += [of_day("more", 980, None)]
