@@ -169,8 +169,9 @@ class Granularity:
 
     def is_bucket(self, interval: Interval) -> bool:
         """Whether the interval is one of the buckets."""
-        if self.mode == "elapsed":
-            start_ms, length_ms = interval.start_ms, self.length_ms
+        start_ms, length_ms = interval.start_ms, self.length_ms
+        if self.mode == "elapsed" and start_ms > MIN_MS and interval.end_ms < MAX_MS:
+            # The first and the last of all may be shorter; the others are asked for by the million.
             return (
                 interval.end_ms - start_ms == length_ms
                 and not (start_ms - self.anchor_ms) % length_ms

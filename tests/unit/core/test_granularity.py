@@ -32,7 +32,15 @@ from carnac.core.granularity import (
     finer_standards,
     parse_granularity,
 )
-from carnac.core.intervals import ETERNITY, MAX_MS, MIN_MS, format_ms, parse_instant, parse_interval
+from carnac.core.intervals import (
+    ETERNITY,
+    MAX_MS,
+    MIN_MS,
+    Interval,
+    format_ms,
+    parse_instant,
+    parse_interval,
+)
 from carnac.core.nesting import is_finer_or_equal
 from carnac.errors import Invalid
 
@@ -354,6 +362,16 @@ def test_the_edges_of_time() -> None:
     for at_ms in (MIN_MS - 1, MAX_MS):
         with pytest.raises(Invalid, match="outside years 1 to 9999"):
             DAY.bucket(at_ms)
+
+
+@pytest.mark.parametrize("name", ["PT1H", {"type": "duration", "duration": 100_000_007}])
+@pytest.mark.parametrize("at_ms", [MIN_MS, MAX_MS - 1], ids=["first", "last"])
+def test_a_bucket_that_the_edge_of_time_cuts_is_one(name: object, at_ms: int) -> None:
+    granularity = parse_granularity(name)
+    bucket = granularity.bucket(at_ms)
+    assert granularity.is_bucket(bucket)
+    assert not granularity.is_bucket(Interval(bucket.start_ms, bucket.end_ms - 1))
+    assert not granularity.is_bucket(Interval(bucket.start_ms + 1, bucket.end_ms))
 
 
 def test_buckets_stop_at_their_limit() -> None:
