@@ -19,6 +19,7 @@ from carnac.config import Settings, load_settings
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.manager import Capacity
 from carnac.errors import CarnacError
+from carnac.pipeline.interrupts import give_up, go_on
 from carnac.ports import Clock, JobProgress, MetadataStore, TaskRunner
 from carnac.ports.compaction import GroupEnd
 
@@ -67,8 +68,11 @@ class LocalCompaction:
 
     def close(self) -> None:
         """Wait for the runs that are under way, and release connections."""
-        self.runner.close()
-        self._metadata.close()
+        try:
+            self.runner.close()
+        finally:
+            go_on()
+            self._metadata.close()
 
 
 def open_local_compaction(
@@ -86,7 +90,8 @@ def open_local_compaction(
     clock = clock or SystemClock()
     metadata = open_records(settings=settings, clock=clock)
     capacity = capacity_of(settings)
-    runner = LocalRunner(partial(compact_groups, store), clock, tasks_max=capacity.tasks)
+    compact = partial(compact_groups, store)
+    runner = LocalRunner(compact, clock, tasks_max=capacity.tasks, on_stop=give_up)
     start = partial(Controller, metadata, runner, clock, capacity=capacity, datasources=datasources)
     return LocalCompaction(start, runner, metadata)
 

@@ -29,6 +29,7 @@ class LocalRunner:
     Args:
         compact: Rewrites and publishes groups, and says how far it is; returns what became of each.
         tasks_max: Tasks at a time; more wait.
+        on_stop: Called when what runs is to be cancelled: makes it end soon, whatever it waits for.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class LocalRunner:
         clock: Clock,
         *,
         tasks_max: int,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_stop = on_stop
         self._compact = compact
         self._clock = clock
         self._pool = ThreadPoolExecutor(tasks_max, thread_name_prefix="carnac-compaction")
@@ -92,6 +95,7 @@ class LocalRunner:
     def stop(self) -> None:
         """Have the runs that are under way cancelled; what they have not published, they will not."""
         self._is_stopping = True
+        self._on_stop()
 
     def close(self) -> None:
         """Wait for the runs that are under way; an interruption meanwhile cancels them."""

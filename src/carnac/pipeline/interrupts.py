@@ -32,7 +32,7 @@ class Held:
 
     def __init__(self, hasten: Callable[[], bool] | None) -> None:
         self.number: int | None = None
-        self._hasten = hasten
+        self.hasten = hasten
         self._before: dict[int, Handler] = {}
 
     def hold(self) -> None:
@@ -53,18 +53,39 @@ class Held:
 
     @property
     def failure(self) -> Unavailable | None:
-        """What the block ends with where a signal arrived; nobody sees it, the signal goes before it."""
-        return None if self.number is None else Unavailable("the Spark job was interrupted")
+        """What the block ends with where a signal arrived, or all were given up; the signal goes before it."""
+        if self.number is None and not _given_up.is_set():
+            return None
+        return Unavailable("the Spark job was interrupted")
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is None:
             self.number = number
-        elif self._hasten is None or not self._hasten():
+        elif self.hasten is None or not self.hasten():
             self._before[number](number, frame)
 
 
 _current: Held | None = None
 """Of the main thread; Python calls handlers in no other."""
+_others: set[Held] = set()
+"""Of other threads, which hear of no signal: the main thread tells them, by `give_up`."""
+_mutex = threading.Lock()
+_given_up = threading.Event()
+
+
+def give_up() -> None:
+    """Let what other threads do with Spark end soon, whatever it is: the process is to end. From the main thread."""
+    _given_up.set()
+    with _mutex:
+        others = list(_others)
+    for held in others:
+        if held.hasten is not None:
+            held.hasten()
+
+
+def go_on() -> None:
+    """Let threads use Spark again, where the process does not end after all."""
+    _given_up.clear()
 
 
 @contextlib.contextmanager
@@ -79,7 +100,14 @@ def hold_signals(hasten: Callable[[], bool] | None = None) -> Iterator[Held]:
     """
     global _current  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
-        yield Held(hasten)
+        other = Held(hasten)
+        with _mutex:
+            _others.add(other)
+        try:
+            yield other
+        finally:
+            with _mutex:
+                _others.discard(other)
         return
     if _current is not None:
         yield _current

@@ -28,9 +28,23 @@ PORT_VARIABLE, SECRET_VARIABLE = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET
 """Spark's: where a JVM that is there already listens, and the password to it."""
 POLL_S = 0.05
 END_TIMEOUT_S = 10
+TOLD_TO_END = frozenset(
+    code for number in (signal.SIGTERM, signal.SIGHUP) for code in (-number, 128 + number)
+)
+"""Exit codes of a JVM that a signal ended: it says 143 itself where it hears SIGTERM."""
+LAST_WORDS_S = 5
+"""How long a JVM whose driver ends is waited for, if how it ends matters."""
 _LENGTH = struct.Struct("!ii")  # what it tells: the port, how long the password is, the password
 
 _environ = threading.Lock()
+
+
+class JavaEnded(Unavailable):
+    """The JVM ended before it was up."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"its Java ended with exit code {code}")
+        self.code = code
 
 
 def open_gateway(conf: SparkConf, log_path: Path, held: Held) -> Any:
@@ -99,10 +113,22 @@ def _wait(process: subprocess.Popen[bytes], told: Path, held: Held) -> tuple[int
             raise held.failure
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = process.wait(POLL_S)
-            raise Unavailable(f"its Java ended with exit code {code}")
+            raise JavaEnded(code)
     text = told.read_bytes()
     port, length = _LENGTH.unpack_from(text)
     return port, text[_LENGTH.size : _LENGTH.size + length].decode()
+
+
+def exit_code_of(process: subprocess.Popen[bytes] | None) -> int | None:
+    """End a JVM that nobody needs any more, if it has not ended; return how it ended, or None if it does not soon."""
+    if process is None:
+        return None
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # what it ends at
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(LAST_WORDS_S)
+    return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,6 @@ import logging
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,7 @@ from carnac.pipeline.connect import connect
 from carnac.pipeline.interrupts import Held, hold_signals
 from carnac.pipeline.java import prepare_java
 from carnac.pipeline.java_options import COMPILES_LATE, with_option
-from carnac.pipeline.jvm import open_gateway
+from carnac.pipeline.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
 from carnac.pipeline.startup import require_master, size_of_log, why_it_does_not_start
 
 if TYPE_CHECKING:
@@ -44,10 +43,6 @@ LOCAL_TASK_FAILURES = 3
 
 _PACKAGE = Path(__file__).parents[1]
 """Where carnac itself is."""
-TOLD_TO_END = frozenset(
-    code for number in (signal.SIGTERM, signal.SIGHUP) for code in (-number, 128 + number)
-)
-"""Exit codes of a JVM that a signal ended: it says 143 itself where it hears SIGTERM."""
 SCRATCH = "carnac-"
 """What the names of temporary folders begin with; the id of their job follows."""
 
@@ -193,9 +188,7 @@ class SparkHolder:
         One that a message has named stays, unless a signal ended the JVM, as when a whole process group is told to end:
         it says nothing of a failure then, and the message reached nobody.
         """
-        process = _jvm()
-        was_told_to_end = process is not None and process.poll() in TOLD_TO_END
-        if path not in _KEPT_LOGS or was_told_to_end:
+        if path not in _KEPT_LOGS or exit_code_of(_jvm()) in TOLD_TO_END:
             path.unlink(missing_ok=True)
 
     def _obtain(self, held: Held) -> SparkSession:
@@ -249,6 +242,8 @@ class SparkHolder:
             SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
             if held.failure:
                 raise held.failure from error
+            if isinstance(error, JavaEnded) and error.code in TOLD_TO_END:
+                raise Unavailable("Spark was told to end while it started; run it again") from error
             reason = why_it_does_not_start(error, self.log_path, log_begins_at)
             raise Unavailable(
                 f"Spark does not start with master {self.settings.master}: {reason};"

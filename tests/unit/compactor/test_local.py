@@ -48,13 +48,17 @@ def run_for_ever(
 
 
 def test_a_run_that_is_stopped_ends_with_an_error() -> None:
-    runner = LocalRunner(run_for_ever, SystemClock(), tasks_max=1)
+    told: list[str] = []
+    runner = LocalRunner(
+        run_for_ever, SystemClock(), tasks_max=1, on_stop=lambda: told.append("stop")
+    )
     run_id = runner.start(TASK, TERMS)
     assert [run.run_id for run in runner.live()] == [run_id]
     runner.stop()
     runner.wait()
     [end] = runner.take_ended()
     assert (end.run_id, end.error) == (run_id, "the compaction was interrupted")
+    assert told == ["stop"]
     runner.close()
 
 

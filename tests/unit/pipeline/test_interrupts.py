@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from carnac.pipeline.interrupts import hold_signals, interruption_behind
+from carnac.pipeline.interrupts import give_up, go_on, hold_signals, interruption_behind
 
 
 class Ended(BaseException):
@@ -108,3 +108,41 @@ def test_an_error_that_came_of_an_interruption_is_known() -> None:
         fail()
     assert isinstance(interruption_behind(caught.value), KeyboardInterrupt)
     assert interruption_behind(OSError("not connected")) is None
+
+
+def test_what_other_threads_do_is_given_up_until_it_may_go_on() -> None:
+    inside, is_over = threading.Event(), threading.Event()
+    failures: list[bool] = []
+    hastened: list[str] = []
+
+    def hasten() -> bool:
+        hastened.append(threading.current_thread().name)
+        is_over.set()
+        return True
+
+    def work() -> None:
+        with hold_signals(hasten) as held:
+            failures.append(held.failure is not None)
+            inside.set()
+            assert is_over.wait(60)
+            failures.append(held.failure is not None)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert inside.wait(60)
+    try:
+        give_up()
+        thread.join(60)
+        assert failures == [False, True]
+        assert hastened == [threading.current_thread().name]
+        with hold_signals() as held:
+            assert held.failure is not None, "what begins now is given up as well"
+    finally:
+        go_on()
+    with hold_signals() as held:
+        assert held.failure is None
+    try:
+        give_up()
+    finally:
+        go_on()
+    assert len(hastened) == 1, "who has left is not told"
