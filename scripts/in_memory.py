@@ -6,15 +6,20 @@ for it is tested where the statements are (`tests/unit/metadata/test_durability.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 MEMINFO = Path("/proc/meminfo")
+PREFIX = "carnac-tests-"
+NEW_S = 60
+"""A folder younger than that may be one that its run is about to hold."""
 
 
 @contextmanager
@@ -29,12 +34,36 @@ def folder_in_memory(
     if not is_fit(memory, needed_bytes) or available_bytes(meminfo) < 2 * needed_bytes:
         yield None
         return
-    with tempfile.TemporaryDirectory(
-        dir=memory, prefix="carnac-tests-", ignore_cleanup_errors=True
-    ) as name:
+    remove_deserted(memory)
+    with tempfile.TemporaryDirectory(dir=memory, prefix=PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o711)  # a server that may not run as root finds its own files below
-        yield folder
+        with held(folder) as is_ours:
+            yield folder if is_ours else None
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold a folder, if nobody else does, until the end of the block or of this process, however it ends."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(lock)
+
+
+def remove_deserted(memory: Path, *, now_s: float | None = None) -> None:
+    """Remove what runs that were killed have left: nobody holds it, and it is no folder that has just been made."""
+    old_s = (time.time() if now_s is None else now_s) - NEW_S
+    for folder in memory.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # somebody else's, or somebody else removes it
+            if folder.stat().st_mtime < old_s:
+                with held(folder) as is_deserted:
+                    if is_deserted:
+                        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_fit(memory: Path, needed_bytes: int) -> bool:
