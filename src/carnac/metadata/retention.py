@@ -257,7 +257,8 @@ def require_base(base_revision: int | None, newest: int) -> None:
 def no_writer_lease(lease_id: str) -> Revoked:
     """Return the error for a publication whose lease is gone."""
     return Revoked(
-        f"writer lease {lease_id} has expired or was released, so its files may be gone; nothing was published",
+        f"writer lease {lease_id} has expired or was released, so its files may be gone; nothing was published: run the"
+        " job again",
         lease_id=lease_id,
     )
 
