@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from carnac.core.commits import Change, CommitKind, Drop, Publication
-from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.granularity import Granularity, parse_granularity
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
+from carnac.core.commits import Change, CommitKind, Publication
+from carnac.core.entries import Chunk
+from carnac.core.granularity import Granularity
+from carnac.core.intervals import Interval, IntervalSet, interval_set
 from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Conflict, DiskFull, Invalid, NotFound, Revoked, Unavailable
 from carnac.ports import (
@@ -32,6 +31,7 @@ from carnac.ports.datasources import require_datasource
 from carnac.ports.places import Allocator
 from carnac.store import deleting, guarding
 from carnac.store.leases import LeaseKeeper
+from carnac.store.sight import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
     from carnac.specs.ingest import IngestSpec
@@ -105,7 +105,7 @@ class Writer:
         self._lock_for(spec, spec.intervals, guard)
         with self._reading_for(spec) as base, self._leases.writing() as lease:
             if spec.mode == "replace":
-                self._check_aligned(spec.datasource, spec.intervals, base)
+                require_aligned(self._metadata, spec.datasource, spec.intervals, base)
             layout, newest_ms = self._layout(spec)
             with guarding.placing(
                 guard,
@@ -143,14 +143,14 @@ class Writer:
         covers = self._covers(spec, result.segments)
         if spec.replace_scope == "chunks":
             self._lock_for(spec, covers, guard)
-        dropped = self._visible(spec.datasource, base, covers) if covers else {}
+        dropped = shown_within(self._metadata, spec.datasource, base, covers) if covers else {}
         if not result.segments and not dropped and spec.writer is None:
             return WriteOutcome(revision=None, report=result.report)
         change = Change(
             datasource=spec.datasource,
             adds=result.segments,
             places=result.places,
-            drops=_drops(dropped, covers),
+            drops=drops_of(dropped, covers),
             takes_over=not is_append and bool(result.segments),
             covers=covers,
             segment_granularity=str(spec.granularity.segment_granularity),
@@ -205,13 +205,13 @@ class Writer:
             self._lock(guard, datasource, covers)
             with self._leases.reading(None) as reading:
                 base = reading.head.revision
-                self._check_aligned(datasource, covers, base)
-                dropped = self._visible(datasource, base, covers)
+                require_aligned(self._metadata, datasource, covers, base)
+                dropped = shown_within(self._metadata, datasource, base, covers)
             if not dropped:
                 return WriteOutcome(revision=None)
             change = Change(
                 datasource=datasource,
-                drops=_drops(dropped, covers),
+                drops=drops_of(dropped, covers),
                 covers=covers,
                 segment_granularity=self.segment_granularity(datasource),
             )
@@ -266,7 +266,7 @@ class Writer:
         self._lock(guard, datasource, None if interval is None else IntervalSet((interval,)))
         with self._leases.reading(None) as reading, self._leases.writing() as lease:
             base = reading.head.revision
-            visible = self._visible_whole(datasource, base, interval)
+            visible = shown_whole(self._metadata, datasource, base, interval)
             if not visible:
                 return WriteOutcome(revision=None, rows_deleted=0)
             rewrites = self._pipeline().run_delete_where(
@@ -376,33 +376,6 @@ class Writer:
             return spec.intervals
         return interval_set(segment.chunk for segment in segments)
 
-    def _visible(
-        self, datasource: str, revision: int, intervals: IntervalSet | None
-    ) -> dict[str, tuple[Segment, IntervalSet]]:
-        """Return the segments with an entry that shows something within `intervals`, and what those entries show."""
-        found = self._metadata.visible(datasource, revision=revision, intervals=intervals)
-        shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
-        segments: dict[str, Segment] = {}
-        for item in found:
-            segments[item.segment.segment_id] = item.segment
-            shown[item.segment.segment_id] = shown[item.segment.segment_id].union(
-                item.entry.visible
-            )
-        return {
-            segment_id: (segment, shown[segment_id]) for segment_id, segment in segments.items()
-        }
-
-    def _visible_whole(
-        self, datasource: str, revision: int, interval: Interval | None
-    ) -> dict[str, tuple[Segment, IntervalSet]]:
-        """Return the segments that show something within `interval`, with all that they show anywhere."""
-        if interval is None:
-            return self._visible(datasource, revision, None)
-        inside = self._visible(datasource, revision, IntervalSet((interval,)))
-        spans = interval_set(segment.span for segment, _ in inside.values())
-        around = self._visible(datasource, revision, spans) if spans else {}
-        return {segment_id: around[segment_id] for segment_id in inside}
-
     @contextmanager
     def _files_until_published(self, segments: Sequence[Segment]) -> Iterator[None]:
         """Remove the segments' files if the block fails in a way that leaves no doubt: nothing was published.
@@ -432,49 +405,12 @@ class Writer:
             ):  # what is left is an orphan, which garbage collection removes
                 self._deep_storage.delete(segment.path)
 
-    def _check_aligned(self, datasource: str, covers: IntervalSet, revision: int) -> None:
-        """Rolled-up rows stand for a whole bucket: an interval must not cut one."""
-        for interval in covers:
-            for edge_ms in (interval.start_ms, interval.end_ms):
-                if edge_ms in {MIN_MS, MAX_MS}:
-                    continue
-                around = IntervalSet((Interval(edge_ms - 1, edge_ms + 1),))
-                for found in self._metadata.visible(
-                    datasource, revision=revision, intervals=around
-                ):
-                    _check_edge(found, edge_ms, interval)
-
     def _remember_granularity(self, spec: IngestSpec) -> None:
         """Keep the granularity for reverts and deletions; the next ingestion does it if this one cannot."""
         key, value = _granularity_key(spec.datasource), str(spec.granularity.segment_granularity)
         with suppress(Unavailable):  # the commit is there: the caller must not take it for failed
             if self._metadata.settings().get(key) != value:
                 self._metadata.put_settings({key: value})
-
-
-def _check_edge(found: VisibleSegment, edge_ms: int, interval: Interval) -> None:
-    text = found.segment.query_granularity
-    granularity = parse_granularity(text)
-    if granularity.bucket(edge_ms).start_ms == edge_ms:
-        return
-    aligned = Interval(
-        granularity.bucket(interval.start_ms).start_ms,
-        granularity.bucket(interval.end_ms - 1).end_ms,
-    )
-    raise Invalid(
-        f"interval {interval} cuts rows of {found.segment.datasource}, whose query granularity is {text}; "
-        f"align it, for example to {aligned}",
-        interval=str(interval),
-    )
-
-
-def _drops(
-    visible: dict[str, tuple[Segment, IntervalSet]], covers: IntervalSet
-) -> tuple[Drop, ...]:
-    return tuple(
-        Drop(segment_id=segment_id, expected=shown.intersect(covers), within=covers)
-        for segment_id, (_, shown) in visible.items()
-    )
 
 
 def _reach(spec: IngestSpec) -> Interval | None:

@@ -1,0 +1,85 @@
+"""What a write reads before it takes anything out of sight: which segments show what, and whether rows are cut."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from carnac.core.commits import Drop
+from carnac.core.entries import VisibleSegment
+from carnac.core.granularity import parse_granularity
+from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
+from carnac.core.segments import Segment
+from carnac.errors import Invalid
+from carnac.ports import MetadataStore
+
+Shown: TypeAlias = Mapping[str, tuple[Segment, IntervalSet]]
+"""Segments by id, and what their entries show."""
+
+
+def shown_within(
+    metadata: MetadataStore, datasource: str, revision: int, intervals: IntervalSet | None
+) -> Shown:
+    """Return the segments with an entry that shows something within `intervals`, and what those entries show."""
+    found = metadata.visible(datasource, revision=revision, intervals=intervals)
+    shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
+    segments: dict[str, Segment] = {}
+    for item in found:
+        segment_id = item.segment.segment_id
+        segments[segment_id] = item.segment
+        shown[segment_id] = shown[segment_id].union(item.entry.visible)
+    return {segment_id: (segment, shown[segment_id]) for segment_id, segment in segments.items()}
+
+
+def shown_whole(
+    metadata: MetadataStore, datasource: str, revision: int, interval: Interval | None
+) -> Shown:
+    """Return the segments that show something within `interval`, with all that they show anywhere."""
+    if interval is None:
+        return shown_within(metadata, datasource, revision, None)
+    inside = shown_within(metadata, datasource, revision, IntervalSet((interval,)))
+    spans = interval_set(segment.span for segment, _ in inside.values())
+    around = shown_within(metadata, datasource, revision, spans) if spans else {}
+    return {segment_id: around[segment_id] for segment_id in inside}
+
+
+def drops_of(shown: Shown, covers: IntervalSet) -> tuple[Drop, ...]:
+    """Return what takes out of sight all that the segments show within `covers`."""
+    return tuple(
+        Drop(segment_id=segment_id, expected=pieces.intersect(covers), within=covers)
+        for segment_id, (_, pieces) in shown.items()
+    )
+
+
+def require_aligned(
+    metadata: MetadataStore, datasource: str, covers: IntervalSet, revision: int
+) -> None:
+    """Refuse an interval that cuts a bucket of rolled-up rows, which stand for all of it.
+
+    Raises:
+        Invalid: It does; names an interval that does not.
+    """
+    for interval in covers:
+        for edge_ms in (interval.start_ms, interval.end_ms):
+            if edge_ms in {MIN_MS, MAX_MS}:
+                continue
+            around = IntervalSet((Interval(edge_ms - 1, edge_ms + 1),))
+            for found in metadata.visible(datasource, revision=revision, intervals=around):
+                _check_edge(found, edge_ms, interval)
+
+
+def _check_edge(found: VisibleSegment, edge_ms: int, interval: Interval) -> None:
+    text = found.segment.query_granularity
+    granularity = parse_granularity(text)
+    if granularity.bucket(edge_ms).start_ms == edge_ms:
+        return
+    aligned = Interval(
+        granularity.bucket(interval.start_ms).start_ms,
+        granularity.bucket(interval.end_ms - 1).end_ms,
+    )
+    raise Invalid(
+        f"interval {interval} cuts rows of {found.segment.datasource}, whose query granularity is {text}; "
+        f"align it, for example to {aligned}",
+        interval=str(interval),
+    )
