@@ -146,7 +146,9 @@ def _batches(task: GatherTask, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch
 def _read(path: str, words: list[str]) -> pa.Table:
     root = local_root(path)
     if root is not None:
-        return pq.read_table(root, use_threads=False, read_dictionary=words)
+        with pa.OSFile(str(root), "rb") as local:
+            file = pq.ParquetFile(local, read_dictionary=words, pre_buffer=False)
+            return file.read(use_threads=False)
     import fsspec
 
     with fsspec.open(path, "rb") as file:

@@ -76,14 +76,22 @@ def read_tables(
     present = [name for name, _ in plan.columns if name in own]
     words = [name for name in present if own[name] in _WORDS]
     with _opened(plan.output_url, segment) as opened, _readable(segment):
-        file = pq.ParquetFile(opened, read_dictionary=words)
-        count = file.num_row_groups
-        few = count if most_groups is None else min(most_groups, count)
-        for index in np.linspace(0, count - 1, few).round().astype(int).tolist():
+        is_far = (
+            local_root(plan.output_url) is None
+        )  # reading ahead takes threads, which cost more than a small file
+        file = pq.ParquetFile(opened, read_dictionary=words, pre_buffer=is_far)
+        for index in _spread(file.num_row_groups, most_groups):
             table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
             table = _visible(table, source)
             if table.num_rows:
                 yield conformed(plan, table, own)
+
+
+def _spread(count: int, most: int | None) -> Sequence[int]:
+    """Return the numbers of some of `count` things, first and last among them; all if `most` is None."""
+    if most is None or most >= count:
+        return range(count)
+    return [int(place) for place in np.linspace(0, count - 1, most).round()]
 
 
 def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
@@ -104,7 +112,7 @@ def _opened(output_url: str, segment: Segment) -> Iterator[Any]:
     root = local_root(output_url)
     try:
         if root is not None:
-            with (root / segment.path).open("rb") as file:
+            with pa.OSFile(str(root / segment.path), "rb") as file:
                 yield file
             return
         import fsspec
