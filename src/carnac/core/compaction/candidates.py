@@ -23,6 +23,8 @@ from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.compaction.wording import interval_text, time_text
 from carnac.core.intervals import Interval
 
+CHUNKS_MAX = 10_000
+"""A group has at most so many time chunks: a year of hours, and no commit that nobody can look at."""
 _name_of = attrgetter("segment_id")
 _Slice: TypeAlias = "slice[int | None, int | None, int | None]"
 
@@ -162,7 +164,7 @@ def make_candidates(
 ) -> list[Candidate]:
     """Return what is to be done, in order of time, before small candidates are combined."""
     return [
-        _candidate_of(datasource, parts, revision)
+        _candidate_of(datasource, parts, settings, revision)
         for run in find_runs(judged)
         for parts in _split(run, settings)
     ]
@@ -257,20 +259,32 @@ def _finished(run: Sequence[JudgedChunk]) -> Iterator[tuple[JudgedChunk, ...]]:
 def _split(run: Sequence[JudgedChunk], settings: CompactionSettings) -> Iterator[tuple[_Part, ...]]:
     """Yield the run in parts that cost no more than a task may, cut at chunk boundaries.
 
-    A chunk that costs more alone is a part of its own. Chunks of different targets are never one part.
+    A chunk that costs more alone is a part of its own. Chunks of different targets are never one part. A part is one
+    group: it starts once, and opens a segment once however many of its chunks show some of it.
     """
     parts: list[_Part] = []
-    cost = 0
+    opened: set[str] = set()
+    made = size_bytes = 0
     for one in run:
         part = _Part(chunk=one.chunk, choice=one.score.choice or _whole(one.chunk, settings))
+        if len(run) == 1:  # as nearly all are
+            yield (part,)
+            return
+        names = set(map(_name_of, part.choice.segments))
+        new = len(names) - len(names & opened)
+        segments = max(len(opened) + new, made + part.choice.segments_out)
+        cost = settings.cost.cost(segments, size_bytes + part.choice.size_bytes)
         if parts and (
-            cost + part.choice.cost > settings.task_cost_max
+            cost > settings.task_cost_max
+            or len(parts) == CHUNKS_MAX
             or part.chunk.target is not parts[-1].chunk.target
         ):
             yield tuple(parts)
-            parts, cost = [], 0
+            parts, opened, made, size_bytes = [], set(), 0, 0
         parts.append(part)
-        cost += part.choice.cost
+        opened |= names
+        made += part.choice.segments_out
+        size_bytes += part.choice.size_bytes
     yield tuple(parts)
 
 
@@ -278,11 +292,13 @@ def _whole(chunk: TimeChunk, settings: CompactionSettings) -> Choice:
     return choose_all(chunk, TargetView(chunk.target), settings, None)
 
 
-def _candidate_of(datasource: str, parts: Sequence[_Part], revision: int) -> Candidate:
+def _candidate_of(
+    datasource: str, parts: Sequence[_Part], settings: CompactionSettings, revision: int
+) -> Candidate:
     first, choice = parts[0]
     interval = first.interval
     if len(parts) > 1:
         interval = Interval(interval.start_ms, parts[-1].chunk.interval.end_ms)
-        choice = join([part.choice for part in parts])
+        choice = join([part.choice for part in parts], settings.cost)
     chunks = tuple([part.chunk.interval for part in parts])
     return Candidate(datasource, interval, chunks, first.target, choice, revision)

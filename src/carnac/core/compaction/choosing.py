@@ -22,7 +22,7 @@ from carnac.core.compaction.chunks import TimeChunk
 from carnac.core.compaction.groups import GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import UNKNOWN, Mixture, TargetView, shares_of
-from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.settings import CompactionSettings, CostModel
 
 _by_size = attrgetter("size_bytes", "segment_id")
 _name_of, _size_of = attrgetter("segment_id"), attrgetter("size_bytes")
@@ -70,16 +70,23 @@ class Choice(NamedTuple):
 _new_choice = partial(tuple.__new__, Choice)  # half of what `Choice(...)` takes
 
 
-def join(choices: Sequence[Choice]) -> Choice:
-    """Return the choices of whole chunks as one."""
+def join(choices: Sequence[Choice], model: CostModel) -> Choice:
+    """Return the choices of whole chunks as one, which starts once and opens each segment once.
+
+    Where it makes more segments than it opens, these are what it costs.
+    """
+    segments = tuple([segment for one in choices for segment in one.segments])
+    size_bytes = sum([one.size_bytes for one in choices])
+    segments_out = sum([one.segments_out for one in choices])
+    opened = len({one.segment_id for one in segments})
     return Choice(
         kind=_MAJOR,
-        segments=tuple([segment for one in choices for segment in one.segments]),
-        segments_out=sum([one.segments_out for one in choices]),
+        segments=segments,
+        segments_out=segments_out,
         benefit=sum([one.benefit for one in choices]),
         gain=sum([one.gain for one in choices]),
-        cost=sum([one.cost for one in choices]),
-        size_bytes=sum([one.size_bytes for one in choices]),
+        cost=model.cost(max(opened, segments_out), size_bytes),
+        size_bytes=size_bytes,
         rows=sum([one.rows for one in choices]),
         write_amplification=max(one.write_amplification for one in choices),
     )

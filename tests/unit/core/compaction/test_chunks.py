@@ -112,11 +112,21 @@ def test_what_a_choice_is_worth() -> None:
     assert (choice.kind, choice.segments_out, choice.benefit) == (GroupKind.MAJOR, 2, 3)
     assert (choice.gain, choice.cost) == (300, 4 + 4 + 152)
     assert (choice.size_bytes, choice.rows, choice.write_amplification) == (152, 152, 2.0)
-    both = join([choice, choose_all(other, view, HOW, None)])
+    both = join([choice, choose_all(other, view, HOW, None)], HOW.cost)
     assert both.kind is GroupKind.MAJOR
     assert (len(both.segments), both.segments_out, both.benefit) == (6, 3, 4)
-    assert (both.gain, both.cost) == (400, 160 + 4 + 2 + 91)
+    opened = len({one.segment_id for one in both.segments})
+    assert (both.gain, both.cost) == (400, HOW.cost.cost(opened, 243)), "it starts once"
     assert (both.size_bytes, both.rows, both.write_amplification) == (243, 243, 2.0)
+
+
+def test_one_segment_of_many_chunks_is_opened_once_and_what_is_made_counts() -> None:
+    view = TargetView(TARGET)
+    (chunk,) = [day(60)]
+    choice = choose_all(chunk, view, HOW, None, forced=1)
+    many = join([choice] * 5, HOW.cost)
+    assert (len(many.segments), many.segments_out) == (5, 5)
+    assert many.cost == HOW.cost.cost(5, 300) < 5 * choice.cost, "five are made of the one"
 
 
 def test_a_chunk_that_was_written_too_often_is_let_be() -> None:
