@@ -273,10 +273,10 @@ def test_what_is_not_as_asked_for_and_reaches_over_a_border_is_rewritten_with_it
     long = replace(of_day("long"), end_ms=after, chunk=None)
     done = replace(of_day("done", 900, replace(RAW, filtered_by="n > 0")), chunk=None)
     later = replace(done, segment_id="later", start_ms=DAY.end_ms, end_ms=after)
-    plan = plan_compaction(
-        "e", [long, done, later], CompactionSettings(target=target), now_ms=0, revision=7
-    )
+    segments = [long, done, later, replace(later, segment_id="last")]
+    plan = plan_compaction("e", segments, CompactionSettings(target=target), now_ms=0)
     (task,) = plan.tasks
-    assert task.segment_ids == {"long", "done", "later"}
-    assert ["all of it (2 segments" in one.reason for one in plan.explain()] == [True, True]
-    assert {one.revision for one in apply_tasks([long, done, later], [task], revision=8)} == {8}
+    assert task.segment_ids == {"long", "done", "later", "last"}
+    said = [one.reason.partition("; ")[2] for one in plan.explain()]
+    assert [words.startswith("all of it") for words in said] == [True, True]
+    assert {one.revision for one in apply_tasks(segments, [task], revision=8)} == {8}
