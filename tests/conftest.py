@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,14 @@ from hypothesis import HealthCheck, settings
 from carnac.pipeline.session import SparkHolder, SparkSettings
 from carnac.testing.postgresql import PostgreSQLServer, run_postgresql
 from carnac.testing.spark_cluster import SHORT_LIVED
+from tests.class_archive import CACHES, TESTS_MIN, prepare_once
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
+
+IS_ARCHIVE_WORTH_IT = pytest.StashKey[bool]()
 
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
@@ -42,11 +46,16 @@ settings.load_profile(
 )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Keep what the machine has set for Carnac out of the tests; have Java not optimize what lives for seconds.
 
-    A Spark that is started for a few small jobs takes half the processor time so. What the tests start inherits it.
+    A Spark that is started for a few small jobs takes half the processor time so. What the tests start inherits it,
+    and the folder of caches, which the processes of one run share.
     """
+    if not hasattr(config, "workerinput"):
+        caches = tempfile.TemporaryDirectory(prefix="carnac caches ", ignore_cleanup_errors=True)
+        config.add_cleanup(caches.cleanup)
+        os.environ[CACHES] = caches.name
     for name in [name for name in os.environ if name.startswith("CARNAC_")]:
         del os.environ[name]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
@@ -96,6 +105,25 @@ def weight(item: pytest.Item) -> int:
     if item.get_closest_marker("e2e"):
         return 2
     return int(is_slow or item.nodeid.startswith(("tests/stateful/", "tests/property/")))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """See whether an archive of Java classes is worth its making."""
+    tests = sum(starts_spark(item) for item in session.items)
+    session.config.stash[IS_ARCHIVE_WORTH_IT] = tests >= TESTS_MIN
+
+
+def starts_spark(item: pytest.Item) -> bool:
+    """Whether a test starts a Spark of its own."""
+    return item.get_closest_marker("spark") is not None and not is_in_spark_folder(item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before the time of the test itself begins
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Have an archive of Java classes made before the first test that starts a Spark of its own."""
+    if starts_spark(item) and item.config.stash[IS_ARCHIVE_WORTH_IT]:
+        prepare_once(is_patient=False)
+    return (yield)
 
 
 def uses_spark(item: pytest.Item) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.class_archive import CACHES, prepare_once
 from tests.e2e.cli import run_process
-from tests.nightly import IS_NIGHTLY
 
 pytestmark = pytest.mark.e2e
 
@@ -24,30 +25,34 @@ SPEC = {
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.skipif(not IS_NIGHTLY, reason="a minute and a half: for the nightly profile")
+@pytest.mark.timeout(900)  # it may be the one that makes the archive, which waits for a disk
 def test_is_used_once_it_is_there_and_passed_over_when_it_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
     (tmp_path / "events.jsonl").write_text(EVENT)
     (tmp_path / "spec.json").write_text(json.dumps(SPEC))
     assert run_process(["init"], cwd=tmp_path).code == 0
-    assert "carnac prepare" in run_process(["doctor"], cwd=tmp_path).out
 
-    made = run_process(["prepare", "--json"], cwd=tmp_path)
+    made = prepare_once(is_patient=True)
+    assert made is not None
     assert made.code == 0, made.err
     archive = Path(made.json["path"])
+    assert archive.is_relative_to(os.environ[CACHES])
     assert archive.stat().st_size == made.json["size_bytes"] > 10_000_000
     assert list(archive.parent.iterdir()) == [archive]
     assert str(archive) in run_process(["doctor"], cwd=tmp_path).out
 
     # Java ends at once if it is to have an archive and cannot use the one that it is given.
-    monkeypatch.setenv(
-        "CARNAC_SPARK_CONF", json.dumps({"spark.driver.extraJavaOptions": "-Xshare:on"})
-    )
+    is_required = json.dumps({"spark.driver.extraJavaOptions": "-Xshare:on"})
+    monkeypatch.setenv("CARNAC_SPARK_CONF", is_required)
     assert run_process(["ingest", "spec.json"], cwd=tmp_path).code == 0
-    archive.chmod(0o644)
-    archive.write_bytes(b"\0" * archive.stat().st_size)
+
+    monkeypatch.setenv(CACHES, str(tmp_path / "my cache"))
+    assert "carnac prepare" in run_process(["doctor"], cwd=tmp_path).out
+    damaged = tmp_path / "my cache" / "carnac" / archive.name
+    damaged.parent.mkdir(parents=True)
+    damaged.touch()
+    os.truncate(damaged, archive.stat().st_size)  # nothing but zeros
     refused = run_process(["ingest", "spec.json"], cwd=tmp_path)
     assert refused.code != 0
     assert "Spark does not start" in refused.err
