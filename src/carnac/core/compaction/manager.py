@@ -104,7 +104,7 @@ def change_queue(
     waiting: list[CompactionTask] = []
     at = 0
     for task in sorted(added, key=_by_order):
-        place = bisect_right(kept, task.order, lo=at, key=_by_order)
+        place = bisect_right(kept, task.order, key=_by_order)  # the same steps first: they are warm
         waiting += kept[at:place]
         waiting.append(task)
         at = place
@@ -117,14 +117,21 @@ def change_queue(
 def _without(
     waiting: Sequence[CompactionTask], removed: Iterable[CompactionTask]
 ) -> Sequence[CompactionTask]:
+    places = {
+        place
+        for task in removed
+        if (place := bisect_left(waiting, task.order, key=_by_order)) < len(waiting)
+        and waiting[place].order == task.order
+    }
+    if not places:
+        return waiting
     kept: list[CompactionTask] = []
     at = 0
-    for task in sorted(removed, key=_by_order):
-        place = bisect_left(waiting, task.order, lo=at, key=_by_order)
-        if place < len(waiting) and waiting[place].order == task.order:
-            kept += waiting[at:place]
-            at = place + 1
-    return [*kept, *waiting[at:]] if at else waiting
+    for place in sorted(places):
+        kept += waiting[at:place]
+        at = place + 1
+    kept += waiting[at:]
+    return kept
 
 
 def shed_surplus(queue: TaskQueue, capacity: Capacity) -> Shed:
