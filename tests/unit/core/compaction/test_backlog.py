@@ -90,3 +90,22 @@ def test_what_a_major_group_does_not_name_is_carried_over() -> None:
     after = apply_group([*small_ones(), late], group, [DAYS[0]], revision=9)
     assert replace(late, revision=9) in after
     assert sum(one.chunk == DAYS[0] for one in after) == 2
+
+
+def test_changes_far_apart_are_one_change_and_leave_the_tasks_between_them_as_they_are() -> None:
+    how = replace(EACH_ALONE, task_cost_small=10_000, task_groups_max=2)
+    days = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(12)]
+    segments = [
+        replace(segment(f"{day.start_ms}-{n}", day), chunk=day) for day in days for n in range(4)
+    ]
+    chunks = plan_compaction("events", segments, how, now_ms=NOW_MS).chunks
+    backlog = Backlog("events", how)
+    for one in chunks:
+        backlog.put(one, 1)
+    before = backlog.change(revision=1).added
+    assert [task.chunks for task in before] == list(zip(days[::2], days[1::2], strict=True))
+    backlog.take(days[0])
+    backlog.take(days[11])
+    change = backlog.change(revision=2)
+    assert [task.chunks for task in change.removed] == [before[0].chunks, before[5].chunks]
+    assert [task.chunks for task in change.added] == [(days[1],), (days[10],)]

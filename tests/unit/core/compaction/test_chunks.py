@@ -9,7 +9,7 @@ from carnac.core.compaction.chunks import TimeChunk, cut_chunks, segments_of_hol
 from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import TargetView
-from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.settings import CompactionSettings, CostModel
 from carnac.core.compaction.spans import find_gaps, find_spans
 from carnac.core.compaction.stretches import plan_stretches
 from carnac.core.intervals import Interval
@@ -153,3 +153,12 @@ def test_what_must_be_rewritten_does_not_count_against_the_bound() -> None:
         choice = choose(chunk, forced, view, how, history)
         assert choice is not None
         assert len(choice.segments) == taken, rewritten
+
+
+def test_what_is_cheap_comes_along_with_what_must_be_rewritten() -> None:
+    """Each takes little more than what the group costs anyway, and is one segment less."""
+    chunk, view = day(*[1] * 13), TargetView(TARGET)
+    how = replace(HOW, slack=3, cost=CostModel(group_bytes=100, segment_bytes=1))
+    choice = choose(chunk, chunk.segments[:10], view, how, None)
+    assert choice is not None
+    assert len(choice.segments) == 13

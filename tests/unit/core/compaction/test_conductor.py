@@ -166,6 +166,7 @@ def test_the_history_of_a_chunk_survives_its_next_analysis(desk: Desk) -> None:
 def test_only_what_has_changed_is_looked_at(desk: Desk) -> None:
     assert desk.look("a") == []
     desk.start()
+    assert len(desk.waiting()) == 3, "what was found before the last look counts"
     desk.fill("a", 0, 5)
     assert desk.look("a", hour(0)) == [hour(0)]
     part = Interval(hour(5).start_ms + 1, hour(5).start_ms + 2)
@@ -247,3 +248,12 @@ def test_what_nobody_takes_rests(desk: Desk) -> None:
     assert desk.look(task.datasource, *task.chunks) == []
     desk.now_ms = state.retry_at_ms
     assert desk.look(task.datasource, hour(20)) == list(task.chunks)
+
+
+def test_what_failed_is_not_looked_at_before_it_has_rested(desk: Desk) -> None:
+    desk.conductor.capacity = Capacity(tasks=1)
+    (task,) = desk.start().tasks
+    desk.conductor.end(
+        task.task_id, failures=dict.fromkeys(task.chunks, "disk full"), now_ms=desk.now_ms
+    )
+    assert not desk.conductor.has_more()

@@ -181,3 +181,18 @@ def test_of_a_mixture_only_what_can_be_put_together_is_rewritten() -> None:
     assert choice.kind is GroupKind.MINOR
     assert {one.segment_id for one in choice.segments} == {one.segment_id for one in tiny}
     assert (choice.segments_out, choice.benefit) == (1, 4)
+
+
+def test_each_family_has_its_own_size() -> None:
+    view = TargetView(CompactionTarget(target_bytes=1000))
+    layouts = [raw("page"), raw("page"), rolled_up(SUM), rolled_up(SUM)]
+    sizes = [600, 600, 10, 10]
+    segments = [
+        PlanSegment(
+            segment_id=f"s{n}", start_ms=0, end_ms=DAY_MS, size_bytes=size, rows=1, layout=layout
+        )
+        for n, (size, layout) in enumerate(zip(sizes, layouts, strict=True))
+    ]
+    mixture = view.mixture(segments)
+    assert mixture is not None
+    assert view.ideal_of(segments, mixture) == 3, "1,200 bytes of the one, 20 of the other"

@@ -9,6 +9,7 @@ import pytest
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.planning import plan_compaction
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.states import (
     RETRY_MAX_MS,
@@ -154,3 +155,12 @@ def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
         if type(one) is SegmentLayout and one.dimensions
     }
     assert not kept & {"of round 0", "of round 1"}
+
+
+def test_a_plan_says_how_a_chunk_stands() -> None:
+    segment = PlanSegment(
+        segment_id="a", start_ms=0, end_ms=DAY_MS, size_bytes=10, rows=1, chunk=DAY
+    )
+    how, words = CompactionSettings(target=TARGET), "it rests until noon"
+    said = plan_compaction("events", [segment], how, now_ms=0, standings={DAY: words}).explain()
+    assert [one.reason for one in said] == ["1 segment, 10 B; it rests until noon"]
