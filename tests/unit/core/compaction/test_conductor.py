@@ -257,3 +257,10 @@ def test_what_failed_is_not_looked_at_before_it_has_rested(desk: Desk) -> None:
         task.task_id, failures=dict.fromkeys(task.chunks, "disk full"), now_ms=desk.now_ms
     )
     assert not desk.conductor.has_more()
+
+
+def test_datasources_are_named_in_order() -> None:
+    desk = Desk()
+    for name in ("b", "c", "a"):
+        desk.watch(name)
+    assert desk.conductor.datasources == ("a", "b", "c")

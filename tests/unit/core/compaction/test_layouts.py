@@ -280,3 +280,12 @@ def test_what_is_not_as_asked_for_and_reaches_over_a_border_is_rewritten_with_it
     said = [one.reason.partition("; ")[2] for one in plan.explain()]
     assert [words.startswith("all of it") for words in said] == [True, True]
     assert {one.revision for one in apply_tasks(segments, [task], revision=8)} == {8}
+
+
+def test_rows_partitioned_by_range_are_sorted_by_the_range_first() -> None:
+    by = Partitioning(kind="range", dimensions=("page",))
+    view = TargetView(CompactionTarget(partitioning=by, sort_by=("user",)))
+    ranged = replace(RAW, partition_kind="range", partition_dimensions=("page",))
+    assert view.difference(replace(ranged, sort_columns=("page", "user"))) is None
+    wrong = replace(ranged, sort_columns=("user", "page"))
+    assert view.difference(wrong) == "not sorted by page, user"
