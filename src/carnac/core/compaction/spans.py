@@ -23,7 +23,6 @@ class Span:
 
     interval: Interval
     segments: int
-    size_bytes: int
 
 
 def find_spans(segments: Iterable[PlanSegment]) -> tuple[Span, ...]:
@@ -33,30 +32,23 @@ def find_spans(segments: Iterable[PlanSegment]) -> tuple[Span, ...]:
     happen to have.
     """
     ranges = sorted(
-        (
-            segment.start_ms if segment.chunk is None else segment.chunk.start_ms,
-            segment.end_ms if segment.chunk is None else segment.chunk.end_ms,
-            segment.size_bytes,
-        )
+        (segment.start_ms, segment.end_ms)
+        if segment.chunk is None
+        else (segment.chunk.start_ms, segment.chunk.end_ms)
         for segment in segments
     )
     spans: list[Span] = []
-    start_ms = end_ms = count = size_bytes = 0
-    for first_ms, last_ms, size in ranges:
+    start_ms = end_ms = count = 0
+    for first_ms, last_ms in ranges:
         if count and first_ms > end_ms:
-            spans.append(
-                Span(interval=Interval(start_ms, end_ms), segments=count, size_bytes=size_bytes)
-            )
-            count = size_bytes = 0
+            spans.append(Span(interval=Interval(start_ms, end_ms), segments=count))
+            count = 0
         if not count:
             start_ms, end_ms = first_ms, last_ms
         end_ms = max(end_ms, last_ms)
         count += 1
-        size_bytes += size
     if count:
-        spans.append(
-            Span(interval=Interval(start_ms, end_ms), segments=count, size_bytes=size_bytes)
-        )
+        spans.append(Span(interval=Interval(start_ms, end_ms), segments=count))
     return tuple(spans)
 
 
