@@ -76,9 +76,8 @@ def read_tables(
     present = [name for name, _ in plan.columns if name in own]
     words = [name for name in present if own[name] in _WORDS]
     with _opened(plan.output_url, segment) as opened, _readable(segment):
-        is_far = (
-            local_root(plan.output_url) is None
-        )  # reading ahead takes threads, which cost more than a small file
+        # reading ahead takes threads, which cost more than a small file
+        is_far = local_root(plan.output_url) is None
         file = pq.ParquetFile(opened, read_dictionary=words, pre_buffer=is_far)
         for index in _spread(file.num_row_groups, most_groups):
             table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)

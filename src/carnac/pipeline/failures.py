@@ -140,9 +140,8 @@ def of_spark(error: Exception, keep_log: Callable[[], str]) -> CarnacError:
 def _of_os_error(error: OSError) -> CarnacError:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in NO_SPACE:
-        if (
-            not error.filename
-        ):  # Arrow does not say which file: what is not caught elsewhere is a temporary one
+        if not error.filename:
+            # Arrow does not say which file: what is not caught elsewhere is a temporary one
             return Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir()))
         return Unavailable(f"the disk is full{where}; {MAKE_ROOM}")
     if isinstance(error, FileNotFoundError):

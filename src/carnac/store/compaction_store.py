@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from carnac.core.commits import Publication
-from carnac.core.compaction.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.groups import CHUNKS_MAX, CompactionGroup, GroupKind
 from carnac.core.entries import VisibleSegment
 from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
@@ -15,8 +15,6 @@ from carnac.core.segments import Segment
 from carnac.errors import CarnacError, Conflict, Invalid
 from carnac.ports import Clock, DeepStorage, Lease, MetadataStore
 from carnac.store.leases import LeaseKeeper
-
-MAX_CHUNKS_PER_GROUP = 10_000
 
 
 class CompactionStore:
@@ -80,7 +78,7 @@ class CompactionStore:
                 f" align it",
                 group_id=group.group_id,
             )
-        return tuple(granularity.buckets(group.interval, limit=MAX_CHUNKS_PER_GROUP))
+        return tuple(granularity.buckets(group.interval, limit=CHUNKS_MAX))
 
     def publish(self, publication: Publication, job_lease: Lease) -> int:
         """Publish one group.

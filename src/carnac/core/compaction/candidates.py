@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, overload
 
 from carnac.core.compaction.choosing import Choice, choose_all, join
 from carnac.core.compaction.chunks import TimeChunk
-from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
+from carnac.core.compaction.groups import CHUNKS_MAX, CompactionGroup, CompactionTarget
 from carnac.core.compaction.likeness import TargetView
 from carnac.core.compaction.scoring import Action, Score
 from carnac.core.compaction.settings import CompactionSettings
@@ -23,8 +23,6 @@ from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.compaction.wording import interval_text, time_text
 from carnac.core.intervals import Interval
 
-CHUNKS_MAX = 10_000
-"""A group has at most so many time chunks: a year of hours, and no commit that nobody can look at."""
 _name_of = attrgetter("segment_id")
 _Slice: TypeAlias = "slice[int | None, int | None, int | None]"
 

@@ -17,6 +17,8 @@ from carnac.core.segments import Metric
 
 DEFAULT_TARGET_ROWS = 5_000_000
 """Rows that a segment aims at (Source: Druid's `maxRowsPerSegment`)."""
+CHUNKS_MAX = 10_000
+"""A group has at most so many time chunks: a year of hours, and no commit that nobody can look at."""
 
 PartitionKind: TypeAlias = Literal["dynamic", "hashed", "range"]
 
