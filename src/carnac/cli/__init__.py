@@ -24,7 +24,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if args is None:
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     try:
-        from carnac.cli.main import run
+        from carnac.cli.command_line import run
     except KeyboardInterrupt:  # while it was loaded
         return 130
 

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
 from carnac.pipeline.jvm import TOLD_TO_END, exit_code_of
+
+TOLD = (signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def _hears_signals() -> Iterator[None]:
+    """Undo what a parent such as nohup makes all of its children deaf to."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in TOLD}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def child(script: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", TOLD)
 @pytest.mark.parametrize("way", ["kill -{} $$", "exit $((128 + {}))"])
 def test_what_a_signal_ended_was_told_to_end(way: str, number: signal.Signals) -> None:
     assert exit_code_of(child(way.format(number.value))) in TOLD_TO_END

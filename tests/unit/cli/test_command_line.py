@@ -6,7 +6,7 @@ import os
 import pytest
 
 from carnac import __version__
-from carnac.cli.main import _first_word, _hoist, _known, run
+from carnac.cli.command_line import _first_word, _hoist, _known, run
 from carnac.errors import Invalid
 
 
