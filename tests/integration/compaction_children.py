@@ -37,8 +37,16 @@ NAME = "events"
 REST_MS = 60_000
 
 
-def settings_of(folder: Path) -> Settings:
-    """Settings under which nothing is kept that is not needed, and a lease is soon over."""
+FOREVER_MS = 10**13
+
+
+def settings_of(folder: Path, *, safety_period_ms: int = FOREVER_MS) -> Settings:
+    """Settings under which nothing is kept that is not needed, and a lease is soon over.
+
+    Args:
+        safety_period_ms: Files bear the machine's time, which these tests are far ahead of: to an overlord that
+            collects garbage whatever is being written looks old. So it leaves alone what it does not know.
+    """
     return Settings(
         store=str(folder),
         task_runner="in_process",
@@ -47,7 +55,7 @@ def settings_of(folder: Path) -> Settings:
         retention_count=1,
         retention_daily=0,
         trash_period_ms=0,
-        safety_period_ms=0,
+        safety_period_ms=safety_period_ms,
     )
 
 

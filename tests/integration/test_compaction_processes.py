@@ -112,7 +112,8 @@ def check_goes_on(folder: Path, way: str, before: Rows) -> None:
     later_ms = NOW_MS + LATER_MS
     assert rows_of(folder) == before, "what was killed has lost or doubled rows"
     children.WAYS[way](folder, later_ms, Faults())
-    clock, settings = FakeClock(later_ms + 100 * LATER_MS), children.settings_of(folder)
+    clock = FakeClock(later_ms + 100 * LATER_MS)
+    settings = children.settings_of(folder, safety_period_ms=0)
     with open_local_store(folder, clock=clock, ids=RandomIds(), settings=settings) as store:
         assert [chunk.entries for chunk in store.chunks(children.NAME)] == [1] * CHUNKS
         assert read(store) == before
