@@ -183,8 +183,11 @@ def test_a_doomed_group_is_cancelled_while_the_others_go_on(
 def test_groups_given_up_together_have_each_its_own_reason(
     rewrite: Rewrite, deep_storage: Path
 ) -> None:
-    """They share a task; who is asked for dooms answers once, as one does that looks at most once a second."""
-    jobs = [make_job(deep_storage, f"day-{day}", day=day, segments=8, rows=50) for day in range(30)]
+    """They share a task; who is asked for dooms answers once, as one does that looks at most once a second.
+
+    There are so many inputs that the task is looked at before it is done.
+    """
+    jobs = [make_job(deep_storage, f"day-{day}", day=day, segments=32, rows=50) for day in range(30)]
     asked: Counter[str] = Counter()
 
     def find_doom(job: RewriteJob) -> CarnacError | None:
