@@ -187,7 +187,9 @@ def test_groups_given_up_together_have_each_its_own_reason(
 
     There are so many inputs that the task is looked at before it is done.
     """
-    jobs = [make_job(deep_storage, f"day-{day}", day=day, segments=32, rows=50) for day in range(30)]
+    jobs = [
+        make_job(deep_storage, f"day-{day}", day=day, segments=32, rows=50) for day in range(30)
+    ]
     asked: Counter[str] = Counter()
 
     def find_doom(job: RewriteJob) -> CarnacError | None:
