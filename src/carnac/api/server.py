@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 GRACE_S = 5
 """How long requests that are under way at the end may take."""
+WORK_S = 10.0
+"""How long what a request was cut off from may go on: what it uses is closed afterwards."""
 BACKLOG = 128
 ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised, not bound
 
@@ -35,18 +39,35 @@ def make_listener(host: str, port: int) -> socket.socket:
     return listener
 
 
+class _Server(uvicorn.Server):
+    """Knows the loop that it runs in, and so the threads that answer."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    async def serve(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        await super().serve(None if sockets is None else list(sockets))
+
+    def join_workers(self) -> None:
+        """Wait for the threads that answer: AnyIO tells them to end when the loop ends, and waits for none."""
+        for thread in threading.enumerate():
+            if self.loop is not None and getattr(thread, "loop", None) is self.loop:
+                thread.join(WORK_S)
+
+
 class HttpServer:
     """An address that is taken at once, and an application that answers there once it is started.
 
     Args:
         host: Address to listen at.
         port: 0: one that is free.
+        grace_s: How long requests that are under way at the end may take, in seconds.
 
     Raises:
         Unavailable: Somebody listens there already, or it is no address of this machine.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, grace_s: int = GRACE_S) -> None:
         try:
             self._socket = make_listener(host, port)
         except OSError as error:
@@ -57,8 +78,9 @@ class HttpServer:
                 port=port,
             ) from error
         self._host = host
+        self._grace_s = grace_s
         self.port: int = self._socket.getsockname()[1]
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -74,18 +96,20 @@ class HttpServer:
             log_config=None,
             access_log=has_access_log,
             lifespan="off",
-            timeout_graceful_shutdown=GRACE_S,
+            timeout_graceful_shutdown=self._grace_s,
         )
-        self._server = server = uvicorn.Server(config)
+        self._server = server = _Server(config)
         self._thread = threading.Thread(
             target=lambda: server.run(sockets=[self._socket]), name="carnac-http", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer no more; requests that are under way are answered first. Idempotent."""
+        """Answer no more; requests that are under way are answered first, and their threads end. Idempotent."""
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
+        if self._server is not None:
+            self._server.join_workers()
         self._socket.close()
