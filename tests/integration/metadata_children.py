@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -19,7 +20,6 @@ from carnac.ports import LeaseKind
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import append, append_of, day, replacement, segment
 
-ON_THEIR_WAY = 5
 ON_THEIR_WAY = 6
 KILLED_NOWHERE = 17
 """Exit code of a child that came to the end before the statement that should have killed it."""
@@ -85,14 +85,27 @@ def publish_and_die(url: str, statement: int) -> None:
 
 
 def publish_soon_and_die(url: str, statement: int, told: Connection) -> None:
-    """Have some appends on their way at once, killed before the n-th statement; write down those that are done."""
-    store = open_metadata(
-        url, clock=SystemClock(), ids=RandomIds(), on_statement=kill_before(statement)
-    )
+    """Have some appends on their way at once, killed before the n-th statement; write down those that are done.
+
+    The first has a transaction of its own, and the others share the next, so that each child runs the same statements.
+    """
+    kill, ours = kill_before(statement), threading.get_ident()
+    is_begun, are_all_asked = threading.Event(), threading.Event()
+
+    def hook(text: str) -> None:
+        if threading.get_ident() != ours:
+            is_begun.set()
+            are_all_asked.wait()
+        kill(text)
+
+    store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=hook)
     for number in range(ON_THEIR_WAY):
+        if number == 1:
+            is_begun.wait()
         one = append_of(segment(f"w{statement}x{number}", day(1 + number % 2)))
         future = store.publish_soon(replace(one, writer=f"w{statement}", batch=str(number)))
         future.add_done_callback(lambda done, n=number: told.send((n, done.result().revision)))
+    are_all_asked.set()
     store.close()
     os._exit(KILLED_NOWHERE)
 
