@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,13 +75,13 @@ def overlord(
     session = session_of(ctx)
     settings = _with_runner(session.settings, runner)
     start_logging(is_json=as_json, level=logging.DEBUG if session.is_debug else logging.INFO)
-    with _told_to_stop() as told:
+    with _hearing() as wait_until_told:
         opened = open_overlord(
             settings=settings, host=host, port=port, url=url, has_access_log=has_access_log
         )
         try:
             opened.start()
-            told.wait()
+            wait_until_told()
         finally:
             opened.close()
     logging.getLogger("carnac.overlord").info("stopped")
@@ -96,12 +96,16 @@ def _with_runner(settings: Settings, runner: str | None) -> Settings:
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """Yield what is set once a signal tells this process to end."""
-    told = threading.Event()
+def _hearing() -> Iterator[Callable[[], object]]:
+    """Yield what returns once a signal has told this process to end.
 
-    def tell(_number: int, _frame: FrameType | None) -> None:
-        told.set()
+    A handler runs in the middle of whatever the main thread does, its waiting included: it must not need a lock that
+    the thread may hold, as `Event.set` does.
+    """
+    told: SimpleQueue[int] = SimpleQueue()
+
+    def tell(number: int, _frame: FrameType | None) -> None:
+        told.put(number)
 
     before = {
         number: signal.signal(number, tell)
@@ -109,7 +113,7 @@ def _told_to_stop() -> Iterator[threading.Event]:
         if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
     try:
-        yield told
+        yield told.get
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
