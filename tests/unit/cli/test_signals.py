@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import itertools
+import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from carnac.cli.commands.overlord import _told_to_stop
+from carnac.cli.commands.overlord import _hearing
 from carnac.cli.signals import Interruption, Stopped
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -60,15 +66,48 @@ def test_what_is_ignored_stays_ignored() -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_overlord_is_told_to_stop_and_interrupted_nowhere(number: int) -> None:
-    with _told_to_stop() as told:
-        assert not told.is_set()
+    with _hearing() as told:
+        assert told.empty()
         signal.raise_signal(number)
-        assert told.is_set()
+        assert told.get() == number
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_an_overlord_under_nohup_outlives_its_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with _told_to_stop() as told:
+    with _hearing() as told:
         signal.raise_signal(signal.SIGHUP)
-        assert not told.is_set()
+        assert told.empty()
+
+
+@pytest.mark.timeout(30)
+def test_an_overlord_hears_a_signal_at_whatever_line_of_its_waiting_it_arrives() -> None:
+    for line in itertools.count(1):
+        with _hearing() as told:
+            later = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
+            later.start()
+            sends, before = _SendsAt(line), sys.gettrace()
+            sys.settrace(sends)
+            try:
+                told.get()
+            finally:
+                sys.settrace(before)
+            later.cancel()
+            later.join()
+        if not sends.has_sent:
+            return
+
+
+class _SendsAt:
+    """Has a signal arrive before the n-th line that the main thread runs."""
+
+    def __init__(self, line: int) -> None:
+        self._left = line
+        self.has_sent = False
+
+    def __call__(self, _frame: FrameType, event: str, _arg: object) -> Any:
+        self._left -= event == "line"
+        if self._left == 0 and not self.has_sent:
+            self.has_sent = True
+            signal.raise_signal(signal.SIGTERM)
+        return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import FrameType
@@ -75,13 +75,13 @@ def overlord(
     session = session_of(ctx)
     settings = _with_runner(session.settings, runner)
     start_logging(is_json=as_json, level=logging.DEBUG if session.is_debug else logging.INFO)
-    with _hearing() as wait_until_told:
+    with _hearing() as told:
         opened = open_overlord(
             settings=settings, host=host, port=port, url=url, has_access_log=has_access_log
         )
         try:
             opened.start()
-            wait_until_told()
+            told.get()
         finally:
             opened.close()
     logging.getLogger("carnac.overlord").info("stopped")
@@ -96,8 +96,8 @@ def _with_runner(settings: Settings, runner: str | None) -> Settings:
 
 
 @contextmanager
-def _hearing() -> Iterator[Callable[[], object]]:
-    """Yield what returns once a signal has told this process to end.
+def _hearing() -> Iterator[SimpleQueue[int]]:
+    """Yield where the signals arrive that tell this process to end.
 
     A handler runs in the middle of whatever the main thread does, its waiting included: it must not need a lock that
     the thread may hold, as `Event.set` does.
@@ -113,7 +113,7 @@ def _hearing() -> Iterator[Callable[[], object]]:
         if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
     try:
-        yield told.get
+        yield told
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
