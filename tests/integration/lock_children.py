@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from carnac.core.locks.model import Lock
 from carnac.errors import Revoked
 from carnac.metadata import open_metadata
 from carnac.overlord import Lockbox
+from carnac.ports import Clock
 from carnac.testing.clock import FakeClock, SequentialIds
 from tests.integration.metadata_children import KILLED_NOWHERE, kill_before
 from tests.locks import hours, wants
@@ -27,10 +27,9 @@ REFUSED = 21
 PUBLISHED = 22
 
 
-def lockbox_of(url: str, on_statement: Callable[[str], None] | None = None) -> tuple[Any, Lockbox]:
-    store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=on_statement)
-    box = Lockbox(store, SystemClock(), holder=f"process {os.getpid()}", lease_ms=SHORT_LEASE_MS)
-    return store, box
+def lockbox_of(url: str, clock: Clock) -> tuple[Any, Lockbox]:
+    store = open_metadata(url, clock=clock, ids=RandomIds())
+    return store, Lockbox(store, clock, holder=f"process {os.getpid()}", lease_ms=SHORT_LEASE_MS)
 
 
 def whole_day(task: str) -> RequestLock:
@@ -42,14 +41,14 @@ def acquire(box: Lockbox, task: str) -> Lock:
 
 
 def hold_and_publish(url: str, tell: Any, go_on: Any, step: str) -> None:
-    """Take the lock; tell so; wait at a step for a word; publish under the lock."""
+    """Take the lock; tell so; wait at a step for a word; publish under the lock. All in no time: its clock stands."""
 
     def stop_at(name: str) -> None:
         if name == step:
             tell.put(os.getpid())
             go_on.get()
 
-    store, box = lockbox_of(url)
+    store, box = lockbox_of(url, FakeClock())
     if step == "waiting":
         box.acquire(replace(whole_day("first"), lease_ms=LONG_LEASE_MS))
         box.request(replace(whole_day("child"), lease_ms=SHORT_LEASE_MS))
@@ -83,7 +82,7 @@ def change_and_die(url: str, statement: int, tell: Any) -> None:
 
 def take_turns(url: str, task: str, count: int, tell: Any) -> None:
     """Take one lock again and again; tell each time who has it, twice, with nobody between."""
-    _, box = lockbox_of(url)
+    _, box = lockbox_of(url, SystemClock())
     for _ in range(count):
         lock = box.acquire(wants(task, hours(3), timeout_ms=60_000))
         tell.put((lock.fence, task))

@@ -85,9 +85,16 @@ def read_rows(path: Path, out: Connection) -> None:
         out.send(repr(error))
 
 
+def renew_often(store: Store) -> None:
+    """Have a store renew its leases ten times a second, however long they are."""
+    leases = store._leases
+    leases._wait = lambda _s: leases._stop.wait(0.1)
+
+
 def hold_revision(path: Path, ttl_ms: int, revision: int, out: Connection) -> None:
     """Pin a revision, say so, and never come back."""
     with open_store(path, lease_ttl_ms=ttl_ms) as store:
+        renew_often(store)
         store._leases.pin(revision)
         out.send("holding")
         out.recv()
@@ -107,6 +114,7 @@ def hold_files(path: Path, ttl_ms: int, out: Connection) -> None:
         return Stuck(storage, clock=SystemClock(), ids=RandomIds())
 
     with carnac.open(path, pipeline=stuck, lease_ttl_ms=ttl_ms) as store:
+        renew_often(store)
         store.ingest(spec(), rows_of([(2, hour(1))]))
 
 
