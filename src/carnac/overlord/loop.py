@@ -173,17 +173,17 @@ class OverlordLoop:
         return started
 
     def _give_up_the_dead(self) -> None:
-        """End attempts whose lease is over, or whose process is known to be gone."""
+        """End attempts whose process is known to be gone, then those whose lease is over, of which less is known."""
         self._vouch_for_the_starting()
-        lost = cast("Changed", self._metadata.change_tasks(ExpireAttempts()))
-        for task in lost.tasks:
-            _log.warning("task %s is %s: %s", task.task_id, task.state, task.error)
         for attempt in self._metadata.live_attempts():
             runner = self._runners.get(attempt.runner)
             if attempt.state.is_over or attempt.handle is None or runner is None:
                 continue
             if runner.is_alive(attempt.handle) is False:
                 self._lose(attempt)
+        lost = cast("Changed", self._metadata.change_tasks(ExpireAttempts()))
+        for task in lost.tasks:
+            _log.warning("task %s is %s: %s", task.task_id, task.state, task.error)
 
     def _vouch_for_the_starting(self) -> None:
         """Keep attempts whose process is there, and has not come to say so."""

@@ -45,6 +45,14 @@ class TestLoop:
         assert bench.tasks.get("a").state is TaskState.FAILED
         assert [one.state for one in bench.tasks.attempts("a")] == [AttemptState.LOST] * 2
 
+    def test_of_a_process_that_is_gone_it_is_said_also_after_its_lease(self, bench: Bench) -> None:
+        bench.tasks.submit({**DELETE, "id": "a"})
+        bench.loop.run_round()
+        bench.runner.alive["fake:a/1"] = False
+        bench.clock.advance_ms(LEASE_MS)
+        bench.loop.run_round()
+        assert bench.tasks.get("a").error == "the process of attempt 1 ended without a word"
+
     def test_who_cannot_be_asked_is_judged_by_the_lease(self, bench: Bench) -> None:
         bench.tasks.submit({**DELETE, "id": "a", "context": {"retries": 0}})
         bench.loop.run_round()
