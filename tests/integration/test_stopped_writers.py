@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import NullPool, create_engine, func, select, text
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.tasks.model import Attempt, AttemptState, Task
@@ -30,7 +31,10 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
-SHORT_MS, LONG_MS = 300, 30_000
+SHORT_MS, LONG_MS = 300, 60_000
+SOMETHING = 20_130_101
+"""A lock of PostgreSQL that nobody but a test takes."""
+WAITING = text(f"SELECT count(*) FROM pg_locks WHERE objid = {SOMETHING} AND NOT granted")
 CHILD = [sys.executable, "-m", "tests.integration.stopping_children"]
 
 
@@ -76,11 +80,19 @@ def test_on_sqlite_others_are_told_whom_they_wait_for(tmp_path: Path, start_chil
     assert hasty.head().revision == 0, "reading goes on"
     assert wake(child) == 0
     patient.publish(append_of(segment("patient", day(1))))  # the one that gave up does not block
-    hasty.publish(append_of(segment("hasty", day(1))))
+    until(lambda: has_published(hasty, "hasty"), "it soon enough for who is hasty")
     visible = {one.segment.segment_id for one in patient.visible("events")}
     assert visible == {"stopped", "patient", "hasty"}
     hasty.close()
     patient.close()
+
+
+def has_published(store: Any, name: str) -> bool:
+    """Publish a segment, if others let it; whether they did."""
+    with contextlib.suppress(Unavailable):
+        store.publish(append_of(segment(name, day(1))))
+        return True
+    return False
 
 
 def test_a_writer_that_gave_up_can_be_closed_while_it_still_stands_in_the_queue(
@@ -108,28 +120,30 @@ def test_on_postgresql_who_waits_in_vain_ends_who_is_stopped(
     other = open_writer(postgresql_url, SHORT_MS)
     with pytest.raises(Unavailable, match=r"other writers have kept .* busy for 0\.3 s; retry"):
         other.publish(append_of(segment("hasty", day(1))))
-    other.publish(append_of(segment("other", day(1))))
+    patient = open_writer(postgresql_url, LONG_MS)
+    patient.publish(append_of(segment("other", day(1))))
     assert wake(child) == UNAVAILABLE
     assert {one.segment.segment_id for one in other.visible("events")} == {"other"}
     other.close()
+    patient.close()
 
 
 @pytest.mark.sql
 def test_on_postgresql_a_writer_at_work_is_not_ended(postgresql_url: str) -> None:
     slow, hasty = open_writer(postgresql_url, LONG_MS), open_writer(postgresql_url, SHORT_MS)
-    busy = statement(lambda: select(func.pg_sleep(3 * SHORT_MS / 1000)))
-    inside = threading.Event()
+    busy = statement(lambda: select(func.pg_advisory_xact_lock(SOMETHING)))
 
     def work(session: Session) -> None:
-        inside.set()
         session.rows(busy)
         session.run(PUT_SETTING, name="slow", value="done")
 
     working = threading.Thread(target=slow._write, args=[work])
-    working.start()
-    assert inside.wait(60)
-    with pytest.raises(Unavailable):
-        hasty.publish(append_of(segment("hasty", day(1))))
+    with create_engine(postgresql_url, poolclass=NullPool).connect() as blocker:
+        blocker.execute(select(func.pg_advisory_xact_lock(SOMETHING)))
+        working.start()
+        until(lambda: blocker.scalar(WAITING), "a writer at work")
+        with pytest.raises(Unavailable):
+            hasty.publish(append_of(segment("hasty", day(1))))
     working.join(60)
     assert slow.settings()["slow"] == "done"
     slow.close()
