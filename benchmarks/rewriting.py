@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
+
+import pyarrow as pa
 
 from benchmarks.harness import cpu_seconds
 from benchmarks.small_segments import DATASOURCE, SmallSegments
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.segments import Segment
+from carnac.pipeline.compact_read import ReadPlan, read_tables
 from carnac.pipeline.compact_shape import plan_families
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, rewrite_family
+from carnac.pipeline.conservation import Side
 from carnac.ports import SegmentInput
 
 
@@ -24,12 +29,16 @@ def rewrite_segments(
     *,
     memory_bytes: int = 1 << 30,
     target: CompactionTarget | None = None,
+    hidden_ms: int = 0,
 ) -> Rewritten:
-    """Rewrite segments of a chunk into one."""
+    """Rewrite segments of a chunk into one.
+
+    Args:
+        hidden_ms: From the start of the chunk; what is in it is not to be read.
+    """
     target = target or CompactionTarget()
-    inputs = [
-        SegmentInput(segment=segment, visible=IntervalSet((segment.span,))) for segment in segments
-    ]
+    visible = IntervalSet((Interval(chunk.start_ms + hidden_ms, chunk.end_ms),))
+    inputs = [SegmentInput(segment=segment, visible=visible) for segment in segments]
     [family] = plan_families(inputs, target)
     with tempfile.TemporaryDirectory() as temporary:
         return rewrite_family(
@@ -49,12 +58,23 @@ def rewrite_segments(
         )
 
 
-def _no_hash(_rows: object) -> int:
-    """Stand in for a hash; unlike a mock it keeps no rows."""
+def _nothing(*_: object) -> int:
+    """Stand in for what measures rows; unlike a mock it keeps none."""
     return 0
 
 
-def rewrite_days(small: SmallSegments, *, days: int, hashes: bool) -> tuple[float, int]:
+def _unmeasured(
+    plan: ReadPlan, inputs: Sequence[SegmentInput], _side: Side
+) -> Iterator[tuple[SegmentInput, pa.Table]]:
+    """Read as a rewrite without a proof would."""
+    for source in inputs:
+        for table in read_tables(plan, source):
+            yield source, table
+
+
+def rewrite_days(
+    small: SmallSegments, *, days: int, hashes: bool, hidden_ms: int = 0
+) -> tuple[float, int]:
     """Return CPU seconds and rows of some chunks; without hashes, no proof is taken."""
     by_chunk: dict[Interval, list[Segment]] = {}
     for segment in small.segments:
@@ -63,16 +83,17 @@ def rewrite_days(small: SmallSegments, *, days: int, hashes: bool) -> tuple[floa
 
     def work() -> int:
         return sum(
-            rewrite_segments(root, segments, chunk).went_in.rows
+            rewrite_segments(root, segments, chunk, hidden_ms=hidden_ms).went_in.rows
             for chunk, segments in sorted(by_chunk.items())[:days]
         )
 
     try:
         if hashes:
             return cpu_seconds(work)
-        with (  # what a writer without a proof would not do
-            mock.patch("carnac.pipeline.segment_writer.hash_rows", new=_no_hash),
-            mock.patch("carnac.pipeline.compact_task._blame_inputs", new=_no_hash),
+        with (
+            mock.patch("carnac.pipeline.segment_writer.hash_rows", new=_nothing),
+            mock.patch("carnac.pipeline.compact_measure.as_read", new=_unmeasured),
+            mock.patch("carnac.pipeline.compact_task.blame_inputs", new=_nothing),
         ):
             return cpu_seconds(work)
     finally:

@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 from carnac.core.compaction.filtering import filter_of
 from carnac.core.segments import TIME_COLUMN
 from carnac.errors import Corrupt, Unavailable
+from carnac.pipeline.compact_measure import as_read, measure
 from carnac.pipeline.compact_parts import PartWriters, Scattered, ScatterTask
-from carnac.pipeline.compact_read import ReadPlan, conformed, read_tables
+from carnac.pipeline.compact_read import ReadPlan, conformed
 from carnac.pipeline.compact_shape import Share
-from carnac.pipeline.compact_task import is_as_recorded, measure
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.failures import TaskFailure, of_task
 from carnac.pipeline.ingest import Workshop
@@ -178,22 +178,16 @@ def _read(task: ScatterTask) -> Batches:
     schema = segment_schema(plan.columns)
     schema = schema.append(pa.field(PASSED_COLUMN, pa.bool_()))
     schema = schema.append(pa.field(SEEN_COLUMN, pa.string()))
-    for source in task.share.inputs:
+    for source, table in as_read(plan, task.share.inputs, side):
         has_passed = filter_of(source.segment) == task.share.condition
-        is_known = is_as_recorded(plan, source)
-        if is_known:
-            side.add_known(source.segment.rows, source.segment.row_hash)
-        for table in read_tables(plan, source):
-            if not is_known:
-                side.add_known(table.num_rows, hash_rows(table))
-            for batch in table.to_batches(max_chunksize=BATCH_ROWS):
-                arrays = [
-                    array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-                    for array in batch.columns
-                ]
-                arrays.append(pa.repeat(pa.scalar(has_passed), len(batch)))
-                arrays.append(pa.nulls(len(batch), pa.string()))
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+            arrays = [
+                array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+                for array in batch.columns
+            ]
+            arrays.append(pa.repeat(pa.scalar(has_passed), len(batch)))
+            arrays.append(pa.nulls(len(batch), pa.string()))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
     yield pa.RecordBatch.from_pylist([{SEEN_COLUMN: _said(side)}], schema)
 
 

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from carnac.core.intervals import Interval
 from carnac.core.segments import ColumnType
 from carnac.pipeline.compact_cuts import Cuts, range_of
+from carnac.pipeline.compact_measure import measured
 from carnac.pipeline.compact_read import ReadPlan, micros, places_by_chunk
 from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.compact_stage import as_parts
-from carnac.pipeline.compact_task import measured, united
+from carnac.pipeline.compact_task import united
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.output import local_root, room_in
 from carnac.pipeline.segment_writer import one_array, only_used
@@ -76,10 +77,9 @@ def scatter(task: ScatterTask, attempt: Attempt) -> Scattered:
     side = Side()
     writers = PartWriters(task, attempt.number)
     with writers:
-        for source in task.share.inputs:
-            for table in measured(task.share, task.plan, source, side):
-                writers.add(table)
-                attempt.count(rows=table.num_rows)
+        for table in measured(task.share, task.plan, side):
+            writers.add(table)
+            attempt.count(rows=table.num_rows)
     return Scattered(side=side, parts=writers.parts())
 
 

@@ -7,8 +7,10 @@ read before it; times are truncated here, in integers, and not by the engine tha
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,12 +62,18 @@ def is_clipped(source: SegmentInput) -> bool:
 
 
 def read_tables(
-    plan: ReadPlan, source: SegmentInput, *, most_groups: int | None = None
+    plan: ReadPlan,
+    source: SegmentInput,
+    *,
+    most_groups: int | None = None,
+    on_hidden: Callable[[pa.Table], None] | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the visible rows of a segment, one table for each row group.
+    """Yield the visible rows of a segment, one table for each row group that has some.
 
     Args:
         most_groups: Read so many row groups at most, spread over the file; None: all.
+        on_hidden: Called with the rows that are not visible, as they would be read if they were; None: row groups
+            whose times say that nothing in them is visible are not read.
 
     Raises:
         NotFound: The segment's file is gone.
@@ -75,15 +83,38 @@ def read_tables(
     own = {column.name: column.type for column in segment.columns}
     present = [name for name, _ in plan.columns if name in own]
     words = [name for name in present if own[name] in _WORDS]
+    clipped = is_clipped(source)
     with _opened(plan.output_url, segment) as opened, _readable(segment):
         # reading ahead takes threads, which cost more than a small file
         is_far = local_root(plan.output_url) is None
         file = pq.ParquetFile(opened, read_dictionary=words, pre_buffer=is_far)
         for index in _spread(file.num_row_groups, most_groups):
+            if clipped and on_hidden is None and _is_hidden(file, index, source):
+                continue
             table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
-            table = _visible(table, source)
+            if clipped:
+                shown = within(micros(table), source.visible)
+                if on_hidden is not None and not shown.all():
+                    on_hidden(conformed(plan, table.filter(pa.array(~shown)), own))
+                table = table if shown.all() else table.filter(pa.array(shown))
             if table.num_rows:
                 yield conformed(plan, table, own)
+
+
+def _is_hidden(file: pq.ParquetFile, index: int, source: SegmentInput) -> bool:
+    """Whether the least and the greatest time of a row group say that no row in it is visible."""
+    place = file.schema_arrow.get_field_index(TIME_COLUMN)
+    if file.schema_arrow.types[place] != TIME_TYPE:
+        return False
+    group = file.metadata.row_group(index)
+    columns = (group.column(number) for number in range(group.num_columns))
+    known = next((one.statistics for one in columns if one.path_in_schema == TIME_COLUMN), None)
+    if known is None or not known.has_min_max:
+        return False
+    return not any(
+        known.min_raw < piece.end_ms * 1000 and known.max_raw >= piece.start_ms * 1000
+        for piece in source.visible
+    )
 
 
 def _spread(count: int, most: int | None) -> Sequence[int]:
@@ -174,12 +205,6 @@ def places_by_chunk(
             yield number, order[first:last]
 
 
-def _visible(table: pa.Table, source: SegmentInput) -> pa.Table:
-    if not is_clipped(source):
-        return table
-    return table.filter(pa.array(within(micros(table), source.visible)))
-
-
 def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) -> pa.Table:
     """Return the table, whose columns have the types of `own`, with exactly the columns of the plan."""
     widened = _widened(
@@ -221,8 +246,6 @@ def _widened(
     """Return columns whose type has been widened since the segment was written, as queries show them."""
     if not casts:
         return {}
-    import duckdb
-
     columns = []
     for name, own, kind in casts:
         column, sql_type = quote(name), SQL_TYPE[kind]
@@ -233,10 +256,18 @@ def _widened(
             )
         columns.append(f"{value} AS {column}")
     chosen = table.select([name for name, _, _ in casts])
-    with duckdb.connect(config={"threads": 1, "preserve_insertion_order": True}) as con:
+    with _caster(os.getpid()).cursor() as con:
         con.register("chosen", chosen)
         found = con.sql(f"SELECT {', '.join(columns)} FROM chosen").to_arrow_table()
     return {name: _as_arrow(found.column(name), kind) for name, _, kind in casts}
+
+
+@cache
+def _caster(_pid: int) -> Any:
+    """Return the engine that casts in this process: opening one takes ten times as long as casting a small file."""
+    import duckdb
+
+    return duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
 
 
 def _truncated(plan: ReadPlan, table: pa.Table) -> Any:

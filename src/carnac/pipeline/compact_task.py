@@ -25,17 +25,11 @@ from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval
 from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
 from carnac.errors import Corrupt
-from carnac.pipeline.compact_read import (
-    ReadPlan,
-    is_clipped,
-    micros,
-    places_by_chunk,
-    read_tables,
-    uncompressed_bytes,
-)
+from carnac.pipeline.compact_measure import blame_inputs, measured
+from carnac.pipeline.compact_read import ReadPlan, micros, places_by_chunk, uncompressed_bytes
 from carnac.pipeline.compact_records import with_records
 from carnac.pipeline.compact_shape import Family, Share
-from carnac.pipeline.compact_stage import Stage, rolled_up
+from carnac.pipeline.compact_stage import Stage
 from carnac.pipeline.conservation import Side
 from carnac.pipeline.cutting import Piece, cut_evenly, cut_ranges, even_rows
 from carnac.pipeline.merge import SegmentSink, SinkWatch, merge_parts
@@ -44,7 +38,6 @@ from carnac.pipeline.packed_sort import SORTABLE, sorted_order
 from carnac.pipeline.row_hash import hash_rows
 from carnac.pipeline.segment_writer import ROW_GROUP_ROWS, SegmentWriter, one_array
 from carnac.pipeline.sorting import sort_order
-from carnac.ports import SegmentInput
 from carnac.specs.layout import DynamicPartitions, HashedPartitions, PartitionsSpec, RangePartitions
 
 MEMORY_COPIES = 3
@@ -101,10 +94,8 @@ class FamilyTask:
             NotFound, Corrupt: As `read_tables`.
         """
         for share in self.family.shares:
-            plan = self.plan(share)
-            for source in share.inputs:
-                for table in measured(share, plan, source, side):
-                    yield share, table
+            for table in measured(share, self.plan(share), side):
+                yield share, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +138,8 @@ def rewrite_family(
     try:
         came_out = watch.side(segments)
         if came_out.row_hash != went_in.row_hash and not task.family.shape.is_rollup:
-            _blame_inputs(task)
+            [share] = task.family.shares  # rows that are only moved are all read alike
+            blame_inputs(task.plan(share), share.inputs)
     except BaseException:
         remove_written(task.output_url, segments)
         raise
@@ -245,56 +237,6 @@ class ProofWatch(SinkWatch):
                 f"the files of {names} do not hold the rows that were handed to the writer"
             )
         return self._states
-
-
-def measured(share: Share, plan: ReadPlan, source: SegmentInput, side: Side) -> Iterator[pa.Table]:
-    """Yield the rows of an input, and add them to the side that goes in."""
-    is_known = not share.shape.is_rollup and is_as_recorded(plan, source)
-    if is_known:
-        side.add_known(source.segment.rows, source.segment.row_hash)
-    for read in read_tables(plan, source):
-        yield read if is_known else measure(share, read, side)
-
-
-def measure(share: Share, read: pa.Table, side: Side) -> pa.Table:
-    """Add rows as they were read to the side that goes in, and return them, rolled up so far if they are to be."""
-    table = rolled_up(share, read) if share.raw_shape is not None else read
-    if share.shape.is_rollup:
-        side.add_states(share.shape, table)
-    else:
-        side.add_known(table.num_rows, hash_rows(table))
-    return table
-
-
-def is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
-    """Whether the rows that are read are those that the segment's record speaks of, type by type."""
-    if is_clipped(source) or plan.truncate_to is not None or not source.segment.row_hash:
-        return False
-    wanted = dict(plan.columns)
-    return all(wanted.get(column.name) is column.type for column in source.segment.columns)
-
-
-def _blame_inputs(task: FamilyTask) -> None:
-    """Find out whether the mismatch is an input's fault.
-
-    Raises:
-        Corrupt: A file does not hold the rows that its record speaks of.
-    """
-    [share] = task.family.shares  # rows that are only moved are all read alike
-    plan = task.plan(share)
-    for source in share.inputs:
-        if not is_as_recorded(plan, source):
-            continue
-        found = Side()
-        for table in read_tables(plan, source):
-            found.add_known(table.num_rows, hash_rows(table))
-        segment = source.segment
-        if (found.rows, found.row_hash) != (segment.rows, segment.row_hash):
-            raise Corrupt(
-                f"file {segment.path} of segment {segment.segment_id} does not hold the rows that its record speaks"
-                f" of ({segment.rows} rows recorded, {found.rows} found); run 'verify'",
-                segment_id=segment.segment_id,
-            )
 
 
 # ---------------------------------------------------------------------------------- in memory

@@ -1,9 +1,10 @@
 """The conservation proof of a rewrite: what went in and what came out, taken in the pass that moves the rows.
 
 Rows that are only moved are counted and hashed (`carnac.pipeline.row_hash`). Going in, that is what the record of a
-segment says of its file since it was written, so the proof spans the file, its reading, sorting, cutting and writing;
-where a clip, a wider type, a dropped column or truncation makes the rows others than those of the record, they are
-hashed as they are read. Coming out, it is what the writer hashed as it wrote.
+segment says of its file since it was written, so the proof spans the file, its reading, sorting, cutting and writing.
+The rows that a clip hides are subtracted from it. Where a clip hides more than it shows, or a wider type, a dropped
+column or truncation makes the rows others than those of the record, they are hashed as they are read. Coming out, it
+is what the writer hashed as it wrote.
 
 Rows that are rolled up change, so what is linear in them is compared: for each row, the hash of its key (time and
 dimensions) times the number of rows behind it, plus the same times each whole-number sum, all modulo 2**64. It is the
