@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8
 """Of the machine, DuckDB's own default."""
+INTERRUPT_S = 0.05
+"""A query that takes too long is interrupted again after this: DuckDB forgets what comes between two statements."""
 _ANY_FILE = "x"
 
 
@@ -161,17 +163,24 @@ class DuckDbQueryEngine:
             yield
             return
 
-        def stop() -> None:
-            timed_out.set()
-            cursor.interrupt()
+        limit_s = self._timeout_ms / 1000
+        is_over = threading.Event()
 
-        timer = threading.Timer(self._timeout_ms / 1000, stop)
-        timer.daemon = True
-        timer.start()
+        def stop() -> None:
+            if is_over.wait(limit_s):
+                return
+            timed_out.set()
+            while not is_over.is_set():
+                cursor.interrupt()
+                is_over.wait(INTERRUPT_S)
+
+        watcher = threading.Thread(target=stop, name="carnac-query-limit", daemon=True)
+        watcher.start()
         try:
             yield
         finally:
-            timer.cancel()
+            is_over.set()
+            watcher.join()
 
     def _files(self, plan: Plan) -> AbstractContextManager[Mapping[str, Path]]:
         local: dict[str, Path] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +16,7 @@ from carnac.core.intervals import Interval, parse_instant, parse_interval
 from carnac.core.segments import ColumnType
 from carnac.deep_storage import open_deep_storage
 from carnac.deep_storage.memory import MemoryDeepStorage
-from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable
+from carnac.errors import CarnacError, Corrupt, Invalid, NotFound
 from carnac.ports import DeepStorage
 from carnac.query import DuckDbQueryEngine
 from carnac.testing.segments import MemoryCatalog, build_catalog, without_file, write_segment
@@ -312,77 +311,6 @@ def test_a_missing_or_damaged_file_is_corrupt(
     storage.write(damaged.path, b"PAR1 not at all PAR1")
     with pytest.raises(Corrupt, match="run carnac verify"):
         engine.run_query("SELECT * FROM events", MemoryCatalog().add(damaged))
-
-
-HEAVY = (
-    "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE (a.range * b.range) % 7 = 3"
-)
-
-
-def test_a_query_that_takes_too_long_is_stopped(
-    storage: DeepStorage, catalog: MemoryCatalog
-) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1, timeout_ms=100)
-    with pytest.raises(Unavailable, match="took longer than 100 ms"):
-        engine.run_query(HEAVY, catalog)
-    assert rows(engine, catalog, "SELECT 1") == [(1,)]
-    engine.close()
-
-
-def test_a_running_query_can_be_interrupted(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1)
-    failures: list[CarnacError] = []
-
-    def run() -> None:
-        try:
-            engine.run_query(HEAVY, catalog)
-        except CarnacError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while thread.is_alive():
-        engine.interrupt()
-        thread.join(0.02)
-    assert [str(failure) for failure in failures] == ["the query was interrupted"]
-    engine.close()
-
-
-def test_ctrl_c_during_a_query_is_an_interrupt(
-    storage: DeepStorage, catalog: MemoryCatalog
-) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            engine.run_query("SELECT count(*) FROM range(1000000) a, range(1000000) b", catalog)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert rows(engine, catalog, "SELECT count(*) FROM airlines") == [(3,)]
-    engine.close()
-
-
-def test_the_memory_limit_is_kept(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
-    with pytest.raises(Unavailable, match=r"more memory than .*67,108,864 bytes"):
-        engine.run_query(
-            "SELECT length(string_agg(repeat('x', 1000), '')) FROM range(400000)", catalog
-        )
-    engine.close()
-
-
-def test_a_result_that_memory_does_not_hold_is_refused(
-    storage: DeepStorage, catalog: MemoryCatalog
-) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
-    with pytest.raises(
-        Unavailable, match=r"result of the query takes more than 33,554,432 bytes.* fewer rows"
-    ):
-        engine.run_query("SELECT * FROM range(1000000000000)", catalog)
-    assert rows(engine, catalog, "SELECT count(*) FROM airlines") == [(3,)]
-    engine.close()
 
 
 @pytest.mark.parametrize(

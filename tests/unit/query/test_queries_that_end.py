@@ -1,0 +1,106 @@
+"""How queries end that take too long, or too much, or that nobody wants any more."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+
+import pyarrow as pa
+import pytest
+
+from carnac.errors import CarnacError, Unavailable
+from carnac.ports import DeepStorage
+from carnac.query import DuckDbQueryEngine
+from carnac.testing.segments import MemoryCatalog
+from tests.waiting import until
+
+LIGHT = "SELECT count(*) AS n FROM airlines"
+HEAVY = (
+    "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE (a.range * b.range) % 7 = 3"
+)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 100])
+def test_a_query_that_takes_too_long_is_stopped(
+    storage: DeepStorage, catalog: MemoryCatalog, timeout_ms: int
+) -> None:
+    """Also one whose time is over before it has begun to run."""
+    engine = DuckDbQueryEngine(storage, threads=1, timeout_ms=timeout_ms)
+    with pytest.raises(Unavailable, match=f"took longer than {timeout_ms} ms"):
+        engine.run_query(HEAVY, catalog)
+    if timeout_ms:
+        until(lambda: is_answered_in_time(engine, catalog), "a query that is fast enough")
+    engine.close()
+
+
+def is_answered(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> bool:
+    table = engine.run_query(LIGHT, catalog).table
+    assert isinstance(table, pa.Table)
+    return table.to_pylist() == [{"n": 3}]
+
+
+def is_answered_in_time(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> bool:
+    with contextlib.suppress(Unavailable):
+        return is_answered(engine, catalog)
+    return False
+
+
+def test_a_running_query_can_be_interrupted(storage: DeepStorage, catalog: MemoryCatalog) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1)
+    failures: list[CarnacError] = []
+
+    def run() -> None:
+        try:
+            engine.run_query(HEAVY, catalog)
+        except CarnacError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while thread.is_alive():
+        engine.interrupt()
+        thread.join(0.02)
+    assert [str(failure) for failure in failures] == ["the query was interrupted"]
+    engine.close()
+
+
+def test_ctrl_c_during_a_query_is_an_interrupt(
+    storage: DeepStorage, catalog: MemoryCatalog
+) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+
+    def run() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        engine.run_query(HEAVY, catalog)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert is_answered(engine, catalog)
+    engine.close()
+
+
+def test_the_memory_limit_is_kept(storage: DeepStorage, catalog: MemoryCatalog) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
+    with pytest.raises(Unavailable, match=r"more memory than .*67,108,864 bytes"):
+        engine.run_query(
+            "SELECT length(string_agg(repeat('x', 1000), '')) FROM range(400000)", catalog
+        )
+    engine.close()
+
+
+def test_a_result_that_memory_does_not_hold_is_refused(
+    storage: DeepStorage, catalog: MemoryCatalog
+) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
+    with pytest.raises(
+        Unavailable, match=r"result of the query takes more than 33,554,432 bytes.* fewer rows"
+    ):
+        engine.run_query("SELECT * FROM range(1000000000000)", catalog)
+    assert is_answered(engine, catalog)
+    engine.close()
