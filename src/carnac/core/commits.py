@@ -154,9 +154,10 @@ class ConservationProof:
     """What a rewrite read and wrote; both sides must be equal (design section 3).
 
     Attributes:
-        rows: Rows, or the rolled-up count where the rewrite rolls up further.
-        row_hash: Order-independent hash of the rows; None where rollup changes the rows.
-        sums: Sum of each additive metric by name.
+        rows_in, rows_out: Rows; where they are rolled up, the rows that went into them.
+        row_hash_in, row_hash_out: Order-independent hash of the rows, or of what rollup keeps of them; where a rewrite
+            is of several families, each has a weight of its own in it. None: no file was rewritten.
+        sums_in, sums_out: By name, what rollup keeps of metrics that are no whole numbers.
     """
 
     rows_in: int

@@ -196,9 +196,18 @@ def test_without_counts_each_row_stands_for_one() -> None:
     assert is_same(plain, side_of([ONE]))
 
 
+def moved(rows: int, row_hash: int) -> Side:
+    """What rows that are only moved say."""
+    side = Side()
+    side.add_known(rows, row_hash)
+    return side
+
+
 def test_families_are_proved_each_for_itself() -> None:
     low, high = side_of([{**ONE, "dsum": 1.0}]), side_of([{**ONE, "dsum": 3.0}])
     assert conserves(prove([low, high], [low, high]))
     assert not conserves(prove([low, high], [high, low]))
+    one, other = moved(3, 5), moved(3, 8)
+    assert not conserves(prove([one, other], [other, one]))
     with pytest.raises(ValueError, match="shorter"):
         prove([low], [low, high][:0])
