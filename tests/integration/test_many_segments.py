@@ -56,7 +56,9 @@ def store(tmp_path: Path) -> Iterator[SqlMetadataStore]:
 def test_a_hundred_thousand_in_one_hour(store: SqlMetadataStore) -> None:
     segments = [made(number) for number in range(COUNT)]
     change = Change(datasource="events", adds=tuple(segments), segment_granularity="hour")
+    started = time.process_time()
     first = store.publish(Publication(kind=CommitKind.APPEND, changes=(change,)))
+    filling_s = time.process_time() - started
     assert store.count_visible("events") == COUNT
 
     # an append costs what it adds, however full the chunk is
@@ -65,7 +67,7 @@ def test_a_hundred_thousand_in_one_hour(store: SqlMetadataStore) -> None:
     done = store.publish(
         Publication(kind=CommitKind.APPEND, changes=(Change(datasource="events", adds=(late,)),))
     )
-    assert time.process_time() - started < 0.2
+    assert time.process_time() - started < filling_s / 20
     assert first.commit is not None
     assert done.commit is not None
     assert done.commit.changes[0].adds[0].partition_id == COUNT

@@ -132,13 +132,15 @@ def test_stopping_is_asking_first(children: Children, tmp_path: Path) -> None:
     until(lambda: children.is_alive(handle) is False)
 
 
-def test_what_does_not_end_is_killed_after_its_grace(tmp_path: Path) -> None:
-    children = Children(host=HOST, grace_ms=200)
+def test_what_does_not_end_is_killed_after_its_grace(children: Children, tmp_path: Path) -> None:
     handle = start(children, tmp_path / "log", [sys.executable, "-c", STUBBORN])
     children.stop(handle)
     until(lambda: "no" in text_of(tmp_path / "log"))
+    assert children.is_alive(handle) is True
+    impatient = Children(host=HOST, grace_ms=1)
+    impatient.stop(handle)
     until(lambda: children.is_alive(handle) is False)
-    children.close()
+    impatient.close()
 
 
 def test_a_child_that_hangs_stopped_ends_too(children: Children, tmp_path: Path) -> None:
