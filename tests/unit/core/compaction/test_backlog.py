@@ -12,7 +12,7 @@ from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.outcome import apply_group
 from carnac.core.compaction.planning import plan_compaction
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.tasks import Color
+from carnac.core.compaction.tasks import Color, CompactionTask
 from carnac.core.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, NOW_MS
 
@@ -90,22 +90,42 @@ def test_what_a_major_group_does_not_name_is_carried_over() -> None:
     after = apply_group([*small_ones(), late], group, [DAYS[0]], revision=9)
     assert replace(late, revision=9) in after
     assert sum(one.chunk == DAYS[0] for one in after) == 2
+    elsewhere = [one for one in small_ones() if one.chunk == DAYS[1]]
+    assert [one for one in after if one.chunk == DAYS[1]] == elsewhere, (
+        "untouched, revision and all"
+    )
 
 
-def test_changes_far_apart_are_one_change_and_leave_the_tasks_between_them_as_they_are() -> None:
+def pairs_of(days: list[Interval]) -> tuple[Backlog, list[CompactionTask]]:
+    """A backlog of days, each with small segments, and its tasks: of two days each."""
     how = replace(EACH_ALONE, task_cost_small=10_000, task_groups_max=2)
-    days = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(12)]
     segments = [
         replace(segment(f"{day.start_ms}-{n}", day), chunk=day) for day in days for n in range(4)
     ]
-    chunks = plan_compaction("events", segments, how, now_ms=NOW_MS).chunks
     backlog = Backlog("events", how)
-    for one in chunks:
+    for one in plan_compaction("events", segments, how, now_ms=NOW_MS).chunks:
         backlog.put(one, 1)
-    before = backlog.change(revision=1).added
-    assert [task.chunks for task in before] == list(zip(days[::2], days[1::2], strict=True))
+    made = list(backlog.change(revision=1).added)
+    assert [task.chunks for task in made] == list(zip(days[::2], days[1::2], strict=True))
+    return backlog, made
+
+
+def test_changes_far_apart_are_one_change_and_leave_the_tasks_between_them_as_they_are() -> None:
+    days = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(12)]
+    backlog, before = pairs_of(days)
     backlog.take(days[0])
     backlog.take(days[11])
     change = backlog.change(revision=2)
     assert [task.chunks for task in change.removed] == [before[0].chunks, before[5].chunks]
     assert [task.chunks for task in change.added] == [(days[1],), (days[10],)]
+
+
+def test_what_is_left_of_a_task_joins_the_one_before_it_that_has_room() -> None:
+    days = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(6)]
+    backlog, _ = pairs_of(days)
+    backlog.take(days[1])
+    assert [task.chunks for task in backlog.change(revision=2).added] == [(days[0],)]
+    backlog.take(days[2])
+    change = backlog.change(revision=3)
+    assert [task.chunks for task in change.removed] == [(days[0],), (days[2], days[3])]
+    assert [task.chunks for task in change.added] == [(days[0], days[3])]

@@ -31,6 +31,14 @@ def test_what_arrives_first_is_seen_over_the_time_since_the_first_look() -> None
     assert flow.arrival_rate(2000) == pytest.approx(0.5)
 
 
+def test_what_arrives_after_a_task_is_seen_over_the_time_since_that_began() -> None:
+    flow = Flow()
+    flow.note_run(1000, cost=50, duration_ms=400)
+    flow.note_run(1200, cost=50, duration_ms=100)
+    flow.note_arrival(1600, 500)
+    assert flow.arrival_rate(1600) == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(
     ("backlog", "arrivals", "dispatches", "outlook", "clears_at_ms"),
     [

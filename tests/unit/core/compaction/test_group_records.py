@@ -60,6 +60,19 @@ def test_a_group_survives_json(group: CompactionGroup) -> None:
     assert group_from_json(json.loads(json.dumps(group_to_json(group)))) == group
 
 
+def test_parameters_of_a_metric_are_the_same_in_whatever_order_they_are_written() -> None:
+    record = json.loads(json.dumps(group_to_json(FULL)))
+    hll = record["target"]["metrics"][1]
+    orders = [{"k": 8, "lg_k": 12}, {"lg_k": 12, "k": 8}]
+    one, other = (
+        group_from_json(
+            {**record, "target": {**record["target"], "metrics": [{**hll, "params": params}]}}
+        )
+        for params in orders
+    )
+    assert one == other
+
+
 def test_defaults_are_not_written() -> None:
     assert set(group_to_json(PLAIN)) == {"id", "dataSource", "kind", "interval"}
 

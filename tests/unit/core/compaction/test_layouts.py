@@ -18,7 +18,15 @@ from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.entries import Entry, VisibleSegment
 from carnac.core.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.periods import parse_period
-from carnac.core.segments import Column, ColumnType, HashedPartition, Metric, MetricKind, Segment
+from carnac.core.segments import (
+    Column,
+    ColumnType,
+    HashedPartition,
+    Metric,
+    MetricKind,
+    RollupSpec,
+    Segment,
+)
 from carnac.core.versions import SegmentVersion, id_ranges
 from carnac.errors import Invalid
 from tests.compactions import SUM, rolled_up
@@ -118,6 +126,19 @@ def planned(segment: Segment, clip: Interval | None = None) -> PlanSegment:
     )
     (one,) = plan_segments([VisibleSegment(segment=segment, entry=entry)])
     return one
+
+
+def test_a_metric_of_rolled_up_rows_is_a_column_that_they_are_sorted_by() -> None:
+    rollup = RollupSpec(
+        query_granularity="HOUR", dimensions=("page",), metrics=(COUNT,), is_perfect=True
+    )
+    view = TargetView(CompactionTarget(sort_by=("page", "n")))
+    by_page = planned(replace(SEGMENT, rollup=rollup, sort_columns=("page",))).layout
+    by_both = planned(replace(SEGMENT, rollup=rollup, sort_columns=("page", "n"))).layout
+    assert by_page is not None
+    assert by_both is not None
+    assert view.difference(by_page) == "not sorted by page, n"
+    assert view.difference(by_both) is None
 
 
 @pytest.mark.parametrize(
