@@ -40,6 +40,10 @@ def settings_of(folder: Path, *, lease_ms: int) -> Settings:
     )
 
 
+ASLEEP = "asleep"
+"""What a child says before it falls asleep."""
+
+
 class Sleeper(LocalPipeline):
     """Falls asleep before it hands over the first group that it has written."""
 
@@ -55,6 +59,7 @@ class Sleeper(LocalPipeline):
         def hand(job: RewriteJob, end: RewriteResult | CarnacError) -> None:
             if not Sleeper.is_awake:
                 Sleeper.is_awake = True
+                print(ASLEEP, flush=True)
                 os.kill(os.getpid(), signal.SIGSTOP)
             on_end(job, end)
 

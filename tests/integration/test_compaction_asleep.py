@@ -26,7 +26,7 @@ from carnac.store import Store
 from carnac.testing.pipeline import LocalPipeline
 from carnac.testing.stores import open_local_store
 from carnac.testing.tasks import FakeRunner
-from tests.integration.compaction_sleepers import settings_of
+from tests.integration.compaction_sleepers import ASLEEP, settings_of
 from tests.integration.test_stopped_writers import state_of
 from tests.unit.store.events import Rows, append, fast_folder, files_of, read
 from tests.unit.store.test_gc import replace
@@ -67,6 +67,8 @@ class Sleeping:
             [sys.executable, "-m", module, way, str(folder), str(LEASE_MS), *args],
             stdout=subprocess.PIPE,
         )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().decode().strip() == ASLEEP
         until(lambda: state_of(self.process.pid) == "T", "a child that sleeps")
 
     def wake(self) -> dict[str, Any]:
@@ -87,8 +89,8 @@ def sleep(folder: Path) -> Iterator[Callable[..., Sleeping]]:
 
     yield begin
     for one in started:
-        one.process.kill()
-        one.process.wait()
+        with one.process:
+            one.process.kill()
 
 
 def check(store: Store, rows: Rows) -> None:
