@@ -27,6 +27,7 @@ from carnac.testing.clock import FakeClock, SequentialIds
 from carnac.testing.tasks import FakeRunner
 from tests.locks import LEASE_MS, wants
 from tests.unit.store.events import (
+    FOREVER_MS,
     NOW_MS,
     StampedPipeline,
     append,
@@ -71,7 +72,11 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.clock, self.ids = FakeClock(NOW_MS), SequentialIds()
-        self.settings = Settings(store=str(folder / "store"), task_runner="in_process")
+        self.settings = Settings(
+            store=str(folder / "store"),
+            task_runner="in_process",
+            safety_period_ms=FOREVER_MS,  # the overlord's upkeep runs beside the attempts
+        )
         self.store = open_stamped(self.settings, clock=self.clock, ids=self.ids)
         self.metadata = open_records(settings=self.settings, clock=self.clock)
         self.desk = CompactionDesk(self.metadata, self.clock)

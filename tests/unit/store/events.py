@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,17 @@ from carnac.bootstrap import open_store
 from carnac.config import Settings
 from carnac.core.segments import Segment
 from carnac.deep_storage import open_deep_storage
-from carnac.errors import NotFound
-from carnac.ports import ChunkLayout, Clock, DeepStorage, IdSource, JobResult, SegmentRewrite
+from carnac.errors import CarnacError, NotFound
+from carnac.ports import (
+    ChunkLayout,
+    Clock,
+    DeepStorage,
+    IdSource,
+    JobResult,
+    RewriteJob,
+    RewriteResult,
+    SegmentRewrite,
+)
 from carnac.specs.ingest import IngestSpec
 from carnac.specs.load import load_spec
 from carnac.store import Store
@@ -26,6 +35,7 @@ START_MS = 16_000 * DAY_MS
 """2013-10-22: the first hour that has rows."""
 NOW_MS = 4_000_000_000_000
 """2096: later than every file that a test writes, so that a file is as old as a test says and no older."""
+FOREVER_MS = 10**13
 TTL_MS = 60_000
 HASTY = Settings(
     retention_age_ms=0,
@@ -118,7 +128,10 @@ def open_stamped(settings: Settings, *, clock: Clock, ids: IdSource) -> Store:
 
 
 class StampedPipeline(LocalPipeline):
-    """A pipeline whose files are as old as the test's clock says."""
+    """A pipeline whose files are as old as the test's clock says, once it hands them over: until then they are ancient.
+
+    Who has garbage collected beside it keeps files without a record: `FOREVER_MS` as the safety period.
+    """
 
     def __init__(self, storage: DeepStorage, *, clock: Clock, ids: IdSource) -> None:
         super().__init__(storage, clock=clock, ids=ids)
@@ -133,6 +146,20 @@ class StampedPipeline(LocalPipeline):
         rewrites = super().run_delete_where(*args, **more)
         self._stamp([segment for rewrite in rewrites for segment in rewrite.replacements])
         return rewrites
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        **more: Any,
+    ) -> None:
+        def stamp(job: RewriteJob, end: RewriteResult | CarnacError) -> None:
+            if not isinstance(end, CarnacError):
+                self._stamp(end.segments)
+            on_end(job, end)
+
+        super().run_rewrites(jobs, on_end=stamp, **more)
 
     def _stamp(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
