@@ -28,7 +28,7 @@ from carnac.core.compaction.outcome import apply_tasks
 from carnac.core.compaction.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.spans import find_gaps, find_spans
-from carnac.core.compaction.stretches import plan_stretches
+from carnac.core.compaction.stretches import Extent, plan_stretches
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.compaction.wording import bytes_text
 from carnac.core.intervals import (
@@ -161,7 +161,7 @@ class Desk:
             marks = "<" if chunk.overlaps_prior else " ", ">" if chunk.overlaps_later else " "
             ordered = sorted(chunk.segments, key=lambda one: (one.start_ms, len(one.segment_id)))
             ids = " ".join(one.segment_id for one in ordered)
-            cut = " (cut)" if chunk.is_cut else ""
+            cut = " (cut)" if chunk.extent is Extent.CUT else ""
             lines.append(f"{marks[0]} {brief(chunk.interval)} {marks[1]} {ids}{cut}")
         return lines
 

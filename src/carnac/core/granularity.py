@@ -197,6 +197,18 @@ class Granularity:
             yield bucket
             at_ms, count = bucket.end_ms, count + 1
 
+    def buckets_inside(self, interval: Interval) -> Interval | None:
+        """Return the time of all buckets that lie wholly inside the interval; None if there is none."""
+        first, last = self.bucket(interval.start_ms), self.bucket(interval.end_ms - 1)
+        start_ms = first.start_ms if first.start_ms == interval.start_ms else first.end_ms
+        end_ms = last.end_ms if last.end_ms == interval.end_ms else last.start_ms
+        return Interval(start_ms, end_ms) if start_ms < end_ms else None
+
+    def buckets_over(self, interval: Interval) -> Interval:
+        """Return the time of all buckets that overlap the interval."""
+        first, last = self.bucket(interval.start_ms), self.bucket(interval.end_ms - 1)
+        return Interval(first.start_ms, last.end_ms)
+
     def is_aligned(self, interval: Interval) -> bool:
         """Whether buckets start at both ends, so that whole buckets make up the interval. Time's ends count."""
         return self.is_boundary(interval.start_ms) and self.is_boundary(interval.end_ms)

@@ -12,10 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from carnac.core.segments import Segment, safe_name
 from carnac.errors import CarnacError, Unavailable
+from carnac.pipeline.compact_buckets import find_buckets
 from carnac.pipeline.compact_scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
 from carnac.pipeline.compact_shape import Family, plan_families
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written
@@ -128,7 +130,7 @@ class RewriteRun:
             return
         cores = self._workshop.cores()  # Spark starts here, or fails to
         self._tell()
-        units = self._units()
+        units = self._units(self._jobs)
         with (
             hold_signals(self._workshop.holder.end_jvm) as held,
             ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool,
@@ -142,11 +144,14 @@ class RewriteRun:
                     future.cancel()
                 raise
 
-    def _units(self) -> list[Callable[[], None]]:
+    def _units(self, jobs: Sequence[RewriteJob]) -> list[Callable[[], None]]:
         """Return what is sent to Spark one by one, the largest first."""
         units: list[Callable[[], None]] = []
         shared: list[tuple[RewriteJob, JobTask]] = []
-        for job in sorted(self._jobs, key=lambda job: (-job.rows, job.key)):
+        for job in sorted(jobs, key=lambda job: (-job.rows, job.key)):
+            if not job.chunks:
+                units.append(partial(self._run_sparse, job))
+                continue
             try:
                 families = plan_families(job.inputs, job.target)
             except CarnacError as error:
@@ -160,6 +165,18 @@ class RewriteRun:
         return units + [
             lambda chosen=chosen: self._run_shared(chosen) for chosen in share_tasks(shared)
         ]
+
+    def _run_sparse(self, job: RewriteJob) -> None:
+        """Find the few time chunks that a job has rows in, and run it."""
+        if self._is_doomed(job) or self._is_stopped:
+            return
+        try:
+            chunks = find_buckets(self._workshop.output_url, job)
+        except CarnacError as error:
+            self._end(job, error)
+            return
+        for unit in self._units([replace(job, chunks=chunks)]):
+            unit()
 
     def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:
         jobs = [job for job, _ in chosen]

@@ -136,6 +136,8 @@ class RewriteJob:
     Attributes:
         key: Unique among the jobs of a call.
         chunks: Time chunks that the outputs are written for, in order of time, disjoint; they hold all visible rows.
+            Empty: the buckets of the target's segment granularity that have rows, which whoever runs the job finds:
+            the calendar has too many.
         inputs: With what of them is to be rewritten; the rest of a segment is not read.
         is_whole: The inputs are all that the chunks show, so that what is rolled up is rolled up perfectly.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from carnac.core.compaction.groups import CompactionGroup
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.outcome import apply_group
+from carnac.core.compaction.outcome import apply_group, chunks_of
 from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.entries import Chunk
 from carnac.core.granularity import Granularity
@@ -54,7 +54,7 @@ class FoldingWorld:
         if not {one.segment_id for one in before}.issuperset(group.segment_ids):
             return False
         self.revision += 1
-        chunks = [chunk for chunk in task.chunks if group.interval.contains(chunk)]
+        chunks = chunks_of(task, group, before)
         after = apply_group(before, group, chunks, revision=self.revision)
         for chunk in touched:
             del self._segments[chunk], self._revisions[chunk]

@@ -59,7 +59,7 @@ class CompactionStore:
         return chosen
 
     def chunks(self, group: CompactionGroup) -> tuple[Interval, ...]:
-        """Return the time chunks that the group's outputs are written for.
+        """Return the time chunks that the group's outputs are written for; none: the few of very many that have rows.
 
         Raises:
             Invalid: The interval is no whole number of buckets of the target's granularity.
@@ -78,7 +78,9 @@ class CompactionStore:
                 f" align it",
                 group_id=group.group_id,
             )
-        return tuple(granularity.buckets(group.interval, limit=CHUNKS_MAX))
+        if granularity.nominal_ms * CHUNKS_MAX < group.interval.duration_ms:
+            return ()
+        return tuple(granularity.buckets(group.interval))
 
     def publish(self, publication: Publication, job_lease: Lease) -> int:
         """Publish one group.

@@ -173,6 +173,7 @@ class LocalPipeline:
                 on_progress(JobProgress(phase="rewrite", done=number, total=len(jobs)))
 
     def _rewrite(self, job: RewriteJob) -> RewriteResult | CarnacError:
+        from carnac.pipeline.compact_buckets import find_buckets
         from carnac.pipeline.compact_job import result_of
         from carnac.pipeline.compact_shape import plan_families
         from carnac.pipeline.compact_task import FamilyTask, rewrite_family
@@ -183,6 +184,7 @@ class LocalPipeline:
             return Invalid("the pipeline for tests has no Spark to evaluate a filter; leave it out")
         with tempfile.TemporaryDirectory() as folder:
             try:
+                chunks = job.chunks or find_buckets(self._storage.url, job)
                 return result_of(
                     [
                         rewrite_family(
@@ -190,7 +192,7 @@ class LocalPipeline:
                                 datasource=job.datasource,
                                 family=family,
                                 target=job.target,
-                                chunks=job.chunks,
+                                chunks=chunks,
                                 output_url=self._storage.url,
                                 path_prefix=f"segments/{job.datasource}",
                                 id_prefix=self._ids.new_id(),

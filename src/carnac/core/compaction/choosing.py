@@ -103,11 +103,14 @@ def choose_all(
     """Return the choice of a whole chunk.
 
     Args:
-        forced: How many of the segments must be rewritten whatever their number.
+        forced: How many of the segments must be rewritten whatever their number, or buckets get segments of their own.
     """
     ordered, size_bytes = sorted(chunk.segments, key=_size_of), chunk.size_bytes
     mixture = view.mixture(chunk.segments)
-    out = _written(view, ordered, size_bytes, chunk.rows, mixture)
+    if chunk.buckets > 1:
+        out = _written_to_buckets(view, ordered, chunk, mixture)
+    else:
+        out = _written(view, ordered, size_bytes, chunk.rows, mixture)
     benefit = forced + max(len(ordered) - out, 0)
     return Choice(
         kind=_MAJOR,
@@ -115,7 +118,9 @@ def choose_all(
         segments_out=out,
         benefit=benefit,
         gain=benefit * view.unit_bytes,
-        cost=settings.cost.cost(len(ordered), size_bytes),
+        cost=settings.cost.cost(
+            max(len(ordered), out) if chunk.buckets > 1 else len(ordered), size_bytes
+        ),
         size_bytes=size_bytes,
         rows=chunk.rows,
         write_amplification=_amplification(history, size_bytes, size_bytes),
@@ -330,6 +335,14 @@ def _written(
     if mixture is None or not chosen:
         return view.ideal(size_bytes, rows)
     return sum(view.ideal(*shares) for shares in shares_of(chosen, mixture))
+
+
+def _written_to_buckets(
+    view: TargetView, chosen: Sequence[PlanSegment], chunk: TimeChunk, mixture: Mixture | None
+) -> int:
+    """Return how many segments a rewrite makes of a chunk of several buckets, each of which has some of its own."""
+    shares = [(chunk.size_bytes, chunk.rows)] if mixture is None else shares_of(chosen, mixture)
+    return sum(max(view.ideal(*one), min(chunk.buckets, one[1])) for one in shares)
 
 
 def _amplification(history: ChunkHistory | None, size_bytes: int, total_bytes: int) -> float:

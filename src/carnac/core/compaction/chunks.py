@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.stretches import Stretch, find_stretch
+from carnac.core.compaction.stretches import Extent, Stretch, find_stretch
 from carnac.core.intervals import Interval
 
 _name_of = attrgetter("segment_id")
@@ -29,8 +29,9 @@ class TimeChunk(NamedTuple):
             chunk, while `start_ms` and `end_ms` are those of the whole.
         overlaps_prior: A segment of it begins before it.
         overlaps_later: A segment of it ends after it.
-        is_cut: It is what the border of two age rules leaves of a bucket.
+        extent: How it came about.
         is_plain: It is a live time chunk, all of its segments are of it, and no other chunk has a part of one.
+        buckets: Of the target's granularity that may have rows in them; more than 1 only of one that is coarse.
     """
 
     interval: Interval
@@ -40,8 +41,9 @@ class TimeChunk(NamedTuple):
     rows: int
     overlaps_prior: bool = False
     overlaps_later: bool = False
-    is_cut: bool = False
+    extent: Extent = Extent.WHOLE
     is_plain: bool = False
+    buckets: int = 1
 
 
 _new_chunk = partial(tuple.__new__, TimeChunk)  # half of what `TimeChunk(...)` takes
@@ -64,7 +66,7 @@ def segments_of_holders(
 def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) -> list[TimeChunk]:
     """Return the time chunks that have segments, in order of time."""
     whole: dict[int, _Place] = {}
-    place = _Place(Interval(0, 1), stretches[-1], False)
+    place = _Place(Interval(0, 1), stretches[-1], Extent.WHOLE)
     inside, interval = place.segments, place.interval
     start_ms = end_ms = 0  # of `place`; no segment fits into it yet
     for segment in segments:  # those of one chunk mostly come one after another
@@ -83,34 +85,44 @@ def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) ->
     return [whole[key].chunk() for key in sorted(whole)]
 
 
+def share_of(segment: PlanSegment, whole: Interval, interval: Interval) -> PlanSegment:
+    """Return a segment with the bytes and rows that it has in an interval, by time; its ends stay.
+
+    Args:
+        whole: The time in which it has what its sizes say.
+    """
+    piece = whole.intersect(interval)
+    if piece is None:
+        raise AssertionError("a segment is visible in its chunk")
+    length_ms, part_ms = whole.duration_ms, piece.duration_ms
+    return replace(
+        segment,
+        size_bytes=-(-segment.size_bytes * part_ms // length_ms),
+        rows=-(-segment.rows * part_ms // length_ms),
+    )
+
+
 class _Place:
     """A time chunk while it is filled."""
 
-    __slots__ = ("interval", "is_cut", "is_plain", "later", "prior", "segments", "stretch")
+    __slots__ = ("extent", "interval", "is_plain", "later", "prior", "segments", "stretch")
 
-    def __init__(self, interval: Interval, stretch: Stretch, is_cut: bool) -> None:
+    def __init__(self, interval: Interval, stretch: Stretch, extent: Extent) -> None:
         self.interval = interval
         self.stretch = stretch
-        self.is_cut = is_cut
-        self.is_plain = True
+        self.extent = extent
+        self.is_plain = extent is not Extent.COARSE
         self.segments: list[PlanSegment] = []
         self.prior = self.later = False
 
     def add_part(self, segment: PlanSegment) -> None:
         """Add what a segment that may reach over the borders has here."""
-        start_ms = max(segment.start_ms, self.interval.start_ms)
-        end_ms = min(segment.end_ms, self.interval.end_ms)
+        interval = self.interval
         self.is_plain = False
-        self.prior |= segment.start_ms < start_ms
-        self.later |= segment.end_ms > end_ms
-        length_ms, part_ms = segment.end_ms - segment.start_ms, end_ms - start_ms
-        self.segments.append(
-            replace(
-                segment,
-                size_bytes=-(-segment.size_bytes * part_ms // length_ms),
-                rows=-(-segment.rows * part_ms // length_ms),
-            )
-        )
+        self.prior |= segment.start_ms < interval.start_ms
+        self.later |= segment.end_ms > interval.end_ms
+        whole = Interval(segment.start_ms, segment.end_ms)
+        self.segments.append(share_of(segment, whole, interval))
 
     def chunk(self) -> TimeChunk:
         """Return it as a value."""
@@ -121,7 +133,17 @@ class _Place:
             size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
         target, sides = self.stretch.target, (self.prior, self.later)
         return _new_chunk(
-            (self.interval, target, segments, size_bytes, rows, *sides, self.is_cut, self.is_plain)
+            (
+                self.interval,
+                target,
+                segments,
+                size_bytes,
+                rows,
+                *sides,
+                self.extent,
+                self.is_plain,
+                1,
+            )
         )
 
 
@@ -139,8 +161,8 @@ def _place_at(
     at_ms: int, live: Interval | None, stretches: Sequence[Stretch], whole: dict[int, _Place]
 ) -> _Place:
     stretch = find_stretch(stretches, at_ms)
-    interval, is_cut = stretch.chunk_at(at_ms, live)
+    interval, extent = stretch.chunk_at(at_ms, live)
     place = whole.get(interval.start_ms)
     if place is None:
-        place = whole[interval.start_ms] = _Place(interval, stretch, is_cut)
+        place = whole[interval.start_ms] = _Place(interval, stretch, extent)
     return place

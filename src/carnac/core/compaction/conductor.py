@@ -36,6 +36,7 @@ from carnac.core.compaction.states import (
     find_sights,
 )
 from carnac.core.compaction.stretches import (
+    Extent,
     Stretch,
     find_stretch,
     first_instant_skipped,
@@ -54,11 +55,39 @@ class _Watch:
     survey: Survey
     stretches: Sequence[Stretch] = ()
     skip_from_ms: int = MAX_MS
+    now_ms: int = 0
     again: set[Interval] = field(default_factory=set)
+    ripe_ms: dict[Interval, int] = field(default_factory=dict)
+    """By coarse chunk that reaches into what is too new: where what is too new must begin for more of it to be due."""
     due: Sequence[ChunkSight] = ()
     gone: list[ChunkState] = field(default_factory=list)
     is_stale: bool = False
     is_new: bool = True
+
+    def wait_for_age(self, seen: Iterable[ChunkSight]) -> None:
+        """Note what is to be looked at again when it is old enough."""
+        for one in seen:
+            chunk, skip_from_ms = one.chunk, self.skip_from_ms
+            if chunk.end_ms <= skip_from_ms:
+                continue
+            granularity = find_stretch(self.stretches, chunk.start_ms).granularity
+            if one.extent is Extent.COARSE and granularity is not None:
+                newest = granularity.bucket(max(skip_from_ms, chunk.start_ms))
+                self.ripe_ms[chunk] = newest.end_ms
+            else:
+                self.again.add(chunk)
+
+    def take_ripe(self) -> list[Interval]:
+        """Return the coarse chunks of which more is old enough than when they were looked at."""
+        ripe = [chunk for chunk, ripe_ms in self.ripe_ms.items() if ripe_ms <= self.skip_from_ms]
+        for chunk in ripe:
+            del self.ripe_ms[chunk]
+        return ripe
+
+    def is_bucket(self, chunk: Interval) -> bool:
+        """Whether a chunk is what the target asks for, and no part of a coarse one."""
+        granularity = find_stretch(self.stretches, chunk.start_ms).granularity
+        return granularity is None or granularity.is_bucket(chunk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +163,7 @@ class Conductor:
         )
         ready = {chunk for chunk in watch.again if chunk.end_ms <= watch.skip_from_ms}
         watch.again -= ready
+        ready.update(watch.take_ripe())
         return _whole_chunks([*dirty, *moved, *ready], watch.stretches)
 
     def look(
@@ -146,21 +176,28 @@ class Conductor:
             live: All live chunks that overlap it.
         """
         watch = self._watches[datasource]
-        survey, skip_from_ms = watch.survey, watch.skip_from_ms
+        survey, skip_from_ms, watch.now_ms = watch.survey, watch.skip_from_ms, now_ms
         sights = _inside(reached, find_sights(live, watch.stretches))
         seen = sights.values()
         busy = self._busy(datasource, seen)
         watch.due = survey.find_due(seen, now_ms=now_ms, skip_from_ms=skip_from_ms, busy=busy)
         watch.again.update(busy)
         if skip_from_ms < MAX_MS:
-            watch.again.update([one.chunk for one in seen if one.chunk.end_ms > skip_from_ms])
+            watch.wait_for_age(seen)
+        coarse = IntervalSet(
+            tuple(sorted(one.chunk for one in seen if one.extent is Extent.COARSE))
+        )
         unseen = [
             chunk
             for interval in reached
             for chunk in survey.known_in(interval)
-            if (one := sights.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms
+            if ((one := sights.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms)
+            and not (coarse and _touches(coarse, chunk))
         ]
-        states = survey.forget(unseen)
+        states = [
+            *survey.forget([one for one in unseen if watch.is_bucket(one)]),
+            *survey.drop([one for one in unseen if not watch.is_bucket(one)]),
+        ]
         watch.is_stale = watch.is_stale or bool(states)
         gone, watch.gone = watch.gone, []
         return [one.chunk for one in watch.due], [*gone, *states]
@@ -170,7 +207,13 @@ class Conductor:
         watch = self._watches[datasource]
         if not watch.due:
             return []
-        states = watch.survey.analyse(watch.due, segments, watch.stretches)
+        states = watch.survey.analyse(
+            watch.due,
+            segments,
+            watch.stretches,
+            now_ms=watch.now_ms,
+            skip_from_ms=watch.skip_from_ms,
+        )
         watch.due = ()
         watch.is_stale = True
         return states
@@ -239,6 +282,7 @@ class Conductor:
         return any(
             watch.survey.has_deferred
             or any(chunk.end_ms <= watch.skip_from_ms for chunk in watch.again)
+            or any(ripe_ms <= watch.skip_from_ms for ripe_ms in watch.ripe_ms.values())
             for watch in self._watches.values()
         )
 
@@ -370,7 +414,7 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
 
 
 def _inside(intervals: IntervalSet, sights: dict[int, ChunkSight]) -> dict[int, ChunkSight]:
-    """Return the sights of chunks that lie in one of the intervals."""
+    """Return the sights of chunks that lie in one of the intervals, and of coarse ones that touch one."""
     if intervals.intervals == (ETERNITY,):
         return sights
     starts = [one.start_ms for one in intervals]
@@ -378,7 +422,8 @@ def _inside(intervals: IntervalSet, sights: dict[int, ChunkSight]) -> dict[int, 
     outside = [
         start_ms
         for start_ms, one in sights.items()
-        if not (place := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[place - 1]
+        if (not (place := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[place - 1])
+        and not (one.extent is Extent.COARSE and _touches(intervals, one.chunk))
     ]
     for start_ms in outside:
         del sights[start_ms]

@@ -13,6 +13,7 @@ from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, Gro
 from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.likeness import UNKNOWN, TargetView
 from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.granularity import parse_granularity
 from carnac.core.intervals import Interval, IntervalSet
 
 
@@ -27,10 +28,33 @@ def apply_tasks(
     state = list(segments)
     for task in tasks:
         for group in task.groups:
-            chunks = [chunk for chunk in task.chunks if group.interval.contains(chunk)]
-            state = apply_group(state, group, chunks, revision=revision)
+            state = apply_group(state, group, chunks_of(task, group, state), revision=revision)
             revision += 1
     return state
+
+
+def chunks_of(
+    task: CompactionTask, group: CompactionGroup, segments: Iterable[PlanSegment]
+) -> list[Interval]:
+    """Return the time chunks that a group of a task writes, in order of time.
+
+    Args:
+        segments: As they are before it.
+    """
+    mine = [chunk for chunk in task.chunks if group.interval.contains(chunk)]
+    text = group.target.segment_granularity
+    if text is None or group.kind is GroupKind.MINOR:
+        return mine
+    granularity, chosen = parse_granularity(text), set(group.segment_ids)
+    read = [Interval(one.start_ms, one.end_ms) for one in segments if one.segment_id in chosen]
+    found: set[Interval] = set()
+    for chunk in mine:
+        if granularity.is_bucket(chunk):
+            found.add(chunk)
+            continue
+        pieces = [piece for one in read if (piece := one.intersect(chunk)) is not None]
+        found.update(bucket for piece in pieces for bucket in granularity.buckets(piece))
+    return sorted(found)
 
 
 def apply_group(
@@ -47,7 +71,7 @@ def apply_group(
     for segment in segments:
         inside, outside = _cut(segment, chunks)
         if not inside:
-            kept.append(segment)
+            kept.append(_carved(segment, chunks, revision))
         elif segment.segment_id in chosen:
             read.extend(inside)
             kept.extend(outside)
@@ -141,14 +165,30 @@ def _cut(
         for chunk in chunks
         if (piece := whole.intersect(chunk)) is not None
     ]
-    outside: list[PlanSegment] = []
-    for piece in IntervalSet((whole,)).minus(IntervalSet(tuple(chunks))):
-        rest = None
-        if segment.chunk is not None:
-            left = IntervalSet((segment.chunk,)).minus(IntervalSet(tuple(chunks)))
-            rest = next(one for one in left if one.contains(piece))
-        outside.append(_part(segment, piece, rest))
+    outside = [
+        _part(segment, piece, _rest_of(segment.chunk, chunks, piece))
+        for piece in IntervalSet((whole,)).minus(IntervalSet(tuple(chunks)))
+    ]
     return inside, outside
+
+
+def _carved(segment: PlanSegment, chunks: Sequence[Interval], revision: int) -> PlanSegment:
+    """Return a segment of which nothing is written anew; its live chunk gives way to those that are."""
+    chunk = segment.chunk
+    if chunk is None or not any(chunk.overlaps(one) for one in chunks):
+        return segment
+    rest = _rest_of(chunk, chunks, Interval(segment.start_ms, segment.end_ms))
+    return replace(segment, chunk=rest, revision=revision)
+
+
+def _rest_of(
+    chunk: Interval | None, written: Sequence[Interval], piece: Interval
+) -> Interval | None:
+    """Return what is left of a live chunk around a piece when others have been written into it."""
+    if chunk is None:
+        return None
+    left = IntervalSet((chunk,)).minus(IntervalSet(tuple(written)))
+    return next(one for one in left if one.contains(piece))
 
 
 def _part(segment: PlanSegment, piece: Interval, chunk: Interval | None) -> PlanSegment:

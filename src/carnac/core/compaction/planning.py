@@ -16,6 +16,7 @@ from carnac.core.compaction.candidates import JudgedChunk, plan_tasks
 from carnac.core.compaction.choosing import ChunkHistory
 from carnac.core.compaction.chunks import TimeChunk, cut_chunks
 from carnac.core.compaction.colouring import color_by_neighbour
+from carnac.core.compaction.dividing import divide_coarse
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.noting import note_absent
 from carnac.core.compaction.scoring import (
@@ -155,7 +156,14 @@ def plan_compaction(
         busy=busy or {},
         histories=histories or {},
     )
-    chunks = cut_chunks(segments, plan_stretches(settings, now_ms))
+    chunks = divide_coarse(
+        cut_chunks(segments, plan_stretches(settings, now_ms)),
+        settings,
+        [
+            situation.skip_from_ms,
+            *(at_ms for one in within or () for at_ms in (one.start_ms, one.end_ms)),
+        ],
+    )
     judged = judge_chunks(chunks, situation, rules)
     tasks = color_by_neighbour(plan_tasks(datasource, judged, settings, revision))
     return CompactionPlan(

@@ -19,6 +19,7 @@ from carnac.core.compaction.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import Mixture, TargetView
 from carnac.core.compaction.settings import CompactionSettings
+from carnac.core.compaction.stretches import Extent
 from carnac.core.compaction.wording import (
     bytes_text,
     chunk_text,
@@ -41,6 +42,7 @@ class Action(StrEnum):
 
 # looking up a member of an enumeration takes longer than using it
 _COMPACT, _STABLE, _MINOR = Action.COMPACT, Action.STABLE, GroupKind.MINOR
+_CUT, _COARSE = Extent.CUT, Extent.COARSE
 
 
 class Score(NamedTuple):
@@ -117,7 +119,7 @@ def score_empty(chunk: TimeChunk, _: Situation) -> Score | None:
 def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
     """Leave alone what is not asked for, too new, too large, or in somebody's hands."""
     interval = chunk.interval
-    if chunk.is_cut:
+    if chunk.extent is _CUT:
         return leave_alone(
             "the border of two age rules cuts it; it is judged when the border has moved on"
         )
@@ -153,12 +155,12 @@ def score_misaligned(chunk: TimeChunk, situation: Situation) -> Score | None:
         return None
     first = chunk.segments[0].chunk
     others = {one.chunk for one in chunk.segments if one.chunk is not first}
-    if not others and first in (None, chunk.interval):
-        return None
-    live = {one for one in {first, *others} if one is not None and one != chunk.interval}
+    live = {one for one in {first, *others} if one is not None}
+    if chunk.extent is not _COARSE:
+        live.discard(chunk.interval)
     if not live:
         return None
-    choice = _choose_all(chunk, situation, forced=len(chunk.segments))
+    choice = _choose_all(chunk, situation, forced=max(len(chunk.segments), chunk.buckets))
     example = min(live)
     rest = "" if len(live) == 1 else f" and {len(live) - 1:,} more"
     return _compact(

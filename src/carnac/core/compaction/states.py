@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.stretches import Stretch, find_stretch
+from carnac.core.compaction.stretches import Extent, Stretch, find_stretch
 from carnac.core.compaction.wording import time_text
 from carnac.core.entries import Chunk
 from carnac.core.intervals import Interval
@@ -42,14 +42,14 @@ class ChunkSight(NamedTuple):
         revision: The newest of the live chunks that overlap it.
         segments: Entries of those live chunks.
         target: What the chunk should be like.
-        is_cut: It is what the border of two age rules leaves of a bucket.
+        extent: How the chunk came about. A coarse one is known in parts: each has a state of its own.
     """
 
     chunk: Interval
     revision: int
     segments: int
     target: CompactionTarget
-    is_cut: bool = False
+    extent: Extent = Extent.WHOLE
 
 
 _new_sight = partial(tuple.__new__, ChunkSight)  # half of what `ChunkSight(...)` takes
@@ -131,12 +131,12 @@ def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[int
         at_ms, end_ms = interval.start_ms, interval.end_ms
         while at_ms < end_ms:
             stretch = find_stretch(stretches, at_ms)
-            chunk, is_cut = stretch.chunk_at(at_ms, interval)
+            chunk, extent = stretch.chunk_at(at_ms, interval)
             known = found.get(chunk.start_ms)
             revision, segments = one.revision, one.entries
             if known is not None:
                 revision, segments = max(revision, known.revision), segments + known.segments
-            found[chunk.start_ms] = _new_sight((chunk, revision, segments, stretch.target, is_cut))
+            found[chunk.start_ms] = _new_sight((chunk, revision, segments, stretch.target, extent))
             at_ms = chunk.end_ms
     return found
 

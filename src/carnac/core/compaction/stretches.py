@@ -5,12 +5,29 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.settings import CompactionSettings
 from carnac.core.granularity import DAY, Granularity, parse_granularity
 from carnac.core.intervals import MAX_MS, MIN_MS, Interval
 from carnac.core.periods import Period, add_period
+
+
+class Extent(Enum):
+    """How a target chunk came about.
+
+    `WHOLE` is a bucket, or a live chunk where the target has no granularity; `CUT` what the border of two age rules
+    leaves of one; `COARSE` all buckets that lie wholly in a live chunk that is coarser.
+    """
+
+    WHOLE = auto()
+    CUT = auto()
+    COARSE = auto()
+
+
+# looking up a member of an enumeration takes longer than using it
+_WHOLE, _CUT, _COARSE = Extent.WHOLE, Extent.CUT, Extent.COARSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,26 +42,34 @@ class Stretch:
     target: CompactionTarget
     granularity: Granularity | None
 
-    def chunk_at(self, at_ms: int, live: Interval | None) -> tuple[Interval, bool]:
-        """Return the target chunk that holds an instant of the stretch, and whether the stretch's border cuts it.
+    def chunk_at(self, at_ms: int, live: Interval | None) -> tuple[Interval, Extent]:
+        """Return the target chunk that holds an instant of the stretch, and how it came about.
+
+        Buckets that lie wholly in one live chunk, which is coarser than the target, are one chunk, however many they
+        are: the calendar may have more of them than anybody can look at, and what has no rows matters to nobody.
 
         Args:
             live: The live time chunk that holds the instant; None if there is none.
         """
         granularity = self.granularity
+        is_coarse = False
         if granularity is None:
             bucket = live or DAY.bucket(at_ms)
         elif live is not None and granularity.is_bucket(live):
             bucket = live
         else:
             bucket = granularity.bucket(at_ms)
+            is_coarse = live is not None and live.contains(bucket)
         mine = self.interval
         if mine.start_ms <= bucket.start_ms and bucket.end_ms <= mine.end_ms:
-            return bucket, False
+            if is_coarse and granularity is not None and live is not None:
+                inside = granularity.buckets_inside(live.intersect(mine) or bucket)
+                return inside or bucket, _COARSE
+            return bucket, _WHOLE
         piece = bucket.intersect(mine)
         if piece is None:
             raise AssertionError("an instant lies in its stretch and in its bucket")
-        return piece, True
+        return piece, _CUT
 
 
 def plan_stretches(settings: CompactionSettings, now_ms: int) -> tuple[Stretch, ...]:

@@ -16,7 +16,8 @@ from operator import attrgetter
 
 from carnac.core.compaction.backlog import Backlog, PlanChange
 from carnac.core.compaction.candidates import JudgedChunk
-from carnac.core.compaction.chunks import cut_chunks
+from carnac.core.compaction.chunks import TimeChunk, cut_chunks
+from carnac.core.compaction.dividing import divide_coarse
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.likeness import TargetView
@@ -30,7 +31,7 @@ from carnac.core.compaction.states import (
     ChunkStatus,
     fingerprint,
 )
-from carnac.core.compaction.stretches import Stretch
+from carnac.core.compaction.stretches import Extent, Stretch
 from carnac.core.intervals import MAX_MS, Interval
 
 CONFLICTS_MAX = 3
@@ -38,6 +39,7 @@ CONFLICTS_MAX = 3
 
 # looking up a member of an enumeration takes longer than using it
 _COMPACT = Action.COMPACT
+_CUT, _COARSE = Extent.CUT, Extent.COARSE
 _STABLE, _UNSTABLE, _DEFERRED = ChunkStatus.STABLE, ChunkStatus.UNSTABLE, ChunkStatus.DEFERRED
 
 
@@ -68,6 +70,8 @@ class Survey:
         self._deferred = {
             state.chunk for state in self.states.values() if state.status is ChunkStatus.DEFERRED
         }
+        self._divided: dict[int, tuple[ChunkSight, int]] = {}
+        """By where a coarse chunk starts: what was seen of it, and where it was too new, when it was divided last."""
         self._conflicts: Counter[Interval] = Counter()
         self._resting = {state.chunk for state in self.states.values() if state.retry_at_ms}
         self._fingerprints: dict[int, tuple[CompactionTarget, str]] = {}
@@ -90,7 +94,7 @@ class Survey:
     ) -> list[ChunkSight]:
         """Return the chunks that have to be analysed, in order of time.
 
-        What is too new, cut, in the hands of a task or resting after a failure is not due yet.
+        What is too new, cut or in the hands of a task is not due yet, nor what rests after a failure and is as it was.
 
         Args:
             busy: Chunks of running tasks.
@@ -98,32 +102,53 @@ class Survey:
         due = [
             sight
             for sight in sights
-            if not sight.is_cut
-            and sight.chunk.end_ms <= skip_from_ms
+            if sight.extent is not _CUT
+            and (sight.chunk.end_ms <= skip_from_ms or sight.extent is _COARSE)
             and not (busy and sight.chunk in busy)
-            and self._is_due(sight, now_ms)
+            and (
+                self._is_due(sight, now_ms)
+                if sight.extent is not _COARSE
+                else self._has_due_parts(sight, now_ms, skip_from_ms)
+            )
         ]
         return sorted(due, key=attrgetter("chunk.start_ms"))
 
     def _is_due(self, sight: ChunkSight, now_ms: int) -> bool:
         state = self.states.get(sight.chunk)
-        if state is None:
-            return True
-        if state.retry_at_ms and state.rests(now_ms):
-            return False
+        return state is None or self._is_changed(state, sight, now_ms)
+
+    def _is_changed(self, state: ChunkState, sight: ChunkSight, now_ms: int) -> bool:
+        """Whether a state is not what an analysis would find, or is unstable and waits for nothing."""
         if state.revision == sight.revision and state.is_as_seen(
             sight, self.judged_by(sight.target)
         ):
-            return state.status is _UNSTABLE and sight.chunk not in self._backlog
+            return (
+                state.status is _UNSTABLE
+                and state.chunk not in self._backlog
+                and not (state.retry_at_ms and state.rests(now_ms))
+            )
         return True
+
+    def _has_due_parts(self, sight: ChunkSight, now_ms: int, skip_from_ms: int) -> bool:
+        """Whether a coarse chunk is to be divided, or a part of it to be judged."""
+        known = self._divided.get(sight.chunk.start_ms)
+        if known is not None and known != (sight, skip_from_ms):
+            return True  # it has changed, or more of it is old enough now
+        parts = [self.states[one] for one in self.known_in(sight.chunk)]
+        if known is None and (skip_from_ms < MAX_MS or not parts):
+            return True
+        return any(self._is_changed(state, sight, now_ms) for state in parts)
 
     def analyse(
         self,
         due: Iterable[ChunkSight],
         segments: Sequence[PlanSegment],
         stretches: Sequence[Stretch],
+        *,
+        now_ms: int,
+        skip_from_ms: int = MAX_MS,
     ) -> list[ChunkState]:
-        """Judge the chunks that are due; return their new states.
+        """Judge the chunks that are due; return their new states, and those of parts of coarse chunks that are gone.
 
         Args:
             segments: At least all that have rows in them.
@@ -138,11 +163,49 @@ class Survey:
             sight = left.get(interval.start_ms)
             if sight is not None and sight.chunk.end_ms == interval.end_ms:
                 del left[interval.start_ms]
+                if sight.extent is _COARSE:
+                    found += self._analyse_parts(chunk, sight, situation, now_ms, skip_from_ms)
+                    continue
                 score = score_chunk(chunk, situation, self._rules)
-                found.append(self._record(JudgedChunk(chunk, score), sight))
-        found.extend([self._record_empty(left[key]) for key in sorted(left)])
+                found.append(self._record(JudgedChunk(chunk, score), sight, now_ms))
+        for key in sorted(left):
+            if left[key].extent is _COARSE:
+                self._divided[key] = (left[key], skip_from_ms)
+                found += self.drop(self.known_in(left[key].chunk))
+            else:
+                found.append(self._record_empty(left[key]))
         if len(self._known) != len(self.states):
             self._order_known()
+        return found
+
+    def _analyse_parts(
+        self,
+        chunk: TimeChunk,
+        sight: ChunkSight,
+        situation: Situation,
+        now_ms: int,
+        skip_from_ms: int,
+    ) -> list[ChunkState]:
+        """Divide a coarse chunk and judge its parts. A part of what failed rests on as that does."""
+        self._divided[chunk.interval.start_ms] = (sight, skip_from_ms)
+        parts = [
+            part
+            for part in divide_coarse((chunk,), self.settings, (skip_from_ms,))
+            if part.interval.end_ms <= skip_from_ms
+        ]
+        wanted = {part.interval for part in parts}
+        known = self.known_in(chunk.interval)
+        failed = [state for one in known if (state := self.states[one]).rests(now_ms)]
+        found = self.drop([one for one in known if one not in wanted])
+        for part in parts:
+            interval = part.interval
+            if interval not in self.states:
+                of_it = [state for state in failed if state.chunk.overlaps(interval)]
+                if of_it:
+                    worst = max(of_it, key=attrgetter("retry_at_ms"))
+                    self._set(worst._replace(chunk=interval, segments=sight.segments))
+            score = score_chunk(part, situation, self._rules)
+            found.append(self._record(JudgedChunk(part, score), sight, now_ms))
         return found
 
     def forget(self, chunks: Iterable[Interval]) -> list[ChunkState]:
@@ -272,12 +335,21 @@ class Survey:
         if rewritten:
             self._conflicts.pop(chunk, None)
 
-    def _record(self, one: JudgedChunk, sight: ChunkSight) -> ChunkState:
+    def _record(self, one: JudgedChunk, sight: ChunkSight, now_ms: int) -> ChunkState:
         chunk = one.chunk
         interval, (action, reason, priority, choice, may_join) = chunk.interval, one.score
         known = self.states.get(interval)
         is_wanted = action is _COMPACT
-        if is_wanted or may_join:
+        retry_at_ms = 0
+        if (
+            known is not None
+            and known.retry_at_ms
+            and is_wanted
+            and _rests_on(known, sight, now_ms)
+        ):
+            retry_at_ms, reason = known.retry_at_ms, known.reason
+            self._backlog.take(interval)
+        elif is_wanted or may_join:
             self._backlog.put(one, sight.revision)
         else:
             self._backlog.take(interval)
@@ -298,7 +370,7 @@ class Survey:
                     priority,
                     choice.cost if choice else 0,
                     failures,
-                    0,
+                    retry_at_ms,
                     arrived_bytes or chunk.size_bytes,
                     rewritten_bytes,
                 )
@@ -330,3 +402,12 @@ class Survey:
         elif self._deferred:
             self._deferred.discard(chunk)
         return state
+
+
+def _rests_on(known: ChunkState, sight: ChunkSight, now_ms: int) -> bool:
+    """Whether a chunk that failed and has changed since rests on: what came to it mends nothing, what went may.
+
+    What goes of a coarse chunk goes from other parts of it.
+    """
+    is_smaller = sight.segments < known.segments and sight.extent is not _COARSE
+    return known.rests(now_ms) and not is_smaller

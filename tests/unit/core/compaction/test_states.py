@@ -20,10 +20,10 @@ from carnac.core.compaction.states import (
     fingerprint,
     standing_of,
 )
-from carnac.core.compaction.stretches import plan_stretches
+from carnac.core.compaction.stretches import Extent, plan_stretches
 from carnac.core.compaction.survey import Survey
 from carnac.core.entries import Chunk
-from carnac.core.intervals import Interval
+from carnac.core.intervals import ETERNITY, Interval
 from carnac.core.periods import parse_period
 from carnac.core.versions import SegmentVersion
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
@@ -90,12 +90,23 @@ def test_live_chunks_of_one_target_chunk_are_seen_together() -> None:
 
 def test_a_live_chunk_is_seen_in_every_target_chunk_that_it_touches() -> None:
     stretches = plan_stretches(CompactionSettings(target=TARGET), 0)
-    found = find_sights([live(0, 72, 5, 2)], stretches)
-    assert [(one.chunk.start_ms, one.segments) for one in found.values()] == [
-        (0, 2),
-        (DAY_MS, 2),
-        (2 * DAY_MS, 2),
+    found = find_sights([live(12, 50, 5, 2)], stretches)
+    assert [(one.chunk, one.extent, one.segments) for one in found.values()] == [
+        (DAY, Extent.WHOLE, 2),
+        (Interval(DAY_MS, 2 * DAY_MS), Extent.COARSE, 2),
+        (Interval(2 * DAY_MS, 3 * DAY_MS), Extent.WHOLE, 2),
     ]
+
+
+def test_the_chunk_of_all_times_is_seen_once_whatever_it_is_to_become() -> None:
+    stretches = plan_stretches(
+        CompactionSettings(target=replace(TARGET, segment_granularity="MINUTE")), 0
+    )
+    everything = Chunk(
+        interval=ETERNITY, version=SegmentVersion(0), next_partition_id=0, entries=7, revision=3
+    )
+    (sight,) = find_sights([everything], stretches).values()
+    assert (sight.chunk, sight.extent, sight.segments) == (ETERNITY, Extent.COARSE, 7)
 
 
 def test_what_the_border_of_two_rules_leaves_of_a_bucket_is_seen_as_cut() -> None:
@@ -107,8 +118,8 @@ def test_what_the_border_of_two_rules_leaves_of_a_bucket_is_seen_as_cut() -> Non
     )
     stretches = plan_stretches(monthly, 20 * DAY_MS)
     found = find_sights([live(0, 31 * 24, 5, 2)], stretches)
-    assert [one.is_cut for one in found.values()] == [False, False, False, True]
-    assert [one.target.segment_granularity for one in found.values()] == [*["WEEK"] * 3, "MONTH"]
+    assert [one.extent for one in found.values()] == [Extent.WHOLE, Extent.COARSE, Extent.CUT]
+    assert [one.target.segment_granularity for one in found.values()] == ["WEEK", "WEEK", "MONTH"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +155,7 @@ def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
             chunk=DAY,
             layout=layout,
         )
-        (state,) = survey.analyse([sight], [segment], plan_stretches(settings, 0))
+        (state,) = survey.analyse([sight], [segment], plan_stretches(settings, 0), now_ms=0)
         assert state.status is ChunkStatus.STABLE
 
     for number in range(3):
@@ -164,3 +175,48 @@ def test_a_plan_says_how_a_chunk_stands() -> None:
     how, words = CompactionSettings(target=TARGET), "it rests until noon"
     said = plan_compaction("events", [segment], how, now_ms=0, standings={DAY: words}).explain()
     assert [one.reason for one in said] == ["1 segment, 10 B; it rests until noon"]
+
+
+def judged(survey: Survey, sight: ChunkSight, *, segments: int, now_ms: int) -> ChunkState | None:
+    """Return what a look at a chunk of so many small segments makes of it; None if it is not due."""
+    seen = sight._replace(segments=segments, revision=sight.revision + segments)
+    if not survey.find_due([seen], now_ms=now_ms):
+        return None
+    stretches = plan_stretches(survey.settings, 0)
+    found = [
+        PlanSegment(
+            segment_id=f"s{number}", start_ms=0, end_ms=DAY_MS, size_bytes=1, rows=1, chunk=DAY
+        )
+        for number in range(segments)
+    ]
+    (state,) = survey.analyse([seen], found, stretches, now_ms=now_ms)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("segments", "status", "failures", "rests"),
+    [
+        pytest.param(1, ChunkStatus.STABLE, 0, False, id="somebody compacted it"),
+        pytest.param(4, ChunkStatus.UNSTABLE, 1, False, id="somebody took segments away"),
+        pytest.param(9, ChunkStatus.UNSTABLE, 1, True, id="more was appended"),
+    ],
+)
+def test_what_failed_and_has_changed_since_is_judged_also_by_a_controller_that_starts_anew(
+    segments: int, status: ChunkStatus, failures: int, rests: bool
+) -> None:
+    settings = CompactionSettings(target=TARGET)
+    before = Survey("d", settings)
+    assert judged(before, SIGHT, segments=8, now_ms=0) is not None
+    failed = before.fail(DAY, "disk full", now_ms=0)
+    assert failed is not None
+    assert judged(Survey("d", settings, [failed]), SIGHT, segments=8, now_ms=1) is None, "it rests"
+    after = Survey("d", settings, [failed])
+    state = judged(after, SIGHT, segments=segments, now_ms=1)
+    assert state is not None
+    assert (state.status, state.failures, state.rests(1)) == (status, failures, rests)
+    waits = bool(after.plan(revision=9).added)
+    assert waits == (status is ChunkStatus.UNSTABLE and not rests)
+    if rests:
+        assert state.reason == failed.reason
+        assert judged(after, SIGHT, segments=segments, now_ms=state.retry_at_ms) is not None
+        assert after.plan(revision=9).added

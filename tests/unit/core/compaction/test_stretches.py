@@ -9,6 +9,7 @@ import pytest
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.compaction.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.stretches import (
+    Extent,
     find_stretch,
     first_instant_skipped,
     instant_before,
@@ -90,7 +91,7 @@ WEEK = parse_interval("2026-03-02/2026-03-09")
         ("DAY", HALF, DAY),
         ("DAY", DAY, DAY),
         ("DAY", None, DAY),
-        ("DAY", WEEK, DAY),
+        ("DAY", WEEK, WEEK),
         ("WEEK", DAY, WEEK),
     ],
 )
@@ -99,7 +100,10 @@ def test_the_target_chunk_of_an_instant(
 ) -> None:
     target = replace(RAW, segment_granularity=granularity)
     (stretch,) = plan_stretches(CompactionSettings(target=target), NOW_MS)
-    assert stretch.chunk_at(at("2026-03-05T07:00Z"), live) == (chunk, False)
+    assert stretch.chunk_at(at("2026-03-05T07:00Z"), live) == (
+        chunk,
+        Extent.COARSE if (granularity, live) == ("DAY", WEEK) else Extent.WHOLE,
+    )
 
 
 def test_a_border_cuts_a_bucket() -> None:
@@ -109,8 +113,8 @@ def test_a_border_cuts_a_bucket() -> None:
     old, new = plan_stretches(how, NOW_MS)
     before, after = parse_interval("2026-03-01/2026-03-11"), parse_interval("2026-03-11/2026-04-01")
     month = Interval(before.start_ms, after.end_ms)
-    assert new.chunk_at(after.start_ms, month) == (after, True)
-    assert old.chunk_at(before.start_ms, month) == (parse_interval("2026-03-01/2026-03-02"), False)
+    assert new.chunk_at(after.start_ms, month) == (after, Extent.CUT)
+    assert old.chunk_at(before.start_ms, month) == (before, Extent.COARSE)
 
 
 def test_what_ends_within_the_offset_of_the_newest_is_too_new() -> None:
