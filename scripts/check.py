@@ -6,7 +6,6 @@ which take turns: so two cores have work until the end.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from in_memory import folder_in_memory
-from run_tests import SIDE_BY_SIDE
+from run_tests import SIDE_BY_SIDE, environ_of_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -80,7 +79,7 @@ def run_checks(names: list[str], environ: Mapping[str, str]) -> dict[str, Result
 def main(names: list[str]) -> int:
     """Run the named checks, or all; return 1 if one failed."""
     started = time.monotonic()
-    environ = {"HYPOTHESIS_PROFILE": "fast"} | os.environ
+    environ = {"HYPOTHESIS_PROFILE": "fast"} | environ_of_tests()
     with folder_in_memory(MEMORY_BYTES) as folder:
         if folder is not None:
             environ["TMPDIR"] = str(folder)

@@ -47,16 +47,25 @@ def summarise(report: Path, elapsed_s: float) -> str:
     )
 
 
+def environ_of_tests() -> dict[str, str]:
+    """Return this process's environment, but that Python keeps what it has compiled, whatever a container says.
+
+    Tests start Python some thousand times, and each would compile the same files.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run_pytest(arguments: list[str], folder: Path | None) -> int:
     """Run pytest with its files in a folder, if one is given; return its exit code.
 
     The files of tests that passed are removed at once, so that memory holds few; those of a test that failed are kept.
     """
     command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}", *SIDE_BY_SIDE]
+    environ = environ_of_tests()
     if folder is None:
-        return subprocess.run([*command, *arguments], cwd=ROOT, check=False).returncode
+        return subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
     command += ["-o", "tmp_path_retention_policy=failed"]
-    environ = os.environ | {"TMPDIR": str(folder)}
+    environ["TMPDIR"] = str(folder)
     code = subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
     shutil.rmtree(KEPT, ignore_errors=True)
     if code != 0:

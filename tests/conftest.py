@@ -7,6 +7,7 @@ for counterexamples.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -76,11 +77,7 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Let the interpreter tidy up what was loaded."""
-    gc.unfreeze()
+        atexit.register(gc.unfreeze)  # pytest looks for garbage several times before
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks

@@ -175,7 +175,7 @@ class OverlordClient(Closing):
 
     def _call(self, method: str, path: str, **how: Any) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, **how)
+            answer = self._request(method, path, **how)
         except (httpx.TransportError, httpx.InvalidURL, httpx.TooManyRedirects) as error:
             raise Unavailable(
                 f"no overlord answers at {self._url}: {str(error) or type(error).__name__}",
@@ -184,6 +184,18 @@ class OverlordClient(Closing):
         if answer.is_error:
             raise _error(answer, self._url)
         return answer
+
+    def _request(self, method: str, path: str, **how: Any) -> httpx.Response:
+        """Return the answer; what only reads is asked once more if the connection breaks.
+
+        A server closes a connection that is idle for a while, and may do so in the moment in which it is used again.
+        """
+        try:
+            return self._http.request(method, path, **how)
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+            if method != "GET":
+                raise
+            return self._http.request(method, path, **how)
 
 
 def _error(answer: httpx.Response, url: str) -> CarnacError:

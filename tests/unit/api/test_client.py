@@ -151,6 +151,31 @@ def test_where_nobody_listens_is_one_sentence(overlord: Overlord) -> None:
         client.get("a")
 
 
+class Breaking(InProcess):
+    """A connection that breaks when it is used first."""
+
+    is_whole = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not self.is_whole:
+            self.is_whole = True
+            raise httpx.ReadError("connection reset by peer")
+        return super().handle_request(request)
+
+
+def test_what_only_reads_is_asked_once_more_when_the_connection_breaks(
+    overlord: Overlord, submit: Submit
+) -> None:
+    """The server closes one that was idle, in the moment in which it is used again."""
+    submit("a")
+    client = OverlordClient("http://one", overlord.clock, transport=Breaking(overlord.app))
+    assert client.get("a").task_id == "a"
+    client = OverlordClient("http://one", overlord.clock, transport=Breaking(overlord.app))
+    with pytest.raises(Unavailable, match="connection reset by peer"):
+        client.cancel("a")
+    assert client.get("a").state is TaskState.PENDING
+
+
 def test_what_is_no_overlord_is_one_sentence(overlord: Overlord) -> None:
     other = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>bad gateway</html>"))
     client = OverlordClient("http://proxy", overlord.clock, transport=other)
