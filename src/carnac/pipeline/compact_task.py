@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval
-from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
+from carnac.core.segments import ColumnType, Segment
 from carnac.errors import Corrupt
 from carnac.pipeline.compact_measure import blame_inputs, measured
 from carnac.pipeline.compact_read import ReadPlan, micros, places_by_chunk, uncompressed_bytes
@@ -35,7 +35,7 @@ from carnac.pipeline.cutting import Piece, cut_evenly, cut_ranges, even_rows
 from carnac.pipeline.merge import SegmentSink, SinkWatch, merge_parts
 from carnac.pipeline.merge_task import MergeTask, segment_id
 from carnac.pipeline.packed_sort import SORTABLE, sorted_order
-from carnac.pipeline.row_hash import hash_rows
+from carnac.pipeline.row_hash import add_hashes
 from carnac.pipeline.segment_writer import ROW_GROUP_ROWS, SegmentWriter, one_array
 from carnac.pipeline.sorting import sort_order
 from carnac.specs.layout import DynamicPartitions, HashedPartitions, PartitionsSpec, RangePartitions
@@ -214,11 +214,9 @@ class ProofWatch(SinkWatch):
 
     def see(self, rows: pa.RecordBatch) -> None:
         """Measure rolled-up rows before they are written; rows that are only moved are measured by the writer."""
-        if not self._shape.is_rollup:
-            return
-        self._states.add_states(self._shape, rows)
-        written = rows.select([TIME_COLUMN, *(name for name, _ in self._shape.segment_columns)])
-        self._row_hash = (self._row_hash + hash_rows(written)) & ((1 << 64) - 1)
+        if self._shape.is_rollup:
+            row_hash = self._states.add_states_and_hash(self._shape, rows)
+            self._row_hash = add_hashes(self._row_hash, row_hash)
 
     def side(self, segments: Sequence[Segment]) -> Side:
         """Return what came out.

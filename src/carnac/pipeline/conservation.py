@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from carnac.core.commits import ConservationProof
 from carnac.core.segments import TIME_COLUMN, ColumnType, MetricKind
-from carnac.pipeline.row_hash import MASK, add_hashes, column_hash, mix
+from carnac.pipeline.row_hash import BLOCK_ROWS, MASK, add_hashes, by_block, column_hash, mix
 from carnac.pipeline.shape import ROWS_COLUMN, RowShape
 
 if TYPE_CHECKING:
@@ -72,9 +72,18 @@ class Side:
 
     def add_states(self, shape: RowShape, table: pa.Table | pa.RecordBatch) -> None:
         """Add rolled-up rows; a column `__rows` says how many rows each stands for, else one."""
+        if table.num_rows:
+            self._add_states(shape, table, _hashes(shape, table)[0])
+
+    def add_states_and_hash(self, shape: RowShape, table: pa.Table | pa.RecordBatch) -> int:
+        """Add rolled-up rows, and return their hash as rows of a segment: what both need is taken once."""
         if not table.num_rows:
-            return
-        keys = _key_hashes(shape, table)
+            return 0
+        keys, row_hash = _hashes(shape, table, hashes_rows=True)
+        self._add_states(shape, table, keys)
+        return row_hash
+
+    def _add_states(self, shape: RowShape, table: pa.Table | pa.RecordBatch, keys: Codes) -> None:
         weights = np.ones(table.num_rows, np.uint64)
         if ROWS_COLUMN in table.schema.names:
             weights = _numbers(table.column(ROWS_COLUMN)).astype(np.int64).view(np.uint64)
@@ -97,8 +106,10 @@ class Side:
         values = _numbers(pc.fill_null(column, 0.0)).astype(np.float64)
         weights = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
         for label, numbers in ((name, values), (name + WEIGHTED, values * weights)):
-            is_finite = bool(np.isfinite(numbers).all())  # else the sum does not count, see `prove`
-            total = math.fsum(numbers.tolist()) if is_finite else math.nan
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = float(numbers.sum())  # pairwise: its error is far below what is compared
+            if not math.isfinite(total):
+                total = math.nan  # does not count, see `prove`
             self.sums[label] = self.sums.get(label, 0.0) + total
         size = slack * float(np.abs(values).sum())
         self.magnitudes[name] = self.magnitudes.get(name, 0.0) + size
@@ -153,11 +164,26 @@ def _scale(size: float) -> float:
     return math.ldexp(1.0, math.frexp(min(max(size, TINY), HUGE))[1])
 
 
-def _key_hashes(shape: RowShape, table: pa.Table | pa.RecordBatch) -> Codes:
-    total: Codes = np.zeros(table.num_rows, np.uint64)
-    for name in (TIME_COLUMN, *shape.dimension_names):
-        total += column_hash(name, table.column(name))
-    return mix(total)
+def _hashes(
+    shape: RowShape, table: pa.Table | pa.RecordBatch, *, hashes_rows: bool = False
+) -> tuple[Codes, int]:
+    """Return the hash of each row's key, and that of all rows with all columns of a segment (0: not wanted)."""
+    keyed = [TIME_COLUMN, *shape.dimension_names]
+    others = [name for name, _ in shape.segment_columns if name not in keyed] if hashes_rows else []
+    parts = {name: by_block(name, table.column(name)) for name in (*keyed, *others)}
+    keys = np.empty(table.num_rows, np.uint64)
+    row_hash = 0
+    for start in range(0, table.num_rows, BLOCK_ROWS):
+        end = min(start + BLOCK_ROWS, table.num_rows)
+        total = np.zeros(end - start, np.uint64)
+        for name in keyed:
+            total += parts[name](start, end)
+        keys[start:end] = mix(total)
+        for name in others:
+            total += parts[name](start, end)
+        if hashes_rows:
+            row_hash += int(mix(total).sum(dtype=np.uint64))
+    return keys, row_hash & MASK
 
 
 def _seed_of(name: str) -> np.uint64:

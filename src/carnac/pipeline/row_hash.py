@@ -61,7 +61,7 @@ def hash_rows(rows: pa.RecordBatch | pa.Table, *, seeds: tuple[str, ...] | None 
     columns = [(name, _one_array(one)) for name, one in zip(names, rows.columns, strict=True)]
     if rows.num_rows <= FEW_ROWS:
         return int(mix(_few(columns, rows.num_rows)).sum(dtype=np.uint64))
-    parts = [_by_block(name, column) for name, column in columns]
+    parts = [by_block(name, column) for name, column in columns]
     total = 0
     for start in range(0, rows.num_rows, BLOCK_ROWS):
         end = min(start + BLOCK_ROWS, rows.num_rows)
@@ -113,8 +113,9 @@ def _add_texts(total: Codes, columns: list[tuple[str, pa.DictionaryArray]]) -> N
         start += count
 
 
-def _by_block(name: str, column: pa.Array) -> Callable[[int, int], Codes]:
-    """Return what gives the part of a column in the hash of some rows: what fits a processor's cache is fast."""
+def by_block(name: str, column: pa.Array | pa.ChunkedArray) -> Callable[[int, int], Codes]:
+    """Return what gives, for some rows, what `column_hash` gives for all: what fits a processor's cache is fast."""
+    column = _one_array(column)
     if pa.types.is_string(column.type):  # most texts repeat, so hash the distinct ones
         column = column.dictionary_encode()
     if not (pa.types.is_dictionary(column.type) or pa.types.is_primitive(column.type)):
@@ -358,6 +359,7 @@ __all__ = [
     "TIME_COLUMN",
     "RowMeter",
     "add_hashes",
+    "by_block",
     "column_hash",
     "hash_rows",
     "mix",
