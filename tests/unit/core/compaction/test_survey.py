@@ -38,7 +38,9 @@ def surveyed(days: Iterable[Interval]) -> Survey:
     """A survey that has found each of the days unstable."""
     days = list(days)
     survey = Survey("events", SETTINGS)
-    found = survey.analyse(seen(*days), [one for day in days for one in small_ones(day)], STRETCHES)
+    found = survey.analyse(
+        seen(*days), [one for day in days for one in small_ones(day)], STRETCHES, now_ms=0
+    )
     assert [(one.chunk, one.status) for one in found] == [
         (day, ChunkStatus.UNSTABLE) for day in days
     ]
@@ -49,7 +51,7 @@ def test_chunks_that_nobody_asks_about_are_not_judged_with_those_that_are_due() 
     """Their segments come along, where one of them reaches into a chunk that is due."""
     survey = Survey("events", SETTINGS)
     long = segment("long", 0, 2 * DAY_MS)
-    (found,) = survey.analyse(seen(DAYS[0]), [*small_ones(DAYS[0]), long], STRETCHES)
+    (found,) = survey.analyse(seen(DAYS[0]), [*small_ones(DAYS[0]), long], STRETCHES, now_ms=0)
     assert found.chunk == DAYS[0]
     assert set(survey.states) == {DAYS[0]}
 
@@ -67,7 +69,10 @@ def test_a_chunk_without_an_opinion_is_compacted_with_a_neighbour_that_shares_a_
     survey = Survey("events", SETTINGS)
     long = segment("long", 0, 2 * DAY_MS)
     first, second = survey.analyse(
-        seen(*DAYS[:2]), [*small_ones(DAYS[0], 9), long, *small_ones(DAYS[1], 1)], STRETCHES
+        seen(*DAYS[:2]),
+        [*small_ones(DAYS[0], 9), long, *small_ones(DAYS[1], 1)],
+        STRETCHES,
+        now_ms=0,
     )
     assert (first.status, second.status) == (ChunkStatus.UNSTABLE, ChunkStatus.STABLE)
     (task,) = survey.plan(revision=7).added
