@@ -1,9 +1,9 @@
 """Rewrites on Spark: every job for itself, none waits for another.
 
 A job that fits into one task is one task, without a shuffle; small ones share a task, so that starting it does not cost
-more than its work. Each task is a Spark job of its own, sent from a thread of its own: what has ended can be published
-at once, and one job can be cancelled while the others go on. Jobs that need several tasks are scattered
-(`compact_scatter`).
+more than its work. One of very many time chunks is spread over tasks by ranges of chunks (`compact_spread`). Each task
+is a Spark job of its own, sent from a thread of its own: what has ended can be published at once, and one job can be
+cancelled while the others go on. Jobs that need several tasks are scattered (`compact_scatter`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.compact_buckets import find_buckets
 from carnac.pipeline.compact_scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
 from carnac.pipeline.compact_shape import Family, plan_families
+from carnac.pipeline.compact_spread import spread_chunks
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.failures import dump_failure, load_failure, may_retry, of_task
@@ -123,12 +124,13 @@ class RewriteRun:
         self._mutex = threading.Lock()
         self._done = self._rows = 0
         self._is_stopped = False
+        self._cores = 1
 
     def run(self) -> None:
         """Run all jobs; returns when the last one has ended."""
         if not self._jobs:
             return
-        cores = self._workshop.cores()  # Spark starts here, or fails to
+        cores = self._cores = self._workshop.cores()  # Spark starts here, or fails to
         self._tell()
         units = self._units(self._jobs)
         with (
@@ -160,6 +162,10 @@ class RewriteRun:
             tasks = tuple(self._family_task(job, family) for family in families)
             if any(wants_scatter(task) for task in tasks):
                 units.append(lambda job=job, tasks=tasks: self._scatter(job, tasks))  # type: ignore[misc]
+                continue
+            ranges = spread_chunks(tasks, self._cores // max(len(self._jobs), 1))
+            if len(ranges) > 1:
+                units.append(partial(self._run_spread, job, ranges))
                 continue
             shared.append((job, JobTask(key=job.key, families=tasks)))
         return units + [
@@ -199,6 +205,25 @@ class RewriteRun:
         for end in ends:
             failure = None if end.failure is None else load_failure(end.failure)
             self._end(by_key[end.key], failure or result_of(end.families))
+
+    def _run_spread(self, job: RewriteJob, ranges: Sequence[tuple[FamilyTask, ...]]) -> None:
+        """Run a job of many time chunks in several tasks, each with a range of them."""
+        if self._is_doomed(job) or self._is_stopped:
+            return
+        try:
+            ends = run_tasks(
+                self._workshop.holder,
+                rewrite_all,
+                [(JobTask(key=job.key, families=families),) for families in ranges],
+                phase=replace(self._phase([job]), total=len(ranges)),
+                clock=self._workshop.clock,
+            )
+        except CarnacError as error:
+            self._end(job, self._doom_of(job) or error)
+            return
+        failures = [one.failure for [one] in ends if one.failure is not None]
+        written = [family for [one] in ends for family in one.families]
+        self._end(job, load_failure(failures[0]) if failures else result_of(written))
 
     def _scatter(self, job: RewriteJob, tasks: Sequence[FamilyTask]) -> None:
         if self._is_stopped:

@@ -12,11 +12,13 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.compaction.groups import CompactionTarget, Partitioning
+from carnac.core.granularity import HOUR
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.invariants import conserves
 from carnac.core.segments import RangePartition
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, Conflict, NotFound
+from carnac.pipeline import compact_spread
 from carnac.pipeline.pipeline import SparkPipeline
 from carnac.pipeline.session import SparkHolder
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
@@ -124,6 +126,25 @@ def test_many_groups_and_one_that_fails(rewrite: Rewrite, deep_storage: Path) ->
     }
     inputs = {source.segment.path for job in jobs for source in job.inputs} - {lost.path}
     assert set(files_below(deep_storage)) == kept | inputs
+
+
+def test_a_group_of_many_time_chunks_is_spread_over_tasks(
+    rewrite: Rewrite, deep_storage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_spread, "ROWS_PER_RANGE", 5_000)
+    job = make_job(deep_storage, "wide", segments=3)
+    hours = tuple(HOUR.buckets(job.chunks[0]))
+    wide = replace(with_target(job, segment_granularity="HOUR"), chunks=hours)
+    written = result(rewrite(wide), "wide").segments
+    assert [segment.chunk for segment in written] == list(hours)
+    assert len({segment.segment_id.rsplit("c")[0] for segment in written}) == 4, "of four tasks"
+    before = rows_of(deep_storage, [source.segment for source in job.inputs])
+    assert rows_of(deep_storage, written) == before
+    lost = job.inputs[1].segment
+    (deep_storage / lost.path).unlink()
+    assert isinstance(rewrite(wide)["wide"], NotFound)
+    kept = {segment.path for segment in written} | {one.segment.path for one in job.inputs}
+    assert set(files_below(deep_storage)) == kept - {lost.path}, "what was written is removed"
 
 
 @pytest.mark.parametrize(

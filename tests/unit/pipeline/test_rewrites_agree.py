@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carnac.pipeline.compact_job import result_of
+from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.periods import DAY_MS
+from carnac.deep_storage import open_deep_storage
+from carnac.pipeline import compact_spread
+from carnac.pipeline.compact_job import JobTask, result_of, rewrite_all
 from carnac.pipeline.compact_scatter import ScatterJob, TaskRunner
 from carnac.pipeline.compact_shape import plan_families
+from carnac.pipeline.compact_spread import spread_chunks
 from carnac.pipeline.compact_task import FamilyTask
 from carnac.pipeline.progress import Tally
 from carnac.pipeline.tasks import Attempt
-from carnac.ports import RewriteJob, RewriteResult
+from carnac.ports import RewriteJob, RewriteResult, SegmentInput
+from carnac.testing.segments import write_segment
 from tests.unit.pipeline.rewrite_cases import KINDS, TINY, assert_same, in_one_task, random_case
 from tests.unit.store.events import fast_folder
 
@@ -28,27 +36,38 @@ def shared_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
     staging_url = str(folder / "staging" / "job")
     return result_of(
         [
-            ScatterJob(
-                FamilyTask(
-                    datasource=job.datasource,
-                    family=family,
-                    target=job.target,
-                    chunks=job.chunks,
-                    output_url=(folder / "store").as_uri(),
-                    path_prefix="out",
-                    id_prefix=f"out{memory_bytes}",
-                    created_at_ms=9,
-                    temp_dir=str(folder / "temp"),
-                    memory_bytes=memory_bytes,
-                    is_whole=job.is_whole,
-                ),
-                runner,
-                staging_url=staging_url,
-                cores=2,
-            ).run()
-            for family in plan_families(job.inputs, job.target)
+            ScatterJob(task, runner, staging_url=staging_url, cores=2).run()
+            for task in family_tasks(folder, job, memory_bytes)
         ]
     )
+
+
+def spread_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResult:
+    """Rewrite a group by ranges of time chunks, as several tasks do, one after the other."""
+    ranges = spread_chunks(family_tasks(folder, job, memory_bytes), cores=2)
+    tasks = [JobTask(key=job.key, families=families) for families in ranges]
+    ends = rewrite_all(tasks, Attempt(0, Tally(None)))
+    assert [one.failure for one in ends] == [None] * len(ranges)
+    return result_of([family for one in ends for family in one.families])
+
+
+def family_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[FamilyTask]:
+    return [
+        FamilyTask(
+            datasource=job.datasource,
+            family=family,
+            target=job.target,
+            chunks=job.chunks,
+            output_url=(folder / "store").as_uri(),
+            path_prefix="out",
+            id_prefix=f"out{memory_bytes}f{number}",
+            created_at_ms=9,
+            temp_dir=str(folder / "temp"),
+            memory_bytes=memory_bytes,
+            is_whole=job.is_whole,
+        )
+        for number, family in enumerate(plan_families(job.inputs, job.target))
+    ]
 
 
 @pytest.mark.slow
@@ -63,3 +82,60 @@ def test_tasks_that_share_a_group_give_what_one_task_gives(kind: str, seed: int)
         for memory_bytes in (TINY, SMALL):
             assert_same(folder, right, shared_out(folder, job, memory_bytes))
         assert not (folder / "staging").exists()
+
+
+@pytest.mark.slow
+@settings(max_examples=max(1, settings().max_examples // 30))
+@given(seed=st.integers(0, 2**32))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_spread_by_ranges_of_chunks_gives_what_one_task_gives(kind: str, seed: int) -> None:
+    with fast_folder() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compact_spread, "ROWS_PER_FILE", 1)
+        patch.setattr(compact_spread, "ROWS_PER_RANGE", 1)
+        folder = Path(name)
+        job = random_case(folder, kind, seed).job
+        right = in_one_task(folder, [job])[job.key]
+        for memory_bytes in (TINY, 1 << 30):
+            assert_same(folder, right, spread_out(folder, job, memory_bytes))
+
+
+def days(count: int) -> tuple[Interval, ...]:
+    return tuple(Interval(number * DAY_MS, (number + 1) * DAY_MS) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "rows", "cores", "ranges"),
+    [
+        pytest.param(1, 10**7, 2, 1, id="one time chunk"),
+        pytest.param(2, 10**7, 1, 1, id="one core"),
+        pytest.param(100, 1000, 2, 1, id="little work"),
+        pytest.param(200, 1000, 8, 2, id="many files"),
+        pytest.param(3, 10**7, 8, 3, id="few time chunks"),
+        pytest.param(400, 10**7, 2, 4, id="twice as many as cores"),
+    ],
+)
+def test_into_how_many_ranges_a_group_is_spread(
+    tmp_path: Path, chunks: int, rows: int, cores: int, ranges: int
+) -> None:
+    where = days(chunks)
+    segment = write_segment(
+        open_deep_storage(str(tmp_path)),
+        [{"__time": 0, "d": "a"}, {"__time": where[-1].end_ms - 1, "d": "b"}],
+        segment_id="wide",
+        chunk=Interval(0, where[-1].end_ms),
+    )
+    source = SegmentInput(segment=replace(segment, rows=rows), visible=IntervalSet((segment.span,)))
+    job = RewriteJob(
+        key="j",
+        datasource="d",
+        chunks=where,
+        inputs=(source,),
+        target=CompactionTarget(segment_granularity="DAY"),
+        is_whole=True,
+    )
+    found = spread_chunks(family_tasks(tmp_path, job, 1 << 30), cores)
+    assert len(found) == ranges
+    assert tuple(chunk for (task,) in found for chunk in task.chunks) == where
+    assert len({(task.id_prefix, task.temp_dir) for (task,) in found}) == ranges
+    shown = [task.family.inputs[0].visible.intervals for (task,) in found]
+    assert [piece.start_ms for (piece,) in shown][1:] == [piece.end_ms for (piece,) in shown][:-1]

@@ -1,0 +1,76 @@
+"""One rewrite of very many time chunks, spread over several tasks by ranges of chunks.
+
+A year that becomes hours is thousands of files, and writing them is nearly all of the work. No row belongs to two
+ranges, so no task waits for another and nothing is shuffled: each reads what its range shows of the inputs, where the
+times of row groups say what there is to skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from carnac.core.intervals import Interval, IntervalSet
+from carnac.pipeline.compact_cuts import rows_by_chunk
+from carnac.pipeline.compact_task import FamilyTask
+from carnac.ports import SegmentInput
+
+ROWS_PER_FILE = 3_000
+"""About as many rows are written in the time that a file takes however few it has."""
+ROWS_PER_RANGE = 250_000
+"""A range with less work is not worth a task of its own."""
+RANGES_PER_CORE = 2
+"""Ranges are not all as much work as they seem: who is done first takes another."""
+
+
+def spread_chunks(tasks: Sequence[FamilyTask], cores: int) -> tuple[tuple[FamilyTask, ...], ...]:
+    """Return the families of one job in ranges of time chunks, one after another; all in one where that is as fast."""
+    chunks = tasks[0].chunks
+    if cores < 2 or len(chunks) < 2:
+        return (tuple(tasks),)
+    inputs = [source for task in tasks for source in task.family.inputs]
+    work = np.cumsum(np.array(rows_by_chunk(inputs, chunks)) + ROWS_PER_FILE * len(tasks))
+    count = min(int(work[-1] // ROWS_PER_RANGE), RANGES_PER_CORE * cores, len(chunks))
+    if count < 2:
+        return (tuple(tasks),)
+    wanted = work[-1] * np.arange(1, count) / count
+    edges = (
+        np.searchsorted(work, wanted * (1 - 1e-9)) + 1
+    )  # what is exact is not missed by a rounding
+    places = [0, *sorted({int(edge) for edge in edges if edge < len(chunks)}), len(chunks)]
+    ranges = [
+        tuple(_ranged(tasks, chunks[first:last], number))
+        for number, (first, last) in enumerate(pairwise(places))
+    ]
+    return tuple(one for one in ranges if one)
+
+
+def _ranged(
+    tasks: Sequence[FamilyTask], chunks: tuple[Interval, ...], number: int
+) -> Iterator[FamilyTask]:
+    """Yield the families with what a range shows of them."""
+    where = IntervalSet((Interval(chunks[0].start_ms, chunks[-1].end_ms),))
+    for task in tasks:
+        shares = tuple(
+            replace(share, inputs=inputs)
+            for share in task.family.shares
+            if (inputs := tuple(_clipped(share.inputs, where)))
+        )
+        if shares:
+            yield replace(
+                task,
+                family=replace(task.family, shares=shares),
+                chunks=chunks,
+                id_prefix=f"{task.id_prefix}r{number}",
+                temp_dir=f"{task.temp_dir}-{number}",
+            )
+
+
+def _clipped(inputs: Sequence[SegmentInput], where: IntervalSet) -> Iterator[SegmentInput]:
+    for source in inputs:
+        visible = source.visible.intersect(where)
+        if visible:
+            yield replace(source, visible=visible)
