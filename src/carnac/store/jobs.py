@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from carnac.core.tasks.model import Task
-from carnac.errors import CarnacError, Conflict, NotFound
+from carnac.errors import CarnacError, Conflict, DiskFull, NotFound
 from carnac.ports import JobProgress, WriteGuard
 from carnac.specs.tasks import (
     AnyTask,
@@ -37,6 +37,12 @@ _log = logging.getLogger(__name__)
 
 class OutdatedPlan(Conflict):
     """The segments that a task was given are gone: whoever planned it plans anew; to try it again is no use."""
+
+    retryable = False
+
+
+class PlanWithoutRoom(DiskFull):
+    """There is no room for the segments that a task was given: whoever planned it lets their time chunks rest first."""
 
     retryable = False
 
@@ -208,13 +214,16 @@ def _compaction(report: CompactionReport, *, is_planned: bool) -> Mapping[str, o
 
     Raises:
         Conflict: All groups lost their inputs: plan again.
-        CarnacError: A group failed for a reason of its own, and none was committed.
+        PlanWithoutRoom: There was no room for what the task was given.
+        CarnacError: A group failed for another reason of its own, and none was committed.
     """
     if not report.count(GroupOutcome.COMMITTED) and not report.count(GroupOutcome.UNCHANGED):
         errors: Sequence[CarnacError] = [
             one.error for one in report.groups if one.error is not None
         ]
         failed = [error for error in errors if not isinstance(error, Conflict)]
+        if failed and is_planned and isinstance(failed[0], DiskFull):
+            raise PlanWithoutRoom(failed[0].message, **failed[0].ids)
         if failed:
             raise failed[0]
         if errors and is_planned:

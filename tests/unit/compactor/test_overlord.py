@@ -20,7 +20,7 @@ from carnac.core.compaction.survey import CONFLICTS_MAX
 from carnac.core.intervals import Interval
 from carnac.core.locks.events import ReleaseLocks
 from carnac.core.tasks.model import TaskState
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, DiskFull
 from carnac.overlord.clearing import note_waste
 from carnac.ports import Clock, DeepStorage, IdSource, RewriteJob, RewriteResult
 from carnac.testing.clock import FakeClock, SequentialIds
@@ -67,6 +67,20 @@ class Halting(StampedPipeline):
         super().run_rewrites(jobs, on_end=hand, **more)
 
 
+class Full(StampedPipeline):
+    """A pipeline on a disk without room."""
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        **more: Any,
+    ) -> None:
+        for job in jobs:
+            on_end(job, DiskFull("there is no room in /data; make some, then retry"))
+
+
 class Cluster:
     """A store, an overlord whose attempts run when the test says so, and the duty of compaction."""
 
@@ -89,11 +103,14 @@ class Cluster:
         self.duty.close()
         self.duty = CompactionDuty(self.settings, self.runners, self.clock)
 
-    def run_attempts(self, between: Callable[[], None] = lambda: None) -> None:
+    def run_attempts(
+        self, between: Callable[[], None] = lambda: None, *, is_full: bool = False
+    ) -> None:
         """Dispatch what is pending, and run it.
 
         Args:
             between: Called when a group is written and not yet published.
+            is_full: There is no room for what is written.
         """
         self.loop.run_round()
         for attempt in self.tasks.live_attempts():
@@ -103,8 +120,10 @@ class Cluster:
                     attempt.number,
                     settings=self.settings,
                     clock=self.clock,
-                    pipeline=lambda root, _ids: Halting(
-                        root, clock=self.clock, ids=self.ids, between=between
+                    pipeline=lambda root, _ids: (
+                        Full(root, clock=self.clock, ids=self.ids)
+                        if is_full
+                        else Halting(root, clock=self.clock, ids=self.ids, between=between)
                     ),
                 )
             except CarnacError:
@@ -180,6 +199,24 @@ def test_another_leader_adopts_what_runs(cluster: Cluster) -> None:
     cluster.duty.run_round()
     assert counts(cluster) == [1, 1]
     assert OverlordRunner(cluster.tasks, cluster.ids).live() == []
+
+
+def test_a_full_disk_is_not_tried_again_before_the_chunks_have_rested(cluster: Cluster) -> None:
+    cluster.duty.run_round()
+    cluster.run_attempts(is_full=True)
+    assert {task.state for task in cluster.tasks.list()} == {TaskState.FAILED}
+    assert all(len(cluster.tasks.attempts(one.task_id)) == 1 for one in cluster.tasks.list())
+    cluster.duty.run_round()
+    states = cluster.metadata.compaction_states("events")
+    assert {state.reason for state in states} == {
+        "failed once: there is no room in /data; make some, then retry"
+    }
+    cluster.duty.run_round()
+    assert len(cluster.tasks.list()) == 2
+    cluster.clock.advance_ms(60_000)
+    cluster.duty.run_round()
+    cluster.run_attempts()
+    assert counts(cluster) == [1, 1]
 
 
 def test_a_task_that_is_cancelled_rests_only_its_own_chunk(cluster: Cluster) -> None:
