@@ -31,6 +31,12 @@ def test_what_arrives_first_is_seen_over_the_time_since_the_first_look() -> None
     assert flow.arrival_rate(2000) == pytest.approx(0.5)
 
 
+def test_a_task_that_took_no_time_counts_as_one_that_took_a_millisecond() -> None:
+    flow = Flow()
+    flow.note_run(1000, cost=50, duration_ms=0)
+    assert flow.dispatch_rate(1000, slots=2) == pytest.approx(100.0)
+
+
 def test_what_arrives_after_a_task_is_seen_over_the_time_since_that_began() -> None:
     flow = Flow()
     flow.note_run(1000, cost=50, duration_ms=400)

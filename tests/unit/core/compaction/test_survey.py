@@ -96,3 +96,21 @@ def test_what_arrives_ends_no_rest_and_what_is_rewritten_ends_all_failures() -> 
     again = survey.fail(day, "disk full", now_ms=0)
     assert again is not None
     assert (again.failures, again.reason) == (1, "failed once: disk full")
+
+
+def test_of_chunks_that_are_dropped_nothing_is_known_any_more() -> None:
+    survey = surveyed(DAYS[:2])
+    survey.defer([DAYS[0]])
+    survey.fail(DAYS[1], "disk full", now_ms=0)
+    assert (survey.has_deferred, len(survey.resting())) == (True, 1)
+    gone = survey.drop(DAYS[:2])
+    assert [(one.chunk, one.status) for one in gone] == [
+        (day, ChunkStatus.EMPTY) for day in DAYS[:2]
+    ]
+    assert (survey.deferred(), survey.resting(), survey.known_in(Interval(0, 9 * DAY_MS))) == (
+        [],
+        [],
+        [],
+    )
+    assert not survey.has_deferred
+    assert survey.plan(revision=8).added == []
