@@ -142,18 +142,33 @@ class CommitQueue:
 
         self._check()
         future: Future[T] = Future()
+        self._put_soon(Job(work, append, future=future))
+        return future
+
+    def _put_soon(self, job: Job) -> None:
         with self._mutex:
             while len(self._waiting) >= WAITING_MAX and self._leader != threading.get_ident():
                 self._has_room.wait()
-            leads = self._enter(Job(work, append, future=future))
+            leads = self._enter(job)
         if leads:
             self._start_serving()
-        return future
 
     def drain(self) -> None:
-        """Return when all is done that was submitted before."""
-        if self._is_busy:
-            self.submit(lambda _session: None, is_durable=False)
+        """Return when all that was submitted before is done, and its futures have been told.
+
+        Who waits for a transaction hears of it before the futures that are in it, so this is a future, too.
+        """
+        from concurrent.futures import Future
+
+        if not self._is_busy:
+            return
+        if self._leader == threading.get_ident():  # a callback, which would wait for itself
+            self.submit(_nothing, is_durable=False)
+            return
+        self._check()
+        future: Future[None] = Future()
+        self._put_soon(Job(_nothing, is_durable=False, future=future))
+        future.result()
 
     def _wait_for(self, job: Job) -> None:
         with self._mutex:
@@ -245,6 +260,10 @@ class CommitQueue:
                 oldest.wake.release()
                 return
         self._start_serving()
+
+
+def _nothing(_session: Session) -> None:
+    """Do nothing."""
 
 
 def _finish(jobs: deque[Job]) -> None:

@@ -176,6 +176,29 @@ def test_a_callback_does_what_it_waits_for_itself() -> None:
     assert queue.submit(lambda _session: 3) == 3
 
 
+def test_draining_ends_after_the_futures_of_all_that_was_submitted_before_are_told() -> None:
+    """Who waits for a job hears of it before futures of the same transaction do."""
+    groups, queue, _ = held_up()
+    told: list[str] = []
+
+    def tell(_future: Future[None]) -> None:
+        threading.Event().wait(0.1)
+        told.append("future")
+
+    def drain() -> None:
+        queue.drain()
+        told.append("who drains")
+
+    queue.submit_soon(lambda _session: None).add_done_callback(tell)
+    thread = threading.Thread(target=drain)
+    thread.start()
+    waiting(queue, 2)
+    groups.may_go_on.set()
+    thread.join(PATIENCE_S)
+    assert told == ["future", "who drains"]
+    assert groups.sizes == [1, 2]
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_callback_that_ends_its_thread_leaves_the_queue_at_work() -> None:
     groups, queue, _ = held_up()
