@@ -124,6 +124,25 @@ def test_a_part_that_fails_rests_and_delays_no_other() -> None:
     assert desk.start() == [SECOND]
 
 
+def test_what_a_part_that_failed_has_become_a_part_of_rests_on_and_delays_no_other() -> None:
+    desk = Desk(how=replace(HOURS, task_cost_small=0), capacity=Capacity(tasks=1))
+    desk.look(ETERNITY)
+    (poisoned,) = desk.start()
+    assert poisoned == SECOND
+    desk.conductor.end(
+        desk.conductor.queue.running[0].run_id, failures={SECOND: "disk full"}, now_ms=desk.now_ms
+    )
+    desk.chunks = [live(entries=3, revision=2)]
+    desk.segments.append(segment(parse_interval("2026-01-08T12/2026-01-10")))
+    desk.look(ETERNITY)
+    wider = parse_interval("2026-01-05/2026-01-10")
+    assert set(desk.states()) == {FIRST, wider}
+    known = desk.conductor.survey(NAME).states
+    rests = [(known[one].failures, known[one].retry_at_ms) for one in (FIRST, wider)]
+    assert rests == [(0, 0), (1, RETRY_FIRST_MS)]
+    assert desk.start() == [FIRST]
+
+
 def test_more_of_it_is_due_when_more_is_old_enough() -> None:
     how = replace(HOURS, skip_offset=parse_period("P1D"))
     desk = Desk(how=how, chunks=[live()], segments=[segment(SECOND)])
