@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +119,9 @@ class Desk:
                 by = survey.judged_by(sight.target)
                 laws.check_analysis([chunk], {chunk: sight}, survey.states, by)
         self.remember(conductor.judge(NAME, world.segments(due)))
+        known = sorted(chunk for chunk, state in survey.states.items() if state.segments)
+        for before, after in pairwise(known):
+            assert not before.overlaps(after), "of each instant one thing is known"
         starts = conductor.start(revision=world.revision, now_ms=self.now_ms)
         for states in starts.states.values():
             self.remember(list(states))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from carnac.cli.commands.compact import error_lines, exit_by, print_rest
+from carnac.cli.commands.compact import error_lines, exit_by, print_rest, waits_text
 from carnac.cli.session import Session
 from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.intervals import parse_interval
@@ -63,3 +63,10 @@ def test_what_rests_after_a_failure_is_not_nothing(capsys: pytest.CaptureFixture
         "1 time chunk failed and will be tried again later (carnac compaction status says why); "
         "3 groups committed, 1.5 kB written for nothing"
     )
+
+
+def test_of_many_tasks_that_one_waits_for_the_first_are_named() -> None:
+    names = {f"task {number}": f"T{number}" for number in range(1, 63)}
+    assert waits_text([], names) == ""
+    assert waits_text(["task 1", "task 2", "task 3"], names) == "T1 T2 T3"
+    assert waits_text(list(names), names) == "T1 T2 T3 and 59 more"

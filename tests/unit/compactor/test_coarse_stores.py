@@ -39,6 +39,7 @@ def test_one_chunk_of_all_times_with_a_bad_timestamp_is_cut_in_one_commit(
     states = desk.desk.status("events").states["events"]
     assert [state.chunk for state in states] == chunks
     assert {state.status for state in states} == {ChunkStatus.STABLE}
+    assert all(state.rewritten_bytes for state in states)
     assert desk.controller.is_settled()
     assert desk.settle() == 0
 
@@ -54,6 +55,23 @@ def test_what_is_appended_to_it_meanwhile_is_cut_in_its_turn(desk: Desk) -> None
     assert max(counts(desk.store)) <= 2
     assert {one.interval.duration_ms for one in desk.store.chunks("events")} == {HOUR_MS}
     assert desk.controller.is_settled()
+
+
+def test_what_was_cut_beside_what_is_too_new_is_not_remembered_as_it_was(desk: Desk) -> None:
+    append(desk.store, (1, YEARS), (2, 0), (3, 40), (4, 50), granularity="all")
+    desk.desk.put_spec({**spec("hour"), "skipOffsetFromLatest": "P1D"})
+    desk.settle()
+    chunks = [chunk.interval for chunk in desk.store.chunks("events")]
+    assert [one.duration_ms for one in chunks[:-1]] == [HOUR_MS, HOUR_MS]
+    assert chunks[-1].end_ms == ETERNITY.end_ms
+    states = desk.desk.status("events").states["events"]
+    assert [(state.chunk, state.status) for state in states] == [
+        (one, ChunkStatus.STABLE) for one in chunks[:-1]
+    ]
+    assert desk.settle() == 0
+    append(desk.store, (5, 90), granularity="all")
+    desk.settle()
+    assert len(desk.store.chunks("events")) == 5
 
 
 def test_more_chunks_than_a_group_may_have_are_refused_in_one_sentence(

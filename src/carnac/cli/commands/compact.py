@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 EXPLANATIONS_SHOWN_MAX = 1_000
 """More lines than this are not read; `--interval` chooses."""
 ERRORS_SHOWN_MAX = 20
+AFTER_SHOWN_MAX = 3
 TASK_COLUMNS = [
     Column("task"),
     Column("interval", is_whole=True),
@@ -173,13 +174,20 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
                 f"{task.priority:.2f}",
                 format_bytes(task.cost),
                 str(task.color),
-                " ".join(names[one] for one in task.after),
+                waits_text(task.after, names),
             ]
             for task in plan.tasks
         ],
     )
     output.note(_sum(plan))
     _print_notes(session, plan)
+
+
+def waits_text(after: Sequence[str], names: dict[str, str]) -> str:
+    """Return which tasks one waits for; of many the first ones."""
+    rest = len(after) - AFTER_SHOWN_MAX
+    shown = " ".join(names[one] for one in after[:AFTER_SHOWN_MAX])
+    return f"{shown} and {format_count(rest)} more" if rest > 0 else shown
 
 
 def _print_notes(session: Session, plan: CompactionPlan) -> None:

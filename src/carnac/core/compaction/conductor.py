@@ -192,7 +192,7 @@ class Conductor:
             for interval in reached
             for chunk in survey.known_in(interval)
             if ((one := sights.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms)
-            and not (coarse and _touches(coarse, chunk))
+            and not (coarse and _is_within(coarse, chunk))
         ]
         states = [
             *survey.forget([one for one in unseen if watch.is_bucket(one)]),
@@ -311,6 +311,8 @@ class Conductor:
             known = watch.survey.known_in(chunk or Interval(at_ms, at_ms + 1))
             for one in known[:1]:
                 watch.survey.note_bytes(one, arrived=arrived, rewritten=rewritten)
+            if rewritten and chunk is not None and chunk not in known:
+                watch.survey.carry(chunk, rewritten)
 
     def verdict(self, now_ms: int) -> Verdict:
         """Return whether the backlog clears, and when."""
@@ -428,6 +430,13 @@ def _inside(intervals: IntervalSet, sights: dict[int, ChunkSight]) -> dict[int, 
     for start_ms in outside:
         del sights[start_ms]
     return sights
+
+
+def _is_within(intervals: IntervalSet, chunk: Interval) -> bool:
+    """Whether one of the intervals holds all of the chunk; O(log n)."""
+    known = intervals.intervals
+    place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
+    return place >= 0 and known[place].contains(chunk)
 
 
 def _touches(intervals: IntervalSet, chunk: Interval) -> bool:

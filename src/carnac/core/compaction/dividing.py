@@ -20,18 +20,23 @@ from carnac.core.intervals import Interval, IntervalSet, interval_set
 
 
 def divide_coarse(
-    chunks: Iterable[TimeChunk], settings: CompactionSettings, borders: Iterable[int] = ()
+    chunks: Iterable[TimeChunk],
+    settings: CompactionSettings,
+    *,
+    starts: Iterable[int] = (),
+    ends: Iterable[int] = (),
 ) -> list[TimeChunk]:
     """Return the chunks in order of time, each coarse one in parts; what comes of it is a function of its segments.
 
     Args:
-        borders: Instants that no part of several buckets holds inside; in any order.
+        starts: Instants before which parts end, with the bucket that holds such an instant inside.
+        ends: Instants at which parts end, without the bucket that holds such an instant inside.
     """
     found: list[TimeChunk] = []
-    cuts = sorted(set(borders))
+    starts, ends = tuple(starts), tuple(ends)
     for chunk in chunks:
         if chunk.extent is Extent.COARSE:
-            found += _Divider(chunk, settings).parts(cuts)
+            found += _Divider(chunk, settings).parts(starts, ends)
         else:
             found.append(chunk)
     return found
@@ -48,10 +53,13 @@ class _Divider:
         self._granularity = parse_granularity(text)
         self._size_max = min(settings.input_bytes_max, settings.task_cost_max)
 
-    def parts(self, borders: Sequence[int]) -> Iterator[TimeChunk]:
+    def parts(self, starts: Sequence[int], ends: Sequence[int]) -> Iterator[TimeChunk]:
         """Yield the parts in order of time."""
         chunk, granularity = self._chunk, self._granularity
-        cuts = _edges(granularity, chunk.interval, borders)
+        cuts = sorted(
+            {*_edges(granularity, chunk.interval, ends)}
+            | {*_edges(granularity, chunk.interval, starts, is_after=True)}
+        )
         for region in self._regions():
             inside = [one for one in cuts if region.start_ms < one < region.end_ms]
             for start_ms, end_ms in pairwise((region.start_ms, *inside, region.end_ms)):
@@ -126,11 +134,11 @@ def _about(granularity: Granularity, interval: Interval) -> int:
     return max(round(granularity.buckets_over(interval).duration_ms / granularity.nominal_ms), 1)
 
 
-def _edges(granularity: Granularity, inside: Interval, borders: Iterable[int]) -> list[int]:
-    """Return where buckets begin that hold a border, and where those end, in order of time."""
-    found: set[int] = set()
+def _edges(
+    granularity: Granularity, inside: Interval, borders: Iterable[int], *, is_after: bool = False
+) -> Iterator[int]:
+    """Yield where the buckets begin, or end, that hold a border inside; a border between buckets is as it is."""
     for at_ms in borders:
         if inside.start_ms < at_ms < inside.end_ms:
             bucket = granularity.bucket(at_ms)
-            found.update((bucket.start_ms, at_ms if bucket.start_ms == at_ms else bucket.end_ms))
-    return sorted(found)
+            yield bucket.end_ms if is_after and bucket.start_ms < at_ms else bucket.start_ms

@@ -159,10 +159,8 @@ def plan_compaction(
     chunks = divide_coarse(
         cut_chunks(segments, plan_stretches(settings, now_ms)),
         settings,
-        [
-            situation.skip_from_ms,
-            *(at_ms for one in within or () for at_ms in (one.start_ms, one.end_ms)),
-        ],
+        starts=[one.start_ms for one in within or ()],
+        ends=[situation.skip_from_ms, *(one.end_ms for one in within or ())],
     )
     judged = judge_chunks(chunks, situation, rules)
     tasks = color_by_neighbour(plan_tasks(datasource, judged, settings, revision))

@@ -72,6 +72,8 @@ class Survey:
         }
         self._divided: dict[int, tuple[ChunkSight, int]] = {}
         """By where a coarse chunk starts: what was seen of it, and where it was too new, when it was divided last."""
+        self._carried: Counter[Interval] = Counter()
+        """Bytes that compaction has written into chunks of which nothing is known yet: it made them of a coarse one."""
         self._conflicts: Counter[Interval] = Counter()
         self._resting = {state.chunk for state in self.states.values() if state.retry_at_ms}
         self._fingerprints: dict[int, tuple[CompactionTarget, str]] = {}
@@ -190,7 +192,7 @@ class Survey:
         self._divided[chunk.interval.start_ms] = (sight, skip_from_ms)
         parts = [
             part
-            for part in divide_coarse((chunk,), self.settings, (skip_from_ms,))
+            for part in divide_coarse((chunk,), self.settings, ends=(skip_from_ms,))
             if part.interval.end_ms <= skip_from_ms
         ]
         wanted = {part.interval for part in parts}
@@ -335,6 +337,10 @@ class Survey:
         if rewritten:
             self._conflicts.pop(chunk, None)
 
+    def carry(self, chunk: Interval, rewritten: int) -> None:
+        """Remember what compaction has written into a chunk until the chunk is judged for the first time."""
+        self._carried[chunk] += rewritten
+
     def _record(self, one: JudgedChunk, sight: ChunkSight, now_ms: int) -> ChunkState:
         chunk = one.chunk
         interval, (action, reason, priority, choice, may_join) = chunk.interval, one.score
@@ -354,7 +360,9 @@ class Survey:
         else:
             self._backlog.take(interval)
         failures = arrived_bytes = rewritten_bytes = 0
-        if known is not None:
+        if known is None:
+            rewritten_bytes = self._carried.pop(interval, 0)
+        else:
             arrived_bytes, rewritten_bytes = known.arrived_bytes, known.rewritten_bytes
             failures = known.failures if is_wanted else 0
         _, revision, segments, target, _ = sight
