@@ -114,3 +114,13 @@ def test_of_chunks_that_are_dropped_nothing_is_known_any_more() -> None:
     )
     assert not survey.has_deferred
     assert survey.plan(revision=8).added == []
+
+
+def test_what_is_taken_up_again_is_due_and_deferred_no_more() -> None:
+    survey = surveyed(DAYS[:3])
+    survey.defer(DAYS[:3])
+    assert survey.find_due(seen(*DAYS[:3]), now_ms=0) == []
+    again = survey.retake(2)
+    assert again == DAYS[:2], "the earlier of those that are equally urgent"
+    assert [one.chunk for one in survey.deferred()] == [DAYS[2]]
+    assert [one.chunk for one in survey.find_due(seen(*DAYS[:3]), now_ms=0)] == again
