@@ -213,23 +213,31 @@ def minor_round(work: Path, holder: SparkHolder) -> Mapping[str, float]:
 def proof_round(small: SmallSegments) -> Mapping[str, float]:
     """CPU seconds of some chunks rewritten in this process, with and without what the proof takes, in turns.
 
-    Whole files, and such of which the first six hours of the day are hidden.
+    Whole files, such of which the first six hours of the day are hidden, and rows that are rolled up further.
     """
-    from benchmarks.rewriting import rewrite_days
+    from benchmarks.rewriting import BY_HOUR, first_days, rewrite_days, rolled_up
 
-    rewrite_days(small, days=1, hashes=True)
     figures: dict[str, float] = {}
-    for name, hidden_ms in (("", 0), (", a quarter hidden", DAY_MS // 4)):
-        took = {True: 0.0, False: 0.0}
-        for hashes in (True, False, False, True):
-            took[hashes] += rewrite_days(
-                small, days=PROOF_DAYS, hashes=hashes, hidden_ms=hidden_ms
-            )[0]
-        figures |= {
-            f"with proof{name} CPU s": took[True],
-            f"without proof{name} CPU s": took[False],
-            f"proof overhead{name}": took[True] / took[False] - 1,
+    days = first_days(small, PROOF_DAYS)
+    with rolled_up(small, days) as by_minute:
+        kinds: dict[str, Callable[[bool], float]] = {
+            "": lambda hashes: rewrite_days(small, days, hashes=hashes),
+            ", a quarter hidden": lambda hashes: rewrite_days(
+                small, days, hashes=hashes, hidden_ms=DAY_MS // 4
+            ),
+            ", rolled up": lambda hashes: rewrite_days(
+                small, by_minute, hashes=hashes, target=BY_HOUR
+            ),
         }
+        for name, run in kinds.items():
+            took = {True: 0.0, False: 0.0}
+            for hashes in (True, False, False, True):
+                took[hashes] += run(hashes)
+            figures |= {
+                f"with proof{name} CPU s": took[True],
+                f"without proof{name} CPU s": took[False],
+                f"proof overhead{name}": took[True] / took[False] - 1,
+            }
     return figures
 
 

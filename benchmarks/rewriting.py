@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,24 +15,27 @@ from benchmarks.harness import cpu_seconds
 from benchmarks.small_segments import DATASOURCE, SmallSegments
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.segments import ColumnType, Metric, MetricKind, Segment
 from carnac.pipeline.compact_read import ReadPlan, read_tables
 from carnac.pipeline.compact_shape import plan_families
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, rewrite_family
 from carnac.pipeline.conservation import Side
 from carnac.ports import SegmentInput
 
+PIPELINE = "carnac.pipeline"
+Groups = list[tuple[Interval, list[Segment]]]
 
-def rewrite_segments(
+
+def rewrite(
     root: Path,
-    segments: list[Segment],
     chunk: Interval,
+    segments: list[Segment],
     *,
-    memory_bytes: int = 1 << 30,
     target: CompactionTarget | None = None,
     hidden_ms: int = 0,
+    to: str = "bench-out",
 ) -> Rewritten:
-    """Rewrite segments of a chunk into one.
+    """Rewrite segments of a chunk.
 
     Args:
         hidden_ms: From the start of the chunk; what is in it is not to be read.
@@ -48,11 +52,11 @@ def rewrite_segments(
                 target=target,
                 chunks=(chunk,),
                 output_url=root.as_uri(),
-                path_prefix="bench-out",
+                path_prefix=to,
                 id_prefix="b",
                 created_at_ms=0,
                 temp_dir=temporary,
-                memory_bytes=memory_bytes,
+                memory_bytes=1 << 30,
                 is_whole=True,
             )
         )
@@ -72,29 +76,67 @@ def _unmeasured(
             yield source, table
 
 
-def rewrite_days(
-    small: SmallSegments, *, days: int, hashes: bool, hidden_ms: int = 0
-) -> tuple[float, int]:
-    """Return CPU seconds and rows of some chunks; without hashes, no proof is taken."""
+ROLLED = tuple(
+    Metric(name=name, kind=kind, input=read, type=of)
+    for name, kind, read, of in (
+        ("count", MetricKind.COUNT, None, ColumnType.LONG),
+        ("i1", MetricKind.SUM, "m_i1", ColumnType.LONG),
+        ("d1", MetricKind.SUM, "m_d1", ColumnType.DOUBLE),
+        ("d2", MetricKind.MAX, "m_d2", ColumnType.DOUBLE),
+    )
+)
+BY_MINUTE = CompactionTarget(
+    query_granularity="MINUTE",
+    dimensions=("d5", "d50", "d500"),
+    metrics=ROLLED,
+    target_rows=50_000,
+    allow_lossy=True,
+)
+BY_HOUR = CompactionTarget(query_granularity="HOUR", allow_lossy=True)
+
+
+def first_days(small: SmallSegments, days: int) -> Groups:
+    """Return the segments of some chunks, in order of time."""
     by_chunk: dict[Interval, list[Segment]] = {}
     for segment in small.segments:
         by_chunk.setdefault(segment.chunk, []).append(segment)
+    return sorted(by_chunk.items(), key=lambda item: item[0].start_ms)[:days]
+
+
+@contextlib.contextmanager
+def rolled_up(small: SmallSegments, groups: Groups) -> Iterator[Groups]:
+    """Give segments of 50,000 rows with the same rows rolled up by minute, for a while."""
+    root = small.folder / "deep-storage"
+    try:
+        yield [
+            (chunk, list(rewrite(root, chunk, segments, target=BY_MINUTE, to="by-minute").segments))
+            for chunk, segments in groups
+        ]
+    finally:
+        shutil.rmtree(root / "by-minute", ignore_errors=True)
+
+
+def rewrite_days(
+    small: SmallSegments,
+    groups: Groups,
+    *,
+    hashes: bool,
+    hidden_ms: int = 0,
+    target: CompactionTarget | None = None,
+) -> float:
+    """Return the CPU seconds that it takes to rewrite chunks; without hashes, no proof is taken."""
     root = small.folder / "deep-storage"
 
-    def work() -> int:
-        return sum(
-            rewrite_segments(root, segments, chunk, hidden_ms=hidden_ms).went_in.rows
-            for chunk, segments in sorted(by_chunk.items())[:days]
-        )
+    def work() -> None:
+        for chunk, segments in groups:
+            rewrite(root, chunk, segments, target=target, hidden_ms=hidden_ms)
 
-    try:
-        if hashes:
-            return cpu_seconds(work)
-        with (
-            mock.patch("carnac.pipeline.segment_writer.hash_rows", new=_nothing),
-            mock.patch("carnac.pipeline.compact_measure.as_read", new=_unmeasured),
-            mock.patch("carnac.pipeline.compact_task.blame_inputs", new=_nothing),
-        ):
-            return cpu_seconds(work)
-    finally:
-        shutil.rmtree(root / "bench-out", ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, root / "bench-out", ignore_errors=True)
+        if not hashes:
+            stack.enter_context(mock.patch(f"{PIPELINE}.segment_writer.hash_rows", _nothing))
+            stack.enter_context(mock.patch(f"{PIPELINE}.compact_measure.as_read", _unmeasured))
+            stack.enter_context(mock.patch(f"{PIPELINE}.compact_task.blame_inputs", _nothing))
+            stack.enter_context(mock.patch.object(Side, "add_states", _nothing))
+            stack.enter_context(mock.patch.object(Side, "add_states_and_hash", _nothing))
+        return cpu_seconds(work)[0]

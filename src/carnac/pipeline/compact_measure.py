@@ -8,6 +8,7 @@ shown, where rows are rolled up, and where a type, a column or a time is read as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from carnac.pipeline.compact_read import ReadPlan, read_tables
 from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.compact_stage import rolled_up
 from carnac.pipeline.conservation import Side
-from carnac.pipeline.row_hash import RowMeter, hash_rows
+from carnac.pipeline.row_hash import Pool, RowMeter, hash_rows
 from carnac.ports import SegmentInput
 
 
@@ -31,9 +32,13 @@ def measured(share: Share, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
         for _, read in as_read(plan, share.inputs, side):
             yield read
         return
+    pool = Pool(partial(side.add_states, share.shape))
     for source in share.inputs:
         for read in read_tables(plan, source):
-            yield measure(share, read, side)
+            table = rolled_up(share, read) if share.raw_shape is not None else read
+            pool.add(table)
+            yield table
+    pool.flush()
 
 
 def as_read(

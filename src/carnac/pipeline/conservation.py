@@ -7,10 +7,11 @@ column or truncation makes the rows others than those of the record, they are ha
 is what the writer hashed as it wrote.
 
 Rows that are rolled up change, so what is linear in them is compared: for each row, the hash of its key (time and
-dimensions) times the number of rows behind it, plus the same times each whole-number sum, all modulo 2**64. It is the
-same before and after rows of one key are added up, and another one if a row is lost, doubled, or moved to another key,
-or if a sum changes. Sums of doubles are compared as sums, once plain and once weighted by key; least and greatest
-values of `min` and `max` as such. And every rolled-up row is hashed before it goes to the writer and in the writer.
+dimensions) times the number of rows behind it plus each whole-number sum, which has an odd factor of its own, all
+modulo 2**64. It is the same before and after rows of one key are added up, and another one if a row is lost, doubled,
+or moved to another key, or if a sum changes. Sums of doubles are compared as sums, once plain and once weighted by
+key; least and greatest values of `min` and `max` as such. And every rolled-up row is hashed before it goes to the
+writer and in the writer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,26 +88,30 @@ class Side:
     def _add_states(self, shape: RowShape, table: pa.Table | pa.RecordBatch, keys: Codes) -> None:
         weights = np.ones(table.num_rows, np.uint64)
         if ROWS_COLUMN in table.schema.names:
-            weights = _numbers(table.column(ROWS_COLUMN)).astype(np.int64).view(np.uint64)
-        total = keys * weights
+            weights = _whole(table.column(ROWS_COLUMN))
         self.rows += int(weights.sum(dtype=np.uint64))
+        whole = weights
+        by_key = None
         for metric in shape.metrics:
             column = table.column(metric.name)
             if metric.kind in {MetricKind.COUNT, MetricKind.SUM}:
                 if metric.type is ColumnType.LONG:
-                    whole = _numbers(pc.fill_null(column, 0)).astype(np.int64).view(np.uint64)
-                    total += mix(keys ^ _seed_of(metric.name)) * whole
+                    whole = whole + _whole(column) * _factor_of(metric.name)
                 elif metric.type in {ColumnType.DOUBLE, ColumnType.FLOAT}:
+                    if by_key is None:
+                        by_key = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
                     slack = FLOAT_SLACK if metric.type is ColumnType.FLOAT else 1.0
-                    self._add_doubles(metric.name, keys, column, slack)
+                    self._add_doubles(metric.name, by_key, column, slack)
             elif metric.kind in {MetricKind.MIN, MetricKind.MAX} and not _is_text(metric.type):
                 self._add_bound(metric.name, metric.kind, column)
-        self.row_hash = (self.row_hash + int(total.sum(dtype=np.uint64))) & MASK
+        total = int((keys * whole).sum(dtype=np.uint64))
+        self.row_hash = (self.row_hash + total) & MASK
 
-    def _add_doubles(self, name: str, keys: Codes, column: Any, slack: float) -> None:
-        values = _numbers(pc.fill_null(column, 0.0)).astype(np.float64)
-        weights = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
-        for label, numbers in ((name, values), (name + WEIGHTED, values * weights)):
+    def _add_doubles(
+        self, name: str, by_key: NDArray[np.float64], column: Any, slack: float
+    ) -> None:
+        values = _numbers(_filled(column, 0.0)).astype(np.float64, copy=False)
+        for label, numbers in ((name, values), (name + WEIGHTED, values * by_key)):
             with np.errstate(over="ignore", invalid="ignore"):
                 total = float(numbers.sum())  # pairwise: its error is far below what is compared
             if not math.isfinite(total):
@@ -186,8 +192,18 @@ def _hashes(
     return keys, row_hash & MASK
 
 
-def _seed_of(name: str) -> np.uint64:
-    return np.uint64(int(column_hash(name, pa.array([True]))[0]))
+@cache
+def _factor_of(name: str) -> np.uint64:
+    """Return an odd number, so that no value but 0 counts nothing."""
+    return np.uint64(int(column_hash(name, pa.array([True]))[0]) | 1)
+
+
+def _filled(column: Any, value: float) -> Any:
+    return pc.fill_null(column, value) if column.null_count else column
+
+
+def _whole(column: Any) -> Codes:
+    return _numbers(_filled(column, 0)).astype(np.int64, copy=False).view(np.uint64)
 
 
 def _numbers(column: Any) -> NDArray[Any]:

@@ -320,22 +320,41 @@ def _list_codes(array: pa.Array) -> Codes:
     return codes
 
 
-class RowMeter:
-    """Counts rows and sums their hashes, table by table; small ones are hashed together, which takes half the time."""
+class Pool:
+    """Hands rows on in tables of some size: small ones are measured together, which takes half the time."""
 
-    def __init__(self) -> None:
-        self._rows = 0
-        self._row_hash = 0
+    def __init__(self, take: Callable[[pa.Table], object]) -> None:
+        self._take = take
         self._held: list[pa.Table] = []
         self._held_rows = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Count rows; every table that is added has the same columns."""
-        self._rows += rows.num_rows
+        """Take rows; every table that is added has the same columns."""
         self._held_rows += rows.num_rows
         self._held.append(rows)
         if self._held_rows >= BLOCK_ROWS:
-            self._flush()
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        if self._held_rows:
+            held = self._held[0] if len(self._held) == 1 else pa.concat_tables(self._held)
+            self._take(held)
+        self._held, self._held_rows = [], 0
+
+
+class RowMeter:
+    """Counts rows and sums their hashes, table by table."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._row_hash = 0
+        self._pool = Pool(self._measure)
+
+    def add(self, rows: pa.Table) -> None:
+        """Count rows; every table that is added has the same columns."""
+        self._rows += rows.num_rows
+        self._pool.add(rows)
 
     @property
     def rows(self) -> int:
@@ -345,18 +364,16 @@ class RowMeter:
     @property
     def row_hash(self) -> int:
         """The hash of the rows so far."""
-        self._flush()
+        self._pool.flush()
         return self._row_hash
 
-    def _flush(self) -> None:
-        if self._held:
-            held = self._held[0] if len(self._held) == 1 else pa.concat_tables(self._held)
-            self._row_hash = add_hashes(self._row_hash, hash_rows(held))
-            self._held, self._held_rows = [], 0
+    def _measure(self, rows: pa.Table) -> None:
+        self._row_hash = add_hashes(self._row_hash, hash_rows(rows))
 
 
 __all__ = [
     "TIME_COLUMN",
+    "Pool",
     "RowMeter",
     "add_hashes",
     "by_block",
