@@ -19,6 +19,7 @@ from carnac.core.compaction.stretches import Extent, Stretch, find_stretch
 from carnac.core.intervals import Interval
 
 _name_of = attrgetter("segment_id")
+_COARSE = Extent.COARSE  # looking up a member of an enumeration takes longer than using it
 
 
 class TimeChunk(NamedTuple):
@@ -111,7 +112,7 @@ class _Place:
         self.interval = interval
         self.stretch = stretch
         self.extent = extent
-        self.is_plain = extent is not Extent.COARSE
+        self.is_plain = extent is not _COARSE
         self.segments: list[PlanSegment] = []
         self.prior = self.later = False
 

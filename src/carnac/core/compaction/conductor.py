@@ -47,6 +47,8 @@ from carnac.core.compaction.tasks import CompactionTask
 from carnac.core.entries import Chunk
 from carnac.core.intervals import ETERNITY, MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
 
+_COARSE = Extent.COARSE  # looking up a member of an enumeration takes longer than using it
+
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
@@ -71,7 +73,7 @@ class _Watch:
             if chunk.end_ms <= skip_from_ms:
                 continue
             granularity = find_stretch(self.stretches, chunk.start_ms).granularity
-            if one.extent is Extent.COARSE and granularity is not None:
+            if one.extent is _COARSE and granularity is not None:
                 newest = granularity.bucket(max(skip_from_ms, chunk.start_ms))
                 self.ripe_ms[chunk] = newest.end_ms
             else:
@@ -184,9 +186,7 @@ class Conductor:
         watch.again.update(busy)
         if skip_from_ms < MAX_MS:
             watch.wait_for_age(seen)
-        coarse = IntervalSet(
-            tuple(sorted(one.chunk for one in seen if one.extent is Extent.COARSE))
-        )
+        coarse = IntervalSet(tuple(sorted(one.chunk for one in seen if one.extent is _COARSE)))
         unseen = [
             chunk
             for interval in reached
@@ -425,7 +425,7 @@ def _inside(intervals: IntervalSet, sights: dict[int, ChunkSight]) -> dict[int, 
         start_ms
         for start_ms, one in sights.items()
         if (not (place := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[place - 1])
-        and not (one.extent is Extent.COARSE and _touches(intervals, one.chunk))
+        and not (one.extent is _COARSE and _touches(intervals, one.chunk))
     ]
     for start_ms in outside:
         del sights[start_ms]

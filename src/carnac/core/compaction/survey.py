@@ -270,7 +270,8 @@ class Survey:
             self._deferred.discard(chunk)
             self._conflicts.pop(chunk, None)
             gone.append(state._replace(status=ChunkStatus.EMPTY, segments=0))
-        self._known, self._starts = [], array("q")
+        if gone:
+            self._known, self._starts = [], array("q")
         return gone
 
     @property
