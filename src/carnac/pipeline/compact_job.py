@@ -20,7 +20,7 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.pipeline.compact_buckets import find_buckets
 from carnac.pipeline.compact_scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
 from carnac.pipeline.compact_shape import Family, plan_families
-from carnac.pipeline.compact_spread import spread_chunks
+from carnac.pipeline.compact_spread import join_ranges, spread_chunks
 from carnac.pipeline.compact_task import FamilyTask, Rewritten, remove_written
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.failures import dump_failure, load_failure, may_retry, of_task
@@ -165,7 +165,7 @@ class RewriteRun:
                 continue
             ranges = spread_chunks(tasks, self._cores // max(len(self._jobs), 1))
             if len(ranges) > 1:
-                units.append(partial(self._run_spread, job, ranges))
+                units.append(partial(self._run_spread, job, tasks, ranges))
                 continue
             shared.append((job, JobTask(key=job.key, families=tasks)))
         return units + [
@@ -206,7 +206,12 @@ class RewriteRun:
             failure = None if end.failure is None else load_failure(end.failure)
             self._end(by_key[end.key], failure or result_of(end.families))
 
-    def _run_spread(self, job: RewriteJob, ranges: Sequence[tuple[FamilyTask, ...]]) -> None:
+    def _run_spread(
+        self,
+        job: RewriteJob,
+        tasks: Sequence[FamilyTask],
+        ranges: Sequence[tuple[FamilyTask, ...]],
+    ) -> None:
         """Run a job of many time chunks in several tasks, each with a range of them."""
         if self._is_doomed(job) or self._is_stopped:
             return
@@ -218,12 +223,14 @@ class RewriteRun:
                 phase=replace(self._phase([job]), total=len(ranges)),
                 clock=self._workshop.clock,
             )
+            failures = [one.failure for [one] in ends if one.failure is not None]
+            if failures:
+                raise load_failure(failures[0])
+            written = join_ranges(tasks, ranges, [one.families for [one] in ends])
         except CarnacError as error:
             self._end(job, self._doom_of(job) or error)
             return
-        failures = [one.failure for [one] in ends if one.failure is not None]
-        written = [family for [one] in ends for family in one.families]
-        self._end(job, load_failure(failures[0]) if failures else result_of(written))
+        self._end(job, result_of(written))
 
     def _scatter(self, job: RewriteJob, tasks: Sequence[FamilyTask]) -> None:
         if self._is_stopped:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from carnac.core.intervals import IntervalSet
 from carnac.errors import Corrupt
-from carnac.pipeline.compact_read import ReadPlan, read_tables
+from carnac.pipeline.compact_read import ReadPlan, is_clipped, read_tables
 from carnac.pipeline.compact_shape import Share
 from carnac.pipeline.compact_stage import rolled_up
 from carnac.pipeline.conservation import Side
@@ -80,6 +80,16 @@ def is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
     return all(wanted.get(column.name) is column.type for column in source.segment.columns)
 
 
+def recorded(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> Side | None:
+    """Return what the records say of inputs that are read wholly; None if one is not, or not as it was recorded."""
+    side = Side()
+    for source in inputs:
+        if is_clipped(source) or not is_as_recorded(plan, source):
+            return None
+        side.add_known(source.segment.rows, source.segment.row_hash)
+    return side
+
+
 def _shows_most(source: SegmentInput) -> bool:
     """Whether at least half of the segment's span is to be read: the fewer rows are the ones to hash."""
     span = source.segment.span
@@ -109,4 +119,4 @@ def blame_inputs(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> None:
             )
 
 
-__all__ = ["as_read", "blame_inputs", "is_as_recorded", "measure", "measured"]
+__all__ = ["as_read", "blame_inputs", "is_as_recorded", "measure", "measured", "recorded"]

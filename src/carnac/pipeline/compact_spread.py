@@ -15,7 +15,9 @@ import numpy as np
 
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.pipeline.compact_cuts import rows_by_chunk
-from carnac.pipeline.compact_task import FamilyTask
+from carnac.pipeline.compact_measure import blame_inputs, recorded
+from carnac.pipeline.compact_task import FamilyTask, Rewritten
+from carnac.pipeline.conservation import Side
 from carnac.ports import SegmentInput
 
 ROWS_PER_FILE = 3_000
@@ -37,15 +39,53 @@ def spread_chunks(tasks: Sequence[FamilyTask], cores: int) -> tuple[tuple[Family
     if count < 2:
         return (tuple(tasks),)
     wanted = work[-1] * np.arange(1, count) / count
-    edges = (
-        np.searchsorted(work, wanted * (1 - 1e-9)) + 1
-    )  # what is exact is not missed by a rounding
+    # what is exact is not missed by a rounding
+    edges = np.searchsorted(work, wanted * (1 - 1e-9)) + 1
     places = [0, *sorted({int(edge) for edge in edges if edge < len(chunks)}), len(chunks)]
     ranges = [
         tuple(_ranged(tasks, chunks[first:last], number))
         for number, (first, last) in enumerate(pairwise(places))
     ]
     return tuple(one for one in ranges if one)
+
+
+def join_ranges(
+    tasks: Sequence[FamilyTask],
+    ranges: Sequence[Sequence[FamilyTask]],
+    written: Sequence[Sequence[Rewritten]],
+) -> list[Rewritten]:
+    """Return what each family became, all ranges together.
+
+    A range knows what it has read, not what the others leave out: what goes into a family that is read as it was
+    recorded, and wholly, is therefore what the records say.
+
+    Args:
+        tasks: The families, as they were spread.
+        written: For each range, what its families became.
+
+    Raises:
+        Corrupt: A file does not hold the rows that its record speaks of.
+    """
+    parts: dict[str, list[Rewritten]] = {task.id_prefix: [] for task in tasks}
+    for families, done in zip(ranges, written, strict=True):
+        for task, one in zip(families, done, strict=True):
+            own = task.id_prefix
+            parts[own if own in parts else own.rpartition("r")[0]].append(one)
+    return [_joined(task, parts[task.id_prefix]) for task in tasks]
+
+
+def _joined(task: FamilyTask, parts: Sequence[Rewritten]) -> Rewritten:
+    went_in, came_out = Side(), Side()
+    for one in parts:
+        went_in.add(one.went_in)
+        came_out.add(one.came_out)
+    if not task.family.shape.is_rollup:
+        [share] = task.family.shares  # rows that are only moved are all read alike
+        went_in = recorded(task.plan(share), share.inputs) or went_in
+        if (went_in.rows, went_in.row_hash) != (came_out.rows, came_out.row_hash):
+            blame_inputs(task.plan(share), share.inputs)
+    segments = tuple(segment for one in parts for segment in one.segments)
+    return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
 
 
 def _ranged(

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from carnac.core.compaction.groups import CompactionTarget
 from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.invariants import conserves
 from carnac.core.periods import DAY_MS
 from carnac.deep_storage import open_deep_storage
+from carnac.errors import Corrupt
 from carnac.pipeline import compact_spread
 from carnac.pipeline.compact_job import JobTask, result_of, rewrite_all
 from carnac.pipeline.compact_scatter import ScatterJob, TaskRunner
 from carnac.pipeline.compact_shape import plan_families
-from carnac.pipeline.compact_spread import spread_chunks
+from carnac.pipeline.compact_spread import join_ranges, spread_chunks
 from carnac.pipeline.compact_task import FamilyTask
 from carnac.pipeline.progress import Tally
 from carnac.pipeline.tasks import Attempt
@@ -44,11 +46,12 @@ def shared_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
 
 def spread_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResult:
     """Rewrite a group by ranges of time chunks, as several tasks do, one after the other."""
-    ranges = spread_chunks(family_tasks(folder, job, memory_bytes), cores=2)
-    tasks = [JobTask(key=job.key, families=families) for families in ranges]
+    families = family_tasks(folder, job, memory_bytes)
+    ranges = spread_chunks(families, cores=2)
+    tasks = [JobTask(key=job.key, families=some) for some in ranges]
     ends = rewrite_all(tasks, Attempt(0, Tally(None)))
     assert [one.failure for one in ends] == [None] * len(ranges)
-    return result_of([family for one in ends for family in one.families])
+    return result_of(join_ranges(families, ranges, [one.families for one in ends]))
 
 
 def family_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[FamilyTask]:
@@ -97,6 +100,29 @@ def test_a_group_spread_by_ranges_of_chunks_gives_what_one_task_gives(kind: str,
         right = in_one_task(folder, [job])[job.key]
         for memory_bytes in (TINY, 1 << 30):
             assert_same(folder, right, spread_out(folder, job, memory_bytes))
+
+
+@pytest.mark.parametrize("mistake", [{"rows": 4}, {"row_hash": 5}], ids=["a row", "a value"])
+def test_what_no_range_has_read_is_missed_by_all_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, int]
+) -> None:
+    monkeypatch.setattr(compact_spread, "ROWS_PER_FILE", 1)
+    monkeypatch.setattr(compact_spread, "ROWS_PER_RANGE", 1)
+    where = days(4)
+    rows = [{"__time": chunk.start_ms, "d": "a", "n": 1} for chunk in where]
+    storage = open_deep_storage(str(tmp_path / "store"))
+    segment = write_segment(storage, rows, segment_id="wide", chunk=Interval(0, 4 * DAY_MS))
+    target = CompactionTarget(segment_granularity="DAY")
+    job = RewriteJob(key="j", datasource="d", chunks=where, inputs=(), target=target, is_whole=True)
+    visible = IntervalSet((segment.span,))
+    right = replace(job, inputs=(SegmentInput(segment=segment, visible=visible),))
+    done = spread_out(tmp_path, right, 1 << 30)
+    assert conserves(done.proof)
+    assert len(done.segments) == done.proof.rows_in == 4
+    more = {name: getattr(segment, name) + value for name, value in mistake.items()}
+    wrong = SegmentInput(segment=replace(segment, **more), visible=visible)
+    with pytest.raises(Corrupt, match=r"wide does not hold the rows .*; run 'verify'"):
+        spread_out(tmp_path, replace(job, inputs=(wrong,)), 1 << 30)
 
 
 def days(count: int) -> tuple[Interval, ...]:
