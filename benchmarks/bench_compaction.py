@@ -20,6 +20,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -211,28 +212,25 @@ def minor_round(work: Path, holder: SparkHolder) -> Mapping[str, float]:
 
 
 def proof_round(small: SmallSegments) -> Mapping[str, float]:
-    """CPU seconds of some chunks rewritten in this process, with and without what the proof takes, in turns.
+    """CPU seconds of some chunks rewritten in this process, with and without what the proof takes, chunk by chunk.
 
     Whole files, such of which the first six hours of the day are hidden, and rows that are rolled up further.
     """
-    from benchmarks.rewriting import BY_HOUR, first_days, rewrite_days, rolled_up
+    from benchmarks.rewriting import BY_HOUR, Groups, first_days, rewrite_days, rolled_up
 
     figures: dict[str, float] = {}
     days = first_days(small, PROOF_DAYS)
     with rolled_up(small, days) as by_minute:
-        kinds: dict[str, Callable[[bool], float]] = {
-            "": lambda hashes: rewrite_days(small, days, hashes=hashes),
-            ", a quarter hidden": lambda hashes: rewrite_days(
-                small, days, hashes=hashes, hidden_ms=DAY_MS // 4
-            ),
-            ", rolled up": lambda hashes: rewrite_days(
-                small, by_minute, hashes=hashes, target=BY_HOUR
-            ),
+        kinds: dict[str, tuple[Groups, Mapping[str, Any]]] = {
+            "": (days, {}),
+            ", a quarter hidden": (days, {"hidden_ms": DAY_MS // 4}),
+            ", rolled up": (by_minute, {"target": BY_HOUR}),
         }
-        for name, run in kinds.items():
+        for name, (groups, how) in kinds.items():
+            rewrite_days(small, groups[:1], hashes=True, **how)
             took = {True: 0.0, False: 0.0}
-            for hashes in (True, False, False, True):
-                took[hashes] += run(hashes)
+            for group, hashes in product(groups, (True, False, False, True)):
+                took[hashes] += rewrite_days(small, [group], hashes=hashes, **how)
             figures |= {
                 f"with proof{name} CPU s": took[True],
                 f"without proof{name} CPU s": took[False],

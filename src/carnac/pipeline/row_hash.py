@@ -1,12 +1,14 @@
-"""Row hash, version 1: one 64-bit number for a set of rows, whatever their order, files and row groups.
+"""Row hash, version 2: one 64-bit number for a set of rows, whatever their order, files and row groups.
 
 The hash of a set is the sum of its rows' hashes modulo 2**64; so the hash of a union is the sum of the hashes. It
 proves that a rewrite kept the rows; it is no defence against somebody who makes up rows to fool it.
 
-    row    = mix(sum over non-null columns of mix(code(value) ^ seed(column name)))
+    row    = mix(sum over non-null columns of fold(code(value) ^ seed(column name)) * factor(column name))
     code   = of booleans, integers and floats: the 64 bits of the integer if the value is one (within ±2**53 for
              floats), else the bits of the double; of text and bytes: see `_text_codes`; of a list: that of its only
              element if it has one, else a sum of mixed elements and places
+    fold   = of x: x ^ (x >> 32), so that what differs in high bits alone, as many doubles do, differs in low ones
+    factor = odd, so that a value that changes changes its row, and values that change places do
     mix    = the finalizer of splitmix64
 
 Only values count, not how they are kept: a column that is absent is a column of nulls, a long that was widened to
@@ -46,6 +48,7 @@ FEW_ROWS = 4_096
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
+_FOLD = np.uint64(32)
 _SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 _NULL_ELEMENT = np.uint64(0xA5A5F00DDEADBEEF)
 _LIST = np.uint64(0x6C62272E07BB0142)
@@ -88,9 +91,10 @@ def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
             total += column_hash(name, column)
     if numbers:
         codes = np.empty((len(numbers), rows), np.uint64)
-        for (name, column), own in zip(numbers, codes, strict=True):
-            np.bitwise_xor(_codes(column), _seed(name), out=own)
-        mixed = mix(codes)
+        for (_, column), own in zip(numbers, codes, strict=True):
+            own[:] = _codes(column)
+        names = [name for name, _ in numbers]
+        mixed = _column_codes(codes, *_constants(names))
         for (_, column), own in zip(numbers, mixed, strict=True):
             total += _without_nulls(own, column)
     _add_texts(total, [(name, column) for name, column in texts if len(column.dictionary)])
@@ -103,8 +107,8 @@ def _add_texts(total: Codes, columns: list[tuple[str, pa.DictionaryArray]]) -> N
         return
     words = pa.concat_arrays([column.dictionary for _, column in columns])
     counts = [len(column.dictionary) for _, column in columns]
-    seeds = np.repeat([_seed(name) for name, _ in columns], counts)
-    codes = _without_nulls(mix(_codes(words) ^ seeds), words)
+    seeds, factors = _constants([name for name, _ in columns], counts)
+    codes = _without_nulls(_column_codes(_codes(words), seeds, factors), words)
     start = 0
     for (_, column), count in zip(columns, counts, strict=True):
         indices = column.indices
@@ -138,7 +142,7 @@ def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
         if not len(distinct):
             return np.zeros(len(column), np.uint64)
         return _taken(pa.array(distinct), column.indices)
-    codes = mix(_codes(column) ^ _seed(name))
+    codes = _column_codes(_codes(column), *_constant(name))
     return _without_nulls(codes, column)
 
 
@@ -147,10 +151,28 @@ def add_hashes(*hashes: int) -> int:
     return sum(hashes) & MASK
 
 
+def _column_codes(codes: Codes, seed: Any, factor: Any) -> Codes:
+    """Return what codes of values add to the hash of their rows; makes one new array and works in it."""
+    own: Codes = codes ^ seed
+    own ^= own >> _FOLD
+    own *= factor
+    return own
+
+
 @cache
-def _seed(name: str) -> np.uint64:
-    digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"carnac-column").digest()
-    return np.uint64(int.from_bytes(digest, "little"))
+def _constant(name: str) -> tuple[np.uint64, np.uint64]:
+    """Return the seed and the odd factor of a column."""
+    digest = hashlib.blake2b(name.encode(), digest_size=16, person=b"carnac-column").digest()
+    factor = int.from_bytes(digest[8:], "little") | 1
+    return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(factor)
+
+
+def _constants(names: list[str], counts: list[int] | None = None) -> tuple[Codes, Codes]:
+    """Return seeds and factors of columns: one row for each column, or each repeated as often as `counts` says."""
+    seeds, factors = np.array([_constant(name) for name in names], np.uint64).T
+    if counts is None:
+        return seeds[:, np.newaxis], factors[:, np.newaxis]
+    return np.repeat(seeds, counts), np.repeat(factors, counts)
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
