@@ -102,10 +102,10 @@ class _FirstRow(ProofWatch):
         self._dimensions = task.range_dimensions
         self.start: tuple[Scalar, ...] | None = None
 
-    def see(self, rows: pa.RecordBatch) -> None:
+    def see(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if self.start is None and self._dimensions and rows.num_rows:
             self.start = values_at(rows, 0, self._dimensions)
-        super().see(rows)
+        return super().see(rows)
 
 
 def _fits_by_range(task: GatherTask) -> bool:

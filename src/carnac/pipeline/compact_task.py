@@ -212,11 +212,14 @@ class ProofWatch(SinkWatch):
         """Return the writer of one segment."""
         return self._make_writer(*args, **options)
 
-    def see(self, rows: pa.RecordBatch) -> None:
+    def see(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Measure rolled-up rows before they are written; rows that are only moved are measured by the writer."""
-        if self._shape.is_rollup:
-            row_hash = self._states.add_states_and_hash(self._shape, rows)
-            self._row_hash = add_hashes(self._row_hash, row_hash)
+        if not self._shape.is_rollup:
+            return rows
+        rows = with_dictionaries(rows)  # once for both measures
+        row_hash = self._states.add_states_and_hash(self._shape, rows)
+        self._row_hash = add_hashes(self._row_hash, row_hash)
+        return rows
 
     def side(self, segments: Sequence[Segment]) -> Side:
         """Return what came out.
@@ -294,6 +297,15 @@ def _by_chunk(
         return
     for number, places in places_by_chunk(micros(rows), chunks):
         yield chunks[number], rows.take(pa.array(places))
+
+
+def with_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with texts as dictionaries."""
+    arrays = [
+        array.dictionary_encode() if pa.types.is_string(array.type) else array
+        for array in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
 
 
 def united(tables: Sequence[pa.Table]) -> pa.RecordBatch:

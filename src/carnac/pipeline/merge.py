@@ -86,8 +86,9 @@ class SinkWatch:
 
         return SegmentWriter(*args, **options)
 
-    def see(self, rows: pa.RecordBatch) -> None:
-        """Look at rows that are about to be written."""
+    def see(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Look at rows that are about to be written, and return them; texts may become dictionaries."""
+        return rows
 
 
 class SegmentSink:
@@ -177,7 +178,7 @@ class SegmentSink:
         else:
             self._input_rows += rows.num_rows
         rows = build_sketches(self._task.shape, rows)
-        self._watch.see(rows)
+        rows = self._watch.see(rows)
         self._writer.write(rows)
         if self._on_rows is not None:
             self._on_rows(rows.num_rows)

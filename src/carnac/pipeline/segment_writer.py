@@ -283,13 +283,20 @@ def _united(columns: list[pa.ChunkedArray], kind: ColumnType | None) -> pa.Array
     if len(columns) == 1 and columns[0].num_chunks == 1:
         array = columns[0].chunk(0)
     else:
-        chunks = [_as_type(chunk, None) for column in columns for chunk in column.chunks]
-        array = pa.concat_arrays(chunks)
+        array = _concatenated([chunk for column in columns for chunk in column.chunks])
     if kind not in _WORDS:
         return array
     if not pa.types.is_dictionary(array.type):
         return array.dictionary_encode()
     return _in_order_of_use(array) if _wants_dictionary(array) else only_used(array)
+
+
+def _concatenated(chunks: list[pa.Array]) -> pa.Array:
+    """Return pieces as one array; a dictionary if all of them have one."""
+    if not all(pa.types.is_dictionary(chunk.type) for chunk in chunks):
+        return pa.concat_arrays([_as_type(chunk, None) for chunk in chunks])
+    united = pa.chunked_array(chunks).unify_dictionaries()
+    return pa.concat_arrays(united.chunks)
 
 
 def _as_type(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
