@@ -41,6 +41,8 @@ FIGURES = [
     ("decisions/0013-rewrites.md", "({:.1f} in CPU", f"{REWRITE}: plain Spark / carnac (CPU s)"),
     ("decisions/0013-rewrites.md", "{:.1f} times", f"{REWRITE}: z_order / carnac (s)"),
     ("decisions/0013-rewrites.md", "{:.1%}", "compaction: proof: medians: proof overhead"),
+    ("decisions/0013-rewrites.md", "{:.1%}", "compaction: proof: medians: proof overhead, a quarter hidden"),
+    ("decisions/0013-rewrites.md", "{:.0%}", "compaction: proof: medians: proof overhead, rolled up"),
     ("decisions/0013-rewrites.md", "{:.0f} times", "compaction: minor: medians: major / minor work"),
     ("decisions/0013-rewrites.md", "{:.2f} bytes", "compaction: minor: medians: minor bytes out / in"),
     ("decisions/0013-rewrites.md", "{:.0f} commits", f"{BESIDE}: carnac: medians: commits a second"),
