@@ -206,8 +206,8 @@ def _widened(interval: Interval, settings: CompactionSettings) -> Interval:
             continue
         cut = parse_granularity(target.segment_granularity)
         try:
-            first, last = cut.bucket(interval.start_ms), cut.bucket(interval.end_ms - 1)
+            whole = cut.buckets_over(interval)
         except Invalid:
             continue  # it reaches beyond the years that there are
-        start_ms, end_ms = min(start_ms, first.start_ms), max(end_ms, last.end_ms)
+        start_ms, end_ms = min(start_ms, whole.start_ms), max(end_ms, whole.end_ms)
     return Interval(start_ms, end_ms)

@@ -35,7 +35,7 @@ def measured(share: Share, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
     pool = Pool(partial(side.add_states, share.shape))
     for source in share.inputs:
         for read in read_tables(plan, source):
-            table = rolled_up(share, read) if share.raw_shape is not None else read
+            table = _as_wanted(share, read)
             pool.add(table)
             yield table
     pool.flush()
@@ -51,7 +51,7 @@ def as_read(
     """
     shown, hidden = RowMeter(), RowMeter()
     for source in inputs:
-        is_known = is_as_recorded(plan, source) and _shows_most(source)
+        is_known = _is_as_recorded(plan, source) and _shows_most(source)
         for read in read_tables(plan, source, on_hidden=hidden.add if is_known else None):
             if not is_known:
                 shown.add(read)
@@ -64,7 +64,7 @@ def as_read(
 
 def measure(share: Share, read: pa.Table, side: Side) -> pa.Table:
     """Add rows as they were read to the side that goes in, and return them, rolled up so far if they are to be."""
-    table = rolled_up(share, read) if share.raw_shape is not None else read
+    table = _as_wanted(share, read)
     if share.shape.is_rollup:
         side.add_states(share.shape, table)
     else:
@@ -72,7 +72,12 @@ def measure(share: Share, read: pa.Table, side: Side) -> pa.Table:
     return table
 
 
-def is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
+def _as_wanted(share: Share, read: pa.Table) -> pa.Table:
+    """Return rows as they were read, rolled up so far if they are to be."""
+    return rolled_up(share, read) if share.raw_shape is not None else read
+
+
+def _is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
     """Whether rows are read as the segment's record speaks of them, column by column and type by type."""
     if plan.truncate_to is not None or not source.segment.row_hash:
         return False
@@ -84,7 +89,7 @@ def recorded(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> Side | None:
     """Return what the records say of inputs that are read wholly; None if one is not, or not as it was recorded."""
     side = Side()
     for source in inputs:
-        if is_clipped(source) or not is_as_recorded(plan, source):
+        if is_clipped(source) or not _is_as_recorded(plan, source):
             return None
         side.add_known(source.segment.rows, source.segment.row_hash)
     return side
@@ -105,7 +110,7 @@ def blame_inputs(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> None:
     """
     for source in inputs:
         segment = source.segment
-        if not is_as_recorded(plan, source):
+        if not _is_as_recorded(plan, source):
             continue
         found = RowMeter()
         whole = SegmentInput(segment=segment, visible=IntervalSet((segment.span,)))
@@ -119,4 +124,4 @@ def blame_inputs(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> None:
             )
 
 
-__all__ = ["as_read", "blame_inputs", "is_as_recorded", "measure", "measured", "recorded"]
+__all__ = ["as_read", "blame_inputs", "measure", "measured", "recorded"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from carnac.core.intervals import Interval, IntervalSet
 from carnac.pipeline.compact_cuts import rows_by_chunk
-from carnac.pipeline.compact_measure import blame_inputs, recorded
+from carnac.pipeline.compact_measure import recorded
 from carnac.pipeline.compact_task import FamilyTask, Rewritten
 from carnac.pipeline.conservation import Side
 from carnac.ports import SegmentInput
@@ -82,8 +82,7 @@ def _joined(task: FamilyTask, parts: Sequence[Rewritten]) -> Rewritten:
     if not task.family.shape.is_rollup:
         [share] = task.family.shares  # rows that are only moved are all read alike
         went_in = recorded(task.plan(share), share.inputs) or went_in
-        if (went_in.rows, went_in.row_hash) != (came_out.rows, came_out.row_hash):
-            blame_inputs(task.plan(share), share.inputs)
+        task.check_inputs(went_in, came_out)
     segments = tuple(segment for one in parts for segment in one.segments)
     return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
 

@@ -87,6 +87,17 @@ class FamilyTask:
             keeps_exact=share.raw_shape is not None,
         )
 
+    def check_inputs(self, went_in: Side, came_out: Side) -> None:
+        """Where rows are only moved and both sides differ, find out whether it is an input's fault.
+
+        Raises:
+            Corrupt: A file does not hold the rows that its record speaks of.
+        """
+        is_same = (went_in.rows, went_in.row_hash) == (came_out.rows, came_out.row_hash)
+        if not is_same and not self.family.shape.is_rollup:
+            [share] = self.family.shares  # rows that are only moved are all read alike
+            blame_inputs(self.plan(share), share.inputs)
+
     def read(self, side: Side) -> Iterator[tuple[Share, pa.Table]]:
         """Yield the rows of all inputs, and add them to the side that goes in.
 
@@ -137,9 +148,7 @@ def rewrite_family(
     segments = with_records(task.family, written, is_whole=task.is_whole)
     try:
         came_out = watch.side(segments)
-        if came_out.row_hash != went_in.row_hash and not task.family.shape.is_rollup:
-            [share] = task.family.shares  # rows that are only moved are all read alike
-            blame_inputs(task.plan(share), share.inputs)
+        task.check_inputs(went_in, came_out)
     except BaseException:
         remove_written(task.output_url, segments)
         raise

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from carnac.core.granularity import DAY, Granularity, parse_granularity
-from carnac.core.intervals import Interval, interval_set, parse_interval
+from carnac.core.intervals import interval_set, parse_interval
 from carnac.errors import Invalid
 from carnac.specs.druid_fields import (
     IGNORED_IN_DIMENSION,
@@ -220,13 +220,7 @@ def _round_intervals(texts: list[Any], chunk: object) -> list[Any]:
     """Return the intervals grown to whole time chunks, as Druid does; wrong ones as they are."""
     try:
         granularity = chunk if isinstance(chunk, Granularity) else parse_granularity(chunk)  # type: ignore[arg-type]
-        whole = [
-            Interval(
-                granularity.bucket(interval.start_ms).start_ms,
-                granularity.bucket(interval.end_ms - 1).end_ms,
-            )
-            for interval in (parse_interval(str(text)) for text in texts)
-        ]
+        whole = [granularity.buckets_over(parse_interval(str(text))) for text in texts]
     except Invalid:
         return texts
     return [str(interval) for interval in interval_set(whole)]

@@ -74,10 +74,7 @@ def _check_edge(found: VisibleSegment, edge_ms: int, interval: Interval) -> None
     granularity = parse_granularity(text)
     if granularity.bucket(edge_ms).start_ms == edge_ms:
         return
-    aligned = Interval(
-        granularity.bucket(interval.start_ms).start_ms,
-        granularity.bucket(interval.end_ms - 1).end_ms,
-    )
+    aligned = granularity.buckets_over(interval)
     raise Invalid(
         f"interval {interval} cuts rows of {found.segment.datasource}, whose query granularity is {text}; "
         f"align it, for example to {aligned}",

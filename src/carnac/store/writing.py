@@ -418,9 +418,7 @@ def _reach(spec: IngestSpec) -> Interval | None:
     span = spec.intervals.span()
     if span is None:
         return None
-    granularity = spec.granularity.segment_granularity
-    first, last = granularity.bucket(span.start_ms), granularity.bucket(span.end_ms - 1)
-    return Interval(first.start_ms, last.end_ms)
+    return spec.granularity.segment_granularity.buckets_over(span)
 
 
 def _granularity_key(datasource: str) -> str:

@@ -19,6 +19,8 @@ from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.invariants import conserves
 from carnac.core.segments import ColumnType, Metric, MetricKind, RangePartition, Segment
 from carnac.deep_storage import open_deep_storage
+from carnac.pipeline.compact_shape import Family
+from carnac.pipeline.compact_task import FamilyTask
 from carnac.pipeline.shape import RowShape
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.testing.pipeline import LocalPipeline
@@ -27,8 +29,8 @@ from tests.unit.pipeline.rows import CHUNK, dimensions, ingest, metric, read
 
 HOUR_MS = 3_600_000
 KINDS = ["raw", "rolled up", "rolling up", "mixed"]
-TINY = 1 << 14
-"""Memory of a task that holds none of the groups below."""
+AMPLE, TINY = 1 << 30, 1 << 14
+"""Memory of a task that holds all of the groups below, and of one that holds none."""
 TYPES = {
     "d": ColumnType.STRING,
     "n": ColumnType.LONG,
@@ -197,6 +199,26 @@ def random_case(folder: Path, kind: str, seed: int) -> Case:
         kept=job_of(f"{name}-kept", write_any(folder, kept, f"{name}kept")),
         condition=CONDITION,
     )
+
+
+def family_task(folder: Path, family: Family, target: CompactionTarget, **other: Any) -> FamilyTask:
+    """Return the task that rewrites a family of a store in the folder, with ample memory.
+
+    Args:
+        other: Fields that are other than usual.
+    """
+    usual: dict[str, Any] = {
+        "datasource": "events",
+        "chunks": (CHUNK,),
+        "output_url": (folder / "store").as_uri(),
+        "path_prefix": "out",
+        "id_prefix": "out",
+        "created_at_ms": 9,
+        "temp_dir": str(folder / "temp"),
+        "memory_bytes": AMPLE,
+        "is_whole": True,
+    }
+    return FamilyTask(family=family, target=target, **(usual | other))
 
 
 def in_one_task(folder: Path, jobs: Sequence[RewriteJob]) -> dict[str, RewriteResult]:

@@ -30,7 +30,7 @@ from carnac.pipeline.compact_gather import gather
 from carnac.pipeline.compact_parts import Scattered, ScatterTask, scatter
 from carnac.pipeline.compact_scatter import ScatterJob
 from carnac.pipeline.compact_shape import plan_families
-from carnac.pipeline.compact_task import FamilyTask, MakeWriter, rewrite_family
+from carnac.pipeline.compact_task import MakeWriter, rewrite_family
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.progress import Tally
 from carnac.pipeline.segment_writer import SegmentWriter
@@ -38,10 +38,13 @@ from carnac.pipeline.tasks import Attempt
 from carnac.ports import SegmentInput
 from tests.unit.pipeline.faulty_writer import Mistake, alter, double, lose, swap, writer_with
 from tests.unit.pipeline.rewrite_cases import (
+    AMPLE,
     CHUNK,
     HOUR_MS,
     ROLLUP,
+    TINY,
     TYPES,
+    family_task,
     raw_row,
     rolled_row,
     write_raw,
@@ -49,7 +52,6 @@ from tests.unit.pipeline.rewrite_cases import (
 )
 from tests.unit.store.events import fast_folder
 
-AMPLE, TINY = 1 << 30, 1 << 14
 CLIP = IntervalSet((Interval(0, 5 * HOUR_MS), Interval(6 * HOUR_MS, CHUNK.end_ms)))
 RANGES = Partitioning(kind="range", dimensions=("d", "n"))
 HASHED = Partitioning(kind="hashed", buckets=3)
@@ -165,19 +167,7 @@ class Group:
     def holds(self, way: Way, here: Here) -> bool:
         """Whether the rewrite ends with a proof that holds."""
         (family,) = plan_families(self.inputs, self.target)
-        task = FamilyTask(
-            datasource="events",
-            family=family,
-            target=self.target,
-            chunks=(CHUNK,),
-            output_url=(self.folder / "store").as_uri(),
-            path_prefix="out",
-            id_prefix="out",
-            created_at_ms=9,
-            temp_dir=str(self.folder / "temp"),
-            memory_bytes=way.memory_bytes,
-            is_whole=True,
-        )
+        task = family_task(self.folder, family, self.target, memory_bytes=way.memory_bytes)
         try:
             if way.cores:
                 staging_url = str(self.folder / "staging")

@@ -25,7 +25,15 @@ from carnac.pipeline.progress import Tally
 from carnac.pipeline.tasks import Attempt
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.testing.segments import write_segment
-from tests.unit.pipeline.rewrite_cases import KINDS, TINY, assert_same, in_one_task, random_case
+from tests.unit.pipeline.rewrite_cases import (
+    AMPLE,
+    KINDS,
+    TINY,
+    assert_same,
+    family_task,
+    in_one_task,
+    random_case,
+)
 from tests.unit.store.events import fast_folder
 
 SMALL = 1 << 17
@@ -56,16 +64,12 @@ def spread_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
 
 def family_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[FamilyTask]:
     return [
-        FamilyTask(
-            datasource=job.datasource,
-            family=family,
-            target=job.target,
+        family_task(
+            folder,
+            family,
+            job.target,
             chunks=job.chunks,
-            output_url=(folder / "store").as_uri(),
-            path_prefix="out",
             id_prefix=f"out{memory_bytes}f{number}",
-            created_at_ms=9,
-            temp_dir=str(folder / "temp"),
             memory_bytes=memory_bytes,
             is_whole=job.is_whole,
         )
@@ -98,7 +102,7 @@ def test_a_group_spread_by_ranges_of_chunks_gives_what_one_task_gives(kind: str,
         folder = Path(name)
         job = random_case(folder, kind, seed).job
         right = in_one_task(folder, [job])[job.key]
-        for memory_bytes in (TINY, 1 << 30):
+        for memory_bytes in (TINY, AMPLE):
             assert_same(folder, right, spread_out(folder, job, memory_bytes))
 
 
@@ -116,13 +120,13 @@ def test_what_no_range_has_read_is_missed_by_all_together(
     job = RewriteJob(key="j", datasource="d", chunks=where, inputs=(), target=target, is_whole=True)
     visible = IntervalSet((segment.span,))
     right = replace(job, inputs=(SegmentInput(segment=segment, visible=visible),))
-    done = spread_out(tmp_path, right, 1 << 30)
+    done = spread_out(tmp_path, right, AMPLE)
     assert conserves(done.proof)
     assert len(done.segments) == done.proof.rows_in == 4
     more = {name: getattr(segment, name) + value for name, value in mistake.items()}
     wrong = SegmentInput(segment=replace(segment, **more), visible=visible)
     with pytest.raises(Corrupt, match=r"wide does not hold the rows .*; run 'verify'"):
-        spread_out(tmp_path, replace(job, inputs=(wrong,)), 1 << 30)
+        spread_out(tmp_path, replace(job, inputs=(wrong,)), AMPLE)
 
 
 def days(count: int) -> tuple[Interval, ...]:
@@ -159,7 +163,7 @@ def test_into_how_many_ranges_a_group_is_spread(
         target=CompactionTarget(segment_granularity="DAY"),
         is_whole=True,
     )
-    found = spread_chunks(family_tasks(tmp_path, job, 1 << 30), cores)
+    found = spread_chunks(family_tasks(tmp_path, job, AMPLE), cores)
     assert len(found) == ranges
     assert tuple(chunk for (task,) in found for chunk in task.chunks) == where
     assert len({(task.id_prefix, task.temp_dir) for (task,) in found}) == ranges

@@ -27,12 +27,13 @@ from carnac.core.segments import (
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import Corrupt, Invalid
 from carnac.pipeline.compact_shape import plan_families
-from carnac.pipeline.compact_task import FamilyTask, Rewritten, rewrite_family
+from carnac.pipeline.compact_task import Rewritten, rewrite_family
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.segment_writer import SegmentWriter
 from carnac.pipeline.shape import RowShape
 from carnac.ports import SegmentInput
 from carnac.testing.segments import write_segment
+from tests.unit.pipeline.rewrite_cases import family_task
 from tests.unit.pipeline.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
 
 HOUR_MS = 3_600_000
@@ -119,19 +120,7 @@ def rewrite(
     wanted = CompactionTarget(**target)
     return [
         rewrite_family(
-            FamilyTask(
-                datasource="events",
-                family=family,
-                target=wanted,
-                chunks=(CHUNK,),
-                output_url=(folder / "store").as_uri(),
-                path_prefix="out",
-                id_prefix=f"out{index}",
-                created_at_ms=9,
-                temp_dir=str(folder / "temp"),
-                memory_bytes=memory_bytes,
-                is_whole=True,
-            ),
+            family_task(folder, family, wanted, id_prefix=f"out{index}", memory_bytes=memory_bytes),
             make_writer=make_writer,
         )
         for index, family in enumerate(plan_families(inputs, wanted))

@@ -22,13 +22,13 @@ from carnac.pipeline.compact_parts import Scattered
 from carnac.pipeline.compact_read import places_by_chunk
 from carnac.pipeline.compact_scatter import ScatterJob, TaskRunner
 from carnac.pipeline.compact_shape import plan_families
-from carnac.pipeline.compact_task import FamilyTask
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.progress import Tally
 from carnac.pipeline.segment_writer import SegmentWriter
 from carnac.pipeline.tasks import Attempt, Work
 from carnac.ports import SegmentInput
 from carnac.testing.segments import record_of
+from tests.unit.pipeline.rewrite_cases import family_task
 from tests.unit.pipeline.rows import CHUNK, read
 
 HOUR_MS = 3_600_000
@@ -79,19 +79,7 @@ def shared_out(
     [family] = plan_families(inputs, target)
     recorder = Recorder()
     done = ScatterJob(
-        FamilyTask(
-            datasource="events",
-            family=family,
-            target=target,
-            chunks=tuple(chunks),
-            output_url=(folder / "store").as_uri(),
-            path_prefix="out",
-            id_prefix="out",
-            created_at_ms=9,
-            temp_dir=str(folder / "temp"),
-            memory_bytes=memory_bytes,
-            is_whole=True,
-        ),
+        family_task(folder, family, target, chunks=tuple(chunks), memory_bytes=memory_bytes),
         recorder,
         staging_url=str(folder / "staging"),
         cores=2,

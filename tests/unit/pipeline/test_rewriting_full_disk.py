@@ -28,9 +28,8 @@ from carnac.pipeline.output import WASTE
 from carnac.pipeline.progress import Tally
 from carnac.pipeline.tasks import Attempt, guarded
 from carnac.ports import RewriteResult, SegmentInput
-from tests.unit.pipeline.rewrite_cases import CHUNK, raw_row, write_raw
+from tests.unit.pipeline.rewrite_cases import AMPLE, TINY, family_task, raw_row, write_raw
 
-AMPLE, TINY = 1 << 30, 1 << 14
 HASHED = CompactionTarget(partitioning=Partitioning(kind="hashed", buckets=1))
 SORTED = CompactionTarget(sort_by=("d", "n"))
 LITTLE = 3_000
@@ -56,18 +55,14 @@ def task_of(folder: Path, rows: int, target: CompactionTarget, memory_bytes: int
     )
     inputs = [SegmentInput(segment=one, visible=IntervalSet((one.span,))) for one in segments]
     (family,) = plan_families(inputs, target)
-    return FamilyTask(
-        datasource="events",
-        family=family,
-        target=target,
-        chunks=(CHUNK,),
-        output_url=(folder / "store").as_uri(),
+    return family_task(
+        folder,
+        family,
+        target,
         path_prefix=f"out{rows}",
         id_prefix=f"out{rows}",
-        created_at_ms=9,
         temp_dir=str(folder / "temp" / f"job{rows}"),
         memory_bytes=memory_bytes,
-        is_whole=True,
     )
 
 

@@ -20,12 +20,12 @@ from carnac.core.segments import ColumnType, Segment
 from carnac.deep_storage import open_deep_storage
 from carnac.pipeline.compact_scatter import rewrite_in_task
 from carnac.pipeline.compact_shape import plan_families
-from carnac.pipeline.compact_task import FamilyTask
 from carnac.pipeline.conservation import prove
 from carnac.pipeline.progress import Tally
 from carnac.pipeline.tasks import Attempt
 from carnac.ports import SegmentInput
 from carnac.testing.segments import write_segment
+from tests.unit.pipeline.rewrite_cases import family_task
 from tests.unit.pipeline.rows import CHUNK, DAY_MS
 
 MIB = 1 << 20
@@ -76,19 +76,7 @@ def rewrite(folder: Path, segments: Sequence[Segment], target_rows: int) -> tupl
     inputs = [SegmentInput(segment=one, visible=IntervalSet((one.span,))) for one in segments]
     [family] = plan_families(inputs, target)
     done = rewrite_in_task(
-        FamilyTask(
-            datasource="events",
-            family=family,
-            target=target,
-            chunks=(CHUNK,),
-            output_url=folder.as_uri(),
-            path_prefix="out",
-            id_prefix="out",
-            created_at_ms=9,
-            temp_dir=str(folder / "temp"),
-            memory_bytes=MEMORY,
-            is_whole=True,
-        ),
+        family_task(folder, family, target, output_url=folder.as_uri(), memory_bytes=MEMORY),
         Attempt(0, Tally(None)),
     )
     assert conserves(prove([done.went_in], [done.came_out]))

@@ -121,12 +121,12 @@ def whole_intervals(
     granularity = parse_granularity(segment_granularity)
     current: Interval | None = None
     for chunk in chunks:
-        first, last = granularity.bucket(chunk.start_ms), granularity.bucket(chunk.end_ms - 1)
-        if current is not None and first.start_ms < current.end_ms:
-            current = Interval(current.start_ms, max(current.end_ms, last.end_ms))
+        whole = granularity.buckets_over(chunk)
+        if current is not None and whole.start_ms < current.end_ms:
+            current = Interval(current.start_ms, max(current.end_ms, whole.end_ms))
             continue
         if current is not None:
             yield current
-        current = Interval(first.start_ms, last.end_ms)
+        current = whole
     if current is not None:
         yield current
