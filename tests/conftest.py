@@ -62,9 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
         os.environ[name] = SHORT_LIVED
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # a shell starts so what it does not wait for
+    # a shell lets what it does not wait for ignore it
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
