@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 BUCKET_LIMIT = 10_000_000
 """Most buckets of the query granularity that one segment may span."""
+HELD_ROWS = 16_384
+"""Hidden rows of a file that is no larger may keep all of it in memory, until they are measured."""
 _WORDS = {ColumnType.STRING, ColumnType.JSON}
 EXACT_COLUMN = "__exact"
 Columns = tuple[tuple[str, ColumnType], ...]
@@ -92,13 +94,34 @@ def read_tables(
             if clipped and on_hidden is None and _is_hidden(file, index, source):
                 continue
             table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
-            if clipped:
-                shown = within(micros(table), source.visible)
-                if on_hidden is not None and not shown.all():
-                    on_hidden(conformed(plan, table.filter(pa.array(~shown)), own))
-                table = table if shown.all() else table.filter(pa.array(shown))
-            if table.num_rows:
+            if not clipped:
                 yield conformed(plan, table, own)
+                continue
+            shown = within(micros(table), source.visible)
+            if on_hidden is None:  # what is hidden may be wrong to conform, and takes its time
+                if shown.any():
+                    yield conformed(plan, _where(table, shown), own)
+                continue
+            table = conformed(plan, table, own)
+            if not shown.all():
+                on_hidden(_where(table, ~shown, held=HELD_ROWS))
+            if shown.any():
+                yield _where(table, shown)
+
+
+def _where(table: pa.Table, mask: Any, *, held: int = 0) -> pa.Table:
+    """Return some of the rows, without a copy if they are neighbours, as in a file that is sorted by time.
+
+    Args:
+        held: What is not copied keeps all rows in memory, so it is half of them, or they are no more than these.
+    """
+    count = int(np.count_nonzero(mask))
+    if count == len(mask):
+        return table
+    first = int(mask.argmax())
+    if len(mask) <= max(2 * count, held) and mask[first : first + count].all():
+        return table.slice(first, count)
+    return table.filter(pa.array(mask))
 
 
 def _is_hidden(file: pq.ParquetFile, index: int, source: SegmentInput) -> bool:

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from carnac.core.commits import ConservationProof
 from carnac.core.segments import TIME_COLUMN, ColumnType, MetricKind
-from carnac.pipeline.row_hash import BLOCK_ROWS, MASK, add_hashes, by_block, column_hash, mix
+from carnac.pipeline.row_hash import MASK, RowSums, add_hashes, blocks, column_hash, mix
 from carnac.pipeline.shape import ROWS_COLUMN, RowShape
 
 if TYPE_CHECKING:
@@ -176,18 +176,16 @@ def _hashes(
     """Return the hash of each row's key, and that of all rows with all columns of a segment (0: not wanted)."""
     keyed = [TIME_COLUMN, *shape.dimension_names]
     others = [name for name, _ in shape.segment_columns if name not in keyed] if hashes_rows else []
-    parts = {name: by_block(name, table.column(name)) for name in (*keyed, *others)}
+    by_key = RowSums((name, table.column(name)) for name in keyed)
+    by_rest = RowSums((name, table.column(name)) for name in others)
     keys = np.empty(table.num_rows, np.uint64)
     row_hash = 0
-    for start in range(0, table.num_rows, BLOCK_ROWS):
-        end = min(start + BLOCK_ROWS, table.num_rows)
+    for start, end in blocks(table.num_rows):
         total = np.zeros(end - start, np.uint64)
-        for name in keyed:
-            total += parts[name](start, end)
+        by_key.add(start, end, total)
         keys[start:end] = mix(total)
-        for name in others:
-            total += parts[name](start, end)
         if hashes_rows:
+            by_rest.add(start, end, total)
             row_hash += int(mix(total).sum(dtype=np.uint64))
     return keys, row_hash & MASK
 
