@@ -6,7 +6,8 @@ Every append is 1,000 rows in one commit. Peers are called as their documentatio
 `optimize.compact`, with its default of retries; pyiceberg `append`, and for compaction, which it has none of, the
 overwrite of a table by its own rows. Carnac's appenders write a segment file (synced) and publish it through the
 metadata store, as a data job does after its rows are sorted; its compactor is `store.compact` on Spark, in a loop: all
-segments below a size are folded, minor compactions both small and large. All rows are counted at the end.
+segments below a size are folded, minor compactions both small and large. Its Spark gives way to other processes as
+that of `carnac compact --auto` does. All rows are counted at the end.
 """
 
 from __future__ import annotations
@@ -113,11 +114,12 @@ class _Carnac:
     @staticmethod
     def compactor(folder: Path) -> Callable[[], tuple[int, int]]:
         import carnac
+        from carnac.bootstrap import NICENESS
         from carnac.core.compaction.groups import CompactionGroup, GroupKind
         from carnac.core.intervals import Interval
         from carnac.store.compaction_reports import GroupOutcome
 
-        store = carnac.open(folder)
+        store = carnac.open(folder, spark_niceness=NICENESS)
         numbers = iter(range(10**9))
         chunk = Interval(START_MS, START_MS + DAY_MS)
 

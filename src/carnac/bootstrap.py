@@ -44,6 +44,8 @@ T = TypeVar("T")
 METADATA_FILE = "metadata.db"
 DEEP_STORAGE_FOLDER = "deep-storage"
 DEEP_STORAGE_KEY = "deep_storage"
+NICENESS = 5
+"""By how much Spark gives way to other processes where nobody waits for it."""
 """The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""
 
 
@@ -367,8 +369,16 @@ def make_spark(settings: Settings) -> SparkHolder:
             master=settings.spark_master,
             remote=settings.spark_remote,
             config=settings.spark_conf,
+            niceness=settings.spark_niceness or 0,
         )
     )
+
+
+def giving_way(settings: Settings) -> Settings:
+    """Return the settings for work that nobody waits for: unless they say otherwise, its Spark gives way to others."""
+    if settings.spark_niceness is not None:
+        return settings
+    return settings.model_copy(update={"spark_niceness": NICENESS})
 
 
 def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from carnac.bootstrap import (
+    giving_way,
     make_lockbox,
     name_of_store,
     open_files,
@@ -171,6 +172,9 @@ def run_task_attempt(
         marked = [one for one in metadata.attempts(task_id) if one.number == number]
         ids = MarkedIds(_mark(marked[0])) if marked else RandomIds()
         make = None if pipeline is None else partial(_with_ids, pipeline, ids)
+        task = metadata.find_task(task_id)
+        if task is not None and task.type == "compact":
+            settings = giving_way(settings)
         with open_store(settings=settings, clock=clock, ids=ids, pipeline=make) as store:
             return run_attempt(
                 metadata,

@@ -46,6 +46,14 @@ class Settings(BaseModel):
         default_factory=dict,
         description="More Spark settings, by name (a table in the file, JSON in the environment).",
     )
+    spark_niceness: int | None = Field(
+        default=None,
+        ge=0,
+        le=19,
+        description="By how much the processes of a Spark on this machine give way to others (Unix nice value). "
+        "Default: 5 for compaction that nobody waits for (`carnac compact --auto`, tasks of compaction in processes of "
+        "their own), else 0.",
+    )
     spark_deploy_mode: Literal["client", "cluster"] = Field(
         default="client",
         description="Where the driver of a task runs under the runner `spark_submit`: beside the overlord, or inside "

@@ -56,19 +56,22 @@ class Session:
 
         return show_name(self.settings.store)
 
-    def open_store(self, *, create: bool = False, deep_storage: str | None = None) -> Store:
+    def open_store(
+        self, *, create: bool = False, deep_storage: str | None = None, gives_way: bool = False
+    ) -> Store:
         """Open the store that the command is about.
 
         Args:
             create: Make it if it is not there.
             deep_storage: Of a new store, in place of the settings'.
+            gives_way: Nobody waits for what Spark does here.
 
         Raises:
             NotFound: There is none.
         """
-        from carnac.bootstrap import open_store
+        from carnac.bootstrap import giving_way, open_store
 
-        settings = self.settings
+        settings = giving_way(self.settings) if gives_way else self.settings
         if deep_storage is not None:
             settings = settings.model_copy(update={"deep_storage": deep_storage})
         return open_store(create=create, settings=settings)

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,13 @@ class JavaEnded(Unavailable):
         self.code = code
 
 
-def open_gateway(conf: SparkConf, log_path: Path, held: Held) -> Any:
+def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int = 0) -> Any:
     """Start a JVM, if `spark-submit` has not, and return the way to it; it ends when this process does.
 
     Args:
         log_path: What it prints is appended to this file.
         held: A signal that arrives ends it, before it is up.
+        niceness: By how much it gives way to other processes, and so do those that it starts.
 
     Raises:
         Unavailable: It does not start, or a signal has arrived.
@@ -63,7 +65,7 @@ def open_gateway(conf: SparkConf, log_path: Path, held: Held) -> Any:
         return launch_gateway(conf)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="carnac-jvm-") as folder:
         told = Path(folder) / "gateway"
-        process = _start(_command(conf), told, log_path)
+        process = _start(_command(conf), told, log_path, niceness)
         try:
             port, secret = _wait(process, told, held)
             with _environ:
@@ -87,7 +89,9 @@ def _command(conf: SparkConf) -> list[str]:
     return [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *options, *rest]
 
 
-def _start(command: list[str], told: Path, log_path: Path) -> subprocess.Popen[bytes]:
+def _start(
+    command: list[str], told: Path, log_path: Path, niceness: int
+) -> subprocess.Popen[bytes]:
     """Start the JVM, which ends when its standard input does, and does not hear Ctrl-C."""
     environ = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,12 +102,13 @@ def _start(command: list[str], told: Path, log_path: Path) -> subprocess.Popen[b
             stdout=log,
             stderr=log,
             env={**os.environ, **environ},
-            preexec_fn=_ignore_ctrl_c,  # noqa: PLW1509 - it only sets a handler
+            preexec_fn=partial(_settle, niceness),  # noqa: PLW1509 - two calls of the system
         )
 
 
-def _ignore_ctrl_c() -> None:
+def _settle(niceness: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(niceness)
 
 
 def _wait(process: subprocess.Popen[bytes], told: Path, held: Held) -> tuple[int, str]:

@@ -81,12 +81,14 @@ class SparkSettings:
         config: Spark's own settings; they go before ours.
         log_path: File that the JVM's output is appended to; None: one in the temporary directory, which is removed when
             the process ends, unless a failure named it.
+        niceness: By how much the JVM of a driver, and the Python workers of a local one, give way to other processes.
     """
 
     master: str = "local[*]"
     remote: str | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     log_path: Path | None = None
+    niceness: int = 0
 
 
 def local_master(master: str) -> str | None:
@@ -234,7 +236,7 @@ class SparkHolder:
             if self.settings.log_path is None:
                 atexit.register(self._remove_log, self.log_path)
             atexit.register(self._remove_scratch)  # of who ends without closing
-            context = _start_context(self._config(local, java), self.log_path, held)
+            context = self._start_context(self._config(local, java), held)
             session = SparkSession(context)
             if local is None:
                 context.addPyFile(str(self._ship()))
@@ -251,6 +253,17 @@ class SparkHolder:
                 master=self.settings.master,
             ) from error
         return session
+
+    def _start_context(self, config: Mapping[str, str], held: Held) -> SparkContext:
+        from pyspark import SparkConf, SparkContext
+
+        conf = SparkConf(loadDefaults=False)
+        for key, value in config.items():
+            conf.set(key, value)
+        gateway = None
+        if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is used again
+            gateway = open_gateway(conf, self.log_path, held, niceness=self.settings.niceness)
+        return SparkContext(conf=_with_defaults(conf), gateway=gateway)
 
     def _ship(self) -> Path:
         """Return the package for executors on other machines; they fetch it when they start: it stays till the end."""
@@ -281,18 +294,6 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, or its type if it has none."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
-
-
-def _start_context(config: Mapping[str, str], log_path: Path, held: Held) -> SparkContext:
-    from pyspark import SparkConf, SparkContext
-
-    conf = SparkConf(loadDefaults=False)
-    for key, value in config.items():
-        conf.set(key, value)
-    if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is used again
-        gateway = open_gateway(conf, log_path, held)
-        return SparkContext(conf=_with_defaults(conf), gateway=gateway)
-    return SparkContext(conf=_with_defaults(conf))
 
 
 def _with_defaults(conf: SparkConf) -> SparkConf:

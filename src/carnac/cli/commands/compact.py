@@ -423,7 +423,7 @@ def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -
             desk.check_spec(datasource)
         elif not desk.specs():
             session.output.warning("no datasource has a compaction spec: carnac compaction set")
-    with session.open_store() as store:
+    with session.open_store(gives_way=True) as store:
         local = open_local_compaction(
             store,
             settings=session.settings,
