@@ -228,7 +228,9 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
         for name, (groups, how) in kinds.items():
             rewrite_days(small, groups[:1], hashes=True, **how)
             took = {True: 0.0, False: 0.0}
-            for index, group in enumerate(groups):  # whoever comes first finds files that are in no cache
+            for index, group in enumerate(
+                groups
+            ):  # whoever comes first finds files that are in no cache
                 first = index % 2 == 0
                 for hashes in (first, not first, not first, first):
                     took[hashes] += rewrite_days(small, [group], hashes=hashes, **how)

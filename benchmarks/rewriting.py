@@ -62,7 +62,7 @@ def rewrite(
         )
 
 
-def _nothing(*_: object) -> int:
+def _nothing(*_: object, **__: object) -> int:
     """Stand in for what measures rows; unlike a mock it keeps none."""
     return 0
 
@@ -138,5 +138,4 @@ def rewrite_days(
             stack.enter_context(mock.patch(f"{PIPELINE}.compact_measure.as_read", _unmeasured))
             stack.enter_context(mock.patch(f"{PIPELINE}.compact_task.blame_inputs", _nothing))
             stack.enter_context(mock.patch.object(Side, "add_states", _nothing))
-            stack.enter_context(mock.patch.object(Side, "add_states_and_hash", _nothing))
         return cpu_seconds(work)[0]

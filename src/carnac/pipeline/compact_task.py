@@ -226,7 +226,7 @@ class ProofWatch(SinkWatch):
         if not self._shape.is_rollup:
             return rows
         rows = with_dictionaries(rows)  # once for both measures
-        row_hash = self._states.add_states_and_hash(self._shape, rows)
+        row_hash = self._states.add_states(self._shape, rows, hashes_rows=True)
         self._row_hash = add_hashes(self._row_hash, row_hash)
         return rows
 

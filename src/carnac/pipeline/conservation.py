@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint64]
 
+_HALF = np.array([0.5]).view(np.uint64)[0]
+"""With other low bits it is a number from 0.5 to 1."""
 WEIGHTED = " by key"
 """Ends the name of a sum that is weighted by key."""
 TINY, HUGE = sys.float_info.min, sys.float_info.max / 4
@@ -72,20 +74,29 @@ class Side:
         for name, value in other.magnitudes.items():
             self.magnitudes[name] = self.magnitudes.get(name, 0.0) + value
 
-    def add_states(self, shape: RowShape, table: pa.Table | pa.RecordBatch) -> None:
-        """Add rolled-up rows; a column `__rows` says how many rows each stands for, else one."""
-        if table.num_rows:
-            self._add_states(shape, table, _hashes(shape, table)[0])
+    def add_states(
+        self, shape: RowShape, table: pa.Table | pa.RecordBatch, *, hashes_rows: bool = False
+    ) -> int:
+        """Add rolled-up rows; a column `__rows` says how many rows each stands for, else one.
 
-    def add_states_and_hash(self, shape: RowShape, table: pa.Table | pa.RecordBatch) -> int:
-        """Add rolled-up rows, and return their hash as rows of a segment: what both need is taken once."""
-        if not table.num_rows:
-            return 0
-        keys, row_hash = _hashes(shape, table, hashes_rows=True)
-        self._add_states(shape, table, keys)
-        return row_hash
+        Returns:
+            Their hash as rows of a segment, if that is wanted: what both need is taken once.
+        """
+        keyed = [TIME_COLUMN, *shape.dimension_names]
+        rest = [name for name, _ in shape.segment_columns if name not in keyed]
+        by_key = RowSums((name, table.column(name)) for name in keyed)
+        by_rest = RowSums((name, table.column(name)) for name in (rest if hashes_rows else ()))
+        row_hash = 0
+        for start, end in blocks(table.num_rows):
+            total = np.zeros(end - start, np.uint64)
+            by_key.add(start, end, total)
+            self._add_block(shape, table.slice(start, end - start), mix(total))
+            if hashes_rows:
+                by_rest.add(start, end, total)
+                row_hash += int(mix(total).sum(dtype=np.uint64))
+        return row_hash & MASK
 
-    def _add_states(self, shape: RowShape, table: pa.Table | pa.RecordBatch, keys: Codes) -> None:
+    def _add_block(self, shape: RowShape, table: pa.Table | pa.RecordBatch, keys: Codes) -> None:
         weights = np.ones(table.num_rows, np.uint64)
         if ROWS_COLUMN in table.schema.names:
             weights = _whole(table.column(ROWS_COLUMN))
@@ -99,7 +110,7 @@ class Side:
                     whole = whole + _whole(column) * _factor_of(metric.name)
                 elif metric.type in {ColumnType.DOUBLE, ColumnType.FLOAT}:
                     if by_key is None:
-                        by_key = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 0.5
+                        by_key = ((keys >> np.uint64(12)) | _HALF).view(np.float64)
                     slack = FLOAT_SLACK if metric.type is ColumnType.FLOAT else 1.0
                     self._add_doubles(metric.name, by_key, column, slack)
             elif metric.kind in {MetricKind.MIN, MetricKind.MAX} and not _is_text(metric.type):
@@ -122,16 +133,17 @@ class Side:
 
     def _add_bound(self, name: str, kind: MetricKind, column: Any) -> None:
         label = f"{kind} of {name}"
-        found = pc.min_max(column)[kind.value].as_py()
-        if found is None:
+        values = _numbers(column.drop_null() if column.null_count else column)
+        if not len(values):
             return
-        is_float = pa.types.is_floating(column.type)
-        is_unseen = kind is MetricKind.MAX and is_float and pc.any(pc.is_nan(column)).as_py()
-        if is_unseen or found != found:  # noqa: PLR0124  # Arrow gives NaN if there is nothing else
+        if kind is MetricKind.MAX:
+            pick, found = max, float(values.max())
+        else:
+            pick, found = min, float(np.fmin.reduce(values))  # passes over NaN
+        if math.isnan(found):
             found = math.inf  # NaN is the greatest, as DuckDB has it
-        finite = min(max(float(found), -sys.float_info.max), sys.float_info.max)
+        finite = min(max(found, -sys.float_info.max), sys.float_info.max)
         known = self.sums.get(label)
-        pick = min if kind is MetricKind.MIN else max
         self.sums[label] = finite if known is None else pick(known, finite)
 
 
@@ -168,26 +180,6 @@ def _hash_of(sides: Sequence[Side]) -> int:
 def _scale(size: float) -> float:
     """Return a power of two near the sum of absolute values: sums that nearly cancel out are compared with that."""
     return math.ldexp(1.0, math.frexp(min(max(size, TINY), HUGE))[1])
-
-
-def _hashes(
-    shape: RowShape, table: pa.Table | pa.RecordBatch, *, hashes_rows: bool = False
-) -> tuple[Codes, int]:
-    """Return the hash of each row's key, and that of all rows with all columns of a segment (0: not wanted)."""
-    keyed = [TIME_COLUMN, *shape.dimension_names]
-    others = [name for name, _ in shape.segment_columns if name not in keyed] if hashes_rows else []
-    by_key = RowSums((name, table.column(name)) for name in keyed)
-    by_rest = RowSums((name, table.column(name)) for name in others)
-    keys = np.empty(table.num_rows, np.uint64)
-    row_hash = 0
-    for start, end in blocks(table.num_rows):
-        total = np.zeros(end - start, np.uint64)
-        by_key.add(start, end, total)
-        keys[start:end] = mix(total)
-        if hashes_rows:
-            by_rest.add(start, end, total)
-            row_hash += int(mix(total).sum(dtype=np.uint64))
-    return keys, row_hash & MASK
 
 
 @cache

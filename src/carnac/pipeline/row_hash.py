@@ -19,7 +19,7 @@ empty text. Everything is wrapping integer arithmetic in numpy, so no version of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from carnac.core.segments import TIME_COLUMN
-from carnac.pipeline.value_codes import FOLD, codes_of, filled, mix, number_codes, numpy_of
+from carnac.pipeline.value_codes import FOLD, codes_of, mix, number_codes, numpy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def hash_rows(rows: pa.RecordBatch | pa.Table) -> int:
     """Return the hash of the rows."""
     columns = list(zip(rows.schema.names, rows.columns, strict=True))
     if rows.num_rows <= FEW_ROWS:
-        few = _few([(name, _one_array(one)) for name, one in columns], rows.num_rows)
+        few = _few([(name, _ready(one)) for name, one in columns], rows.num_rows)
         return int(mix(few).sum(dtype=np.uint64))
     sums = RowSums(columns)
     total = 0
@@ -70,21 +70,19 @@ class RowSums:
     def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
         self._scratch = np.empty(BLOCK_ROWS, np.uint64)
         self._folded = np.empty(BLOCK_ROWS, np.uint64)
-        self._parts = [self._part(name, column) for name, column in columns]
+        ready = [(name, _ready(column)) for name, column in columns]
+        texts = [(name, column) for name, column in ready if _has_texts(column.type)]
+        others = [(name, column) for name, column in ready if not _has_texts(column.type)]
+        words = zip(texts, _word_hashes(texts), strict=True)
+        self._parts = [self._words(column, hashes) for (_, column), hashes in words]
+        self._parts += [self._part(name, column) for name, column in others]
 
     def add(self, start: int, end: int, total: Codes) -> None:
         """Add what the columns add to the rows from `start` to `end`, at most `BLOCK_ROWS`, to `total`."""
         for part in self._parts:
             part(start, end, total)
 
-    def _part(self, name: str, column: pa.Array | pa.ChunkedArray) -> AddBlock:
-        if pa.types.is_dictionary(column.type) and _is_rare(column):
-            column = _decoded(column)
-        elif pa.types.is_string(column.type):  # most texts repeat, so hash the distinct ones
-            column = column.dictionary_encode()
-        column = _one_array(column)
-        if pa.types.is_dictionary(column.type):
-            return self._words(name, column)
+    def _part(self, name: str, column: pa.Array) -> AddBlock:
         if pa.types.is_primitive(column.type):
             return self._numbers(name, column)
 
@@ -93,16 +91,12 @@ class RowSums:
 
         return add
 
-    def _words(self, name: str, column: pa.DictionaryArray) -> AddBlock:
-        count = len(column.dictionary)
-        distinct = np.zeros(count + 1, np.uint64)  # the last is what a null adds
-        for start, end in blocks(count):
-            distinct[start:end] = column_hash(name, column.dictionary.slice(start, end - start))
-        indices = numpy_of(filled(column.indices, count))
+    def _words(self, column: pa.DictionaryArray, hashes: Codes) -> AddBlock:
+        places = _places(column, len(hashes) - 1)
 
         def add(start: int, end: int, total: Codes) -> None:
             taken = self._scratch[: end - start]
-            np.take(distinct, indices[start:end], out=taken, mode="clip")  # "raise" copies
+            np.take(hashes, places[start:end], out=taken, mode="clip")  # "raise" copies
             total += taken
 
         return add
@@ -130,12 +124,9 @@ def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
     total = np.zeros(rows, np.uint64)
     numbers, texts = [], []
     for name, column in columns:
-        kind = column.type
-        if pa.types.is_string(kind):
-            texts.append((name, column.dictionary_encode()))
-        elif pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
+        if _has_texts(column.type):
             texts.append((name, column))
-        elif pa.types.is_primitive(kind):
+        elif pa.types.is_primitive(column.type):
             numbers.append((name, column))
         else:
             total += column_hash(name, column)
@@ -147,35 +138,54 @@ def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
         added = _folded(codes, seeds[:, np.newaxis], factors[:, np.newaxis])
         for (_, column), own in zip(numbers, added, strict=True):
             total += _without_nulls(own, column)
-    _add_texts(total, [(name, column) for name, column in texts if len(column.dictionary)])
+    for (_, column), hashes in zip(texts, _word_hashes(texts), strict=True):
+        total += hashes[_places(column, len(hashes) - 1)]
     return total
 
 
-def _add_texts(total: Codes, columns: list[tuple[str, pa.DictionaryArray]]) -> None:
-    """Add to each row what its texts add to its hash; the words of all columns are hashed together."""
+def _ready(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; texts as a dictionary, because most repeat, but not if they do not."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) and (not _has_texts(kind) or _is_rare(column)):
+        return _one_array(_decoded(column))
+    if pa.types.is_string(kind):
+        column = column.dictionary_encode()
+    return _one_array(column)
+
+
+def _has_texts(kind: pa.DataType) -> bool:
+    """Whether a column is a dictionary of texts."""
+    return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
+
+
+def _word_hashes(columns: list[tuple[str, pa.DictionaryArray]]) -> Iterator[Codes]:
+    """Yield for each column what each word adds to the hash of a row, and 0 for a null, which is the last one.
+
+    The words of all columns are hashed together.
+    """
     if not columns:
         return
     words = pa.concat_arrays([column.dictionary for _, column in columns])
-    counts = [len(column.dictionary) for _, column in columns]
-    seeds, factors = _constants([name for name, _ in columns])
-    codes = _folded(codes_of(words), np.repeat(seeds, counts), np.repeat(factors, counts))
-    codes = _without_nulls(codes, words)
+    codes = np.empty(len(words), np.uint64)
+    for start, end in blocks(len(words)):
+        codes[start:end] = codes_of(words.slice(start, end - start))
     start = 0
-    for (_, column), count in zip(columns, counts, strict=True):
-        indices = column.indices
-        own = codes[start : start + count][numpy_of(filled(indices, 0))]
-        total += _without_nulls(own, indices)
-        start += count
+    for name, column in columns:
+        end = start + len(column.dictionary)
+        hashes = np.zeros(end - start + 1, np.uint64)
+        hashes[:-1] = _without_nulls(_folded(codes[start:end], *_constant(name)), column.dictionary)
+        yield hashes
+        start = end
 
 
-def column_hash(name: str, column: pa.Array | pa.ChunkedArray) -> Codes:
-    """Return what each value of a column adds to the hash of its row; 0 where it is null."""
-    column = _one_array(column)
-    if pa.types.is_dictionary(column.type):
-        count = len(column.dictionary)
-        distinct = np.append(column_hash(name, column.dictionary), np.uint64(0))
-        found: Codes = distinct[numpy_of(filled(column.indices, count))]
-        return found
+def _places(column: pa.DictionaryArray, null: int) -> NDArray[Any]:
+    """Return the place of each row's word; `null` where it is null."""
+    indices = column.indices
+    return numpy_of(indices.cast(pa.int64()).fill_null(null) if indices.null_count else indices)
+
+
+def column_hash(name: str, column: pa.Array) -> Codes:
+    """Return what each value of a column, which is no dictionary, adds to the hash of its row; 0 where it is null."""
     return _without_nulls(_folded(codes_of(column), *_constant(name)), column)
 
 

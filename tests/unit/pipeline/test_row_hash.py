@@ -143,6 +143,16 @@ def test_words_that_hardly_repeat_hash_as_others_do() -> None:
     assert (meter.rows, meter.row_hash) == (8000, hash_rows(plain))
 
 
+@pytest.mark.parametrize("rows", [200, 10_000])
+def test_a_null_beside_as_many_words_as_its_indices_can_name(rows: int) -> None:
+    indices = [index % 128 for index in range(rows)]
+    indices[7] = None  # type: ignore[call-overload]
+    column = pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int8()), [f"word {index}" for index in range(128)]
+    )
+    assert hash_rows(table(t=column)) == hash_rows(table(t=column.dictionary_decode()))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_few_rows_hash_as_many_do(seed: int) -> None:
     """Few rows are hashed in another way, which nobody must notice: the hash of a union is the sum of the hashes."""
