@@ -228,9 +228,8 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
         for name, (groups, how) in kinds.items():
             rewrite_days(small, groups[:1], hashes=True, **how)
             took = {True: 0.0, False: 0.0}
-            for index, group in enumerate(
-                groups
-            ):  # whoever comes first finds files that are in no cache
+            # whoever comes first finds files that are in no cache, so they take turns at that
+            for index, group in enumerate(groups):
                 first = index % 2 == 0
                 for hashes in (first, not first, not first, first):
                     took[hashes] += rewrite_days(small, [group], hashes=hashes, **how)

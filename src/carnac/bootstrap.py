@@ -44,9 +44,9 @@ T = TypeVar("T")
 METADATA_FILE = "metadata.db"
 DEEP_STORAGE_FOLDER = "deep-storage"
 DEEP_STORAGE_KEY = "deep_storage"
+"""The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""
 NICENESS = 5
 """By how much Spark gives way to other processes where nobody waits for it."""
-"""The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

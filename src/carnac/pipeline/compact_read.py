@@ -95,7 +95,8 @@ def read_tables(
                 continue
             table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
             if not clipped:
-                yield conformed(plan, table, own)
+                if table.num_rows:
+                    yield conformed(plan, table, own)
                 continue
             shown = within(micros(table), source.visible)
             if on_hidden is None:  # what is hidden may be wrong to conform, and takes its time
