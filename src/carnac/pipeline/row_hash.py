@@ -40,6 +40,8 @@ BLOCK_ROWS = 16_384
 """Rows that are hashed at a time, in arrays that stay in a processor's cache."""
 POOL_ROWS, POOL_TABLES = 65_536, 64
 """Rows, and tables, that are waited for before they are hashed, where they come in small tables."""
+TEXT_BYTES = 1 << 30
+"""More than that might not fit into one array of texts, whose offsets have 32 bits."""
 FEW_ROWS = 4_096
 """So many rows or fewer are hashed all columns at once: a call costs more there than what it does."""
 
@@ -165,7 +167,10 @@ def _word_hashes(columns: list[tuple[str, pa.DictionaryArray]]) -> Iterator[Code
     """
     if not columns:
         return
-    words = pa.concat_arrays([column.dictionary for _, column in columns])
+    each = [column.dictionary for _, column in columns]
+    if sum(words.nbytes for words in each) > TEXT_BYTES:
+        each = [words.cast(pa.large_string()) for words in each]
+    words = pa.concat_arrays(each)
     codes = np.empty(len(words), np.uint64)
     for start, end in blocks(len(words)):
         codes[start:end] = codes_of(words.slice(start, end - start))

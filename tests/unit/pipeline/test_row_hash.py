@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from carnac.pipeline import row_hash
 from carnac.pipeline.row_hash import FEW_ROWS, MASK, RowMeter, add_hashes, hash_rows
 from carnac.pipeline.value_codes import LONG_TEXT_BYTES, codes_of, mix
 
@@ -141,6 +142,17 @@ def test_words_that_hardly_repeat_hash_as_others_do() -> None:
     for start in range(0, plain.num_rows, 7):
         meter.add(pieces.slice(start, 7))
     assert (meter.rows, meter.row_hash) == (8000, hash_rows(plain))
+
+
+@pytest.mark.parametrize("rows", [len(TEXTS), 10_000])
+def test_texts_too_large_for_one_array_hash_as_others_do(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    texts = (TEXTS * rows)[:rows]
+    whole = table(t=texts, u=texts[1:] + texts[:1])
+    expected = hash_rows(whole)
+    monkeypatch.setattr(row_hash, "TEXT_BYTES", 1)
+    assert hash_rows(whole) == expected
 
 
 @pytest.mark.parametrize("rows", [200, 10_000])
