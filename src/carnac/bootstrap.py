@@ -434,10 +434,11 @@ def _driver_host(settings: Settings) -> str:
         return "127.0.0.1"
     master = urlsplit(settings.spark_master)
     if master.scheme == "spark" and master.hostname is not None:
+        # sends nothing: asks the system which of its addresses leads there
         with (
             suppress(OSError),
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
-        ):  # sends nothing: asks the system which of its addresses leads there
+        ):
             probe.connect((master.hostname, master.port or 7077))
             return str(probe.getsockname()[0])
     return socket.gethostbyname(socket.gethostname())

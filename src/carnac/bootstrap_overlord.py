@@ -63,9 +63,8 @@ def open_overlord(
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or the runner cannot work.
     """
-    with (
-        ExitStack() as steps
-    ):  # what is opened is closed in the opposite order, also if the rest fails
+    # what is opened is closed in the opposite order, also if the rest fails
+    with ExitStack() as steps:
         server = HttpServer(host, port)
         steps.callback(server.stop)
         url = url or server.url

@@ -187,9 +187,8 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
                 raise ReaderGone from error
 
         help_text = f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}"
-        if (
-            name in _groups
-        ):  # also called before each of its own commands: see ctx.invoked_subcommand
+        # also called before each of its own commands: see ctx.invoked_subcommand
+        if name in _groups:
             _groups[name].callback(
                 invoke_without_command=True, help=help_text, context_settings=_CONTEXT
             )(guarded)

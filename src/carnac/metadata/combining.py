@@ -139,12 +139,8 @@ class GroupCommit:
 
         try:
             appends = load_requests(request.text, self._origin_ms)
-        except (
-            ValueError,
-            TypeError,
-            StopIteration,
-            CarnacError,
-        ):  # its sender finds out what it means
+        # its sender finds out what it means
+        except (ValueError, TypeError, StopIteration, CarnacError):
             return []
         return [Job(self._publishing(append), append) for append in appends]
 

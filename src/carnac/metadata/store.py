@@ -329,9 +329,8 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                     f"lease {lease_id} has expired or was released; start anew", lease_id=lease_id
                 )
             lease = renewed(lease_of(row), now_ms + ttl_ms, revision)
-            if (
-                lease.kind is LeaseKind.READER
-            ):  # a writer's base may be trimmed: it keeps files, not revisions
+            # a writer's base may be trimmed: it keeps files, not revisions
+            if lease.kind is LeaseKind.READER:
                 history.require_retained(session, lease.revision)
             session.run(
                 s.MOVE_LEASE,

@@ -177,9 +177,8 @@ class Lockbox(Closing):
         try:
             yield tuple(LockHeld(lock_id=lock.lock_id, fence=lock.fence) for lock in locks)
         finally:
-            with suppress(
-                CarnacError
-            ):  # what was published stays so; the section ends with the lease
+            # what was published stays so; the section ends with the lease
+            with suppress(CarnacError):
                 self._standing(EndPublish(task_id=task_id, lock_ids=ids))
 
     # --------------------------------------------------------------------------------------- for operators

@@ -115,9 +115,8 @@ class LeaseKeeper:
                 is_held = lease.lease_id in self._writers
                 self._writers.discard(lease.lease_id)
             if is_held:
-                with suppress(
-                    CarnacError
-                ):  # it ends by itself; what the block did is not undone by this
+                # it ends by itself; what the block did is not undone by this
+                with suppress(CarnacError):
                     self._metadata.release_lease(lease.lease_id)
 
     def confirm(self, lease: Lease) -> None:

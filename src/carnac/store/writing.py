@@ -400,9 +400,8 @@ class Writer:
 
     def _remove_files(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            with suppress(
-                CarnacError
-            ):  # what is left is an orphan, which garbage collection removes
+            # what is left is an orphan, which garbage collection removes
+            with suppress(CarnacError):
                 self._deep_storage.delete(segment.path)
 
     def _remember_granularity(self, spec: IngestSpec) -> None:
