@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import hypothesis.strategies as st
-from hypothesis import given
+from hypothesis import example, given
 
 from carnac.core import invariants
 from carnac.core.granularity import parse_granularity
@@ -63,6 +63,7 @@ def test_a_replacement_stays_within_its_intervals(
         assert granularity.bucket(chunk.start_ms).contains(chunk)
 
 
+@example([Interval(0, 553 * HOUR_MS)], "day", 558 * HOUR_MS)  # 6 to 12 meets 8 to 16
 @given(layouts(), names, moments)
 def test_a_free_cell_is_the_one_of_all_that_holds_the_instant(
     existing: list[Interval], name: str, at_ms: int

@@ -77,11 +77,21 @@ def fill_free(free: IntervalSet, granularity: Granularity) -> tuple[Interval, ..
 
 def find_free_cell(free: IntervalSet, granularity: Granularity, at_ms: int) -> Interval:
     """Return the cell of `fill_free` that holds an instant of `free`; nearly always without making the others."""
+    coarser: list[Granularity] = []
     for finer in finer_standards(granularity):
         bucket = finer.bucket(at_ms)
-        if not IntervalSet((bucket,)).minus(free):
+        if _is_within(bucket, free):
+            # buckets of 6 hours are not parts of those of 8, nor weeks of months: one of those may come first
+            others = (other for one in coarser for other in one.buckets(bucket))
+            if any(_is_within(other, free) for other in others):
+                break
             return bucket
+        coarser.append(finer)
     return next(cell for cell in fill_free(free, granularity) if cell.holds(at_ms))
+
+
+def _is_within(bucket: Interval, free: IntervalSet) -> bool:
+    return not IntervalSet((bucket,)).minus(free)
 
 
 def overlapping(chunks: Sequence[Interval], interval: Interval) -> Sequence[Interval]:
