@@ -114,7 +114,7 @@ class _Carnac:
     @staticmethod
     def compactor(folder: Path) -> Callable[[], tuple[int, int]]:
         import carnac
-        from carnac.bootstrap import NICENESS
+        from carnac.config import NICENESS
         from carnac.core.compaction.groups import CompactionGroup, GroupKind
         from carnac.core.intervals import Interval
         from carnac.store.compaction_reports import GroupOutcome

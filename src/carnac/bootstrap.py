@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.config import Settings, load_settings
+from carnac.config import NICENESS, Settings, load_settings
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
 from carnac.store import Store
@@ -45,8 +45,6 @@ METADATA_FILE = "metadata.db"
 DEEP_STORAGE_FOLDER = "deep-storage"
 DEEP_STORAGE_KEY = "deep_storage"
 """The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""
-NICENESS = 5
-"""By how much Spark gives way to other processes where nobody waits for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

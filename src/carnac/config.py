@@ -17,6 +17,8 @@ from carnac.errors import Invalid
 
 DAY_MS = 86_400_000
 PREFIX = "CARNAC_"
+NICENESS = 5
+"""By how much Spark gives way to other processes where nobody waits for it."""
 
 
 class Settings(BaseModel):
@@ -51,8 +53,8 @@ class Settings(BaseModel):
         ge=0,
         le=19,
         description="By how much the processes of a Spark on this machine give way to others (Unix nice value). "
-        "Default: 5 for compaction that nobody waits for (`carnac compact --auto`, tasks of compaction in processes of "
-        "their own), else 0.",
+        f"Default: {NICENESS} for compaction that nobody waits for (`carnac compact --auto`, tasks of compaction in "
+        "processes of their own), else 0.",
     )
     spark_deploy_mode: Literal["client", "cluster"] = Field(
         default="client",

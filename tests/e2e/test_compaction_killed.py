@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import NICENESS, make_lockbox, open_records, open_store
+from carnac.bootstrap import make_lockbox, open_records, open_store
 from carnac.bootstrap_compaction import open_compaction
 from carnac.bootstrap_tasks import open_tasks
 from carnac.clock import SystemClock
-from carnac.config import Settings
+from carnac.config import NICENESS, Settings
 from carnac.core.compaction.states import ChunkStatus
 from carnac.core.tasks.model import Attempt, AttemptState
 from carnac.overlord import TaskService

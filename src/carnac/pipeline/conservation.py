@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from carnac.core.commits import ConservationProof
 from carnac.core.segments import TIME_COLUMN, ColumnType, MetricKind
-from carnac.pipeline.row_hash import MASK, RowSums, add_hashes, blocks, column_hash, mix
+from carnac.pipeline.row_hash import MASK, RowSums, add_hashes, blocks, column_hash
 from carnac.pipeline.shape import ROWS_COLUMN, RowShape
+from carnac.pipeline.value_codes import filled, mix, numpy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +121,7 @@ class Side:
     def _add_doubles(
         self, name: str, by_key: NDArray[np.float64], column: Any, slack: float
     ) -> None:
-        values = _numbers(_filled(column, 0.0)).astype(np.float64, copy=False)
+        values = numpy_of(filled(column, 0.0)).astype(np.float64, copy=False)
         for label, numbers in ((name, values), (name + WEIGHTED, values * by_key)):
             with np.errstate(over="ignore", invalid="ignore"):
                 total = float(numbers.sum())  # pairwise: its error is far below what is compared
@@ -133,7 +133,7 @@ class Side:
 
     def _add_bound(self, name: str, kind: MetricKind, column: Any) -> None:
         label = f"{kind} of {name}"
-        values = _numbers(column.drop_null() if column.null_count else column)
+        values = numpy_of(column.drop_null() if column.null_count else column)
         if not len(values):
             return
         if kind is MetricKind.MAX:
@@ -188,21 +188,8 @@ def _factor_of(name: str) -> np.uint64:
     return np.uint64(int(column_hash(name, pa.array([True]))[0]) | 1)
 
 
-def _filled(column: Any, value: float) -> Any:
-    return pc.fill_null(column, value) if column.null_count else column
-
-
 def _whole(column: Any) -> Codes:
-    return _numbers(_filled(column, 0)).astype(np.int64, copy=False).view(np.uint64)
-
-
-def _numbers(column: Any) -> NDArray[Any]:
-    numbers: NDArray[Any] = (
-        column.to_numpy()
-        if isinstance(column, pa.ChunkedArray)
-        else (column.to_numpy(zero_copy_only=False))
-    )
-    return numbers
+    return numpy_of(filled(column, 0)).astype(np.int64, copy=False).view(np.uint64)
 
 
 def _is_text(kind: ColumnType) -> bool:

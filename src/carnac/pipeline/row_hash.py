@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from carnac.core.segments import TIME_COLUMN
 from carnac.pipeline.value_codes import FOLD, codes_of, mix, number_codes, numpy_of
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class RowSums:
         return add
 
     def _words(self, column: pa.DictionaryArray, hashes: Codes) -> AddBlock:
-        places = _places(column, len(hashes) - 1)
+        places = _word_places(column, len(hashes) - 1)
 
         def add(start: int, end: int, total: Codes) -> None:
             taken = self._scratch[: end - start]
@@ -110,10 +109,7 @@ class RowSums:
         def add(start: int, end: int, total: Codes) -> None:
             codes, folded = self._scratch[: end - start], self._folded[: end - start]
             put_codes(start, end, codes)
-            np.right_shift(codes, FOLD, out=folded)
-            folded ^= codes
-            folded *= factor
-            folded += seed
+            _folded(codes, seed, factor, out=folded)
             if is_null is not None:
                 np.copyto(folded, np.uint64(0), where=is_null[start:end])
             np.add(total, folded, out=total)
@@ -141,7 +137,7 @@ def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
         for (_, column), own in zip(numbers, added, strict=True):
             total += _without_nulls(own, column)
     for (_, column), hashes in zip(texts, _word_hashes(texts), strict=True):
-        total += hashes[_places(column, len(hashes) - 1)]
+        total += hashes[_word_places(column, len(hashes) - 1)]
     return total
 
 
@@ -183,7 +179,7 @@ def _word_hashes(columns: list[tuple[str, pa.DictionaryArray]]) -> Iterator[Code
         start = end
 
 
-def _places(column: pa.DictionaryArray, null: int) -> NDArray[Any]:
+def _word_places(column: pa.DictionaryArray, null: int) -> NDArray[Any]:
     """Return the place of each row's word; `null` where it is null."""
     indices = column.indices
     return numpy_of(indices.cast(pa.int64()).fill_null(null) if indices.null_count else indices)
@@ -199,9 +195,9 @@ def add_hashes(*hashes: int) -> int:
     return sum(hashes) & MASK
 
 
-def _folded(codes: Codes, seed: Any, factor: Any) -> Codes:
-    """Return what codes of values add to the hash of their rows; makes one new array and works in it."""
-    own: Codes = codes >> FOLD
+def _folded(codes: Codes, seed: Any, factor: Any, out: Codes | None = None) -> Codes:
+    """Return what codes of values add to the hash of their rows; works in `out`, or in one new array."""
+    own: Codes = np.right_shift(codes, FOLD, out=out)
     own ^= codes
     own *= factor
     own += seed
@@ -301,7 +297,6 @@ class RowMeter:
 
 
 __all__ = [
-    "TIME_COLUMN",
     "Pool",
     "RowMeter",
     "RowSums",
@@ -309,5 +304,4 @@ __all__ = [
     "blocks",
     "column_hash",
     "hash_rows",
-    "mix",
 ]

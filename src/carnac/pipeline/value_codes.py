@@ -62,7 +62,11 @@ def codes_of(array: pa.Array) -> Codes:
     try:
         return _text_codes(array.cast(pa.large_binary()))
     except pa.ArrowNotImplementedError:
-        raise InvariantError(f"rows with a column of type {kind} cannot be hashed") from None
+        raise _unhashable(kind) from None
+
+
+def _unhashable(kind: pa.DataType) -> InvariantError:
+    return InvariantError(f"rows with a column of type {kind} cannot be hashed")
 
 
 def number_codes(array: pa.Array) -> PutCodes:
@@ -80,7 +84,7 @@ def number_codes(array: pa.Array) -> PutCodes:
         return _put_doubles(numpy_of(filled(_cast(array, pa.float64()), 0.0)))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return _put_integers(numpy_of(filled(_cast(array, pa.int64()), 0)))
-    raise InvariantError(f"rows with a column of type {kind} cannot be hashed")
+    raise _unhashable(kind)
 
 
 def _put_doubles(values: NDArray[np.float64]) -> PutCodes:
@@ -217,13 +221,13 @@ def _list_codes(array: pa.Array) -> Codes:
     return codes
 
 
-def numpy_of(array: pa.Array) -> NDArray[Any]:
+def numpy_of(array: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """Return the values of an array that has no nulls, without a copy where that can be."""
     numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return numbers
 
 
-def filled(array: pa.Array, value: float) -> pa.Array:
+def filled(array: pa.Array | pa.ChunkedArray, value: float) -> Any:
     """Return the array with the value for nulls; the same array, not a copy, if there are none."""
     return array.fill_null(value) if array.null_count else array
 

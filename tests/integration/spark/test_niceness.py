@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import NICENESS, giving_way
-from carnac.config import Settings
+from carnac.bootstrap import giving_way
+from carnac.config import NICENESS, Settings
 
 PROGRAM = """
 import os
