@@ -6,7 +6,6 @@ method that it gets is checked by being there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, wraps
 from inspect import isfunction
@@ -14,19 +13,18 @@ from reprlib import Repr
 from types import FunctionType
 from typing import NamedTuple, TypeGuard, TypeVar
 
+from carnac.core.texts import MESSAGE_MAX, WHOLE_MAX, check_name, check_text
 from carnac.errors import Invalid
 
 Kind = TypeVar("Kind", bound=type)
-
-WHOLE_MAX = 2**63 - 1
-"""The largest whole number that a database keeps."""
 
 _LISTENERS = frozenset({"ProgressListener"})
 """Names of function types."""
 _ROLES = {"WriteGuard": "lock_inputs"}
 """Names of protocols, and a method that tells who has one."""
-_UNFIT = re.compile("[\0\ud800-\udfff]")
-"""What no database keeps in a text."""
+_NAMES = frozenset({"batch", "datasource", "holder", "name", "owner", "segments", "task_id"})
+"""Arguments that are names; all other texts are free, those of people are of a bounded length."""
+_SAID = frozenset({"message", "reason"})
 _short = Repr()
 _short.maxstring = _short.maxother = 80
 
@@ -63,14 +61,30 @@ def _checked(method: FunctionType) -> object:
     def call(self: object, *args: object, **named: object) -> object:
         for given in (zip(by_place, args, strict=False), named.items()):
             for name, value in given:
-                if name in hints and not shape_of(hints[name]).fits(value):
+                if name not in hints:
+                    continue
+                if not shape_of(hints[name]).fits(value):
                     raise Invalid(
                         f"{method.__name__}({name}=…) takes {shape_of(hints[name]).words}, not {_short.repr(value)}",
                         argument=name,
                     )
+                _check_texts(name, value, f"{method.__name__}({name}=…)")
         return method(self, *args, **named)
 
     return call
+
+
+def _check_texts(name: str, value: object, what: str) -> None:
+    """Refuse texts that nobody can keep, in lists as well; what mappings hold is checked by who reads them."""
+    if isinstance(value, str):
+        if name in _NAMES:
+            check_name(value, what)
+        else:
+            check_text(value, what, limit=MESSAGE_MAX if name in _SAID else None)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            if isinstance(one, str):
+                _check_texts(name, one, what)
 
 
 @lru_cache(maxsize=256)
@@ -146,10 +160,6 @@ def _is_negative(value: object) -> bool:
     return isinstance(value, int) and -WHOLE_MAX <= value < 0
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and _UNFIT.search(value) is None
-
-
 def _article(name: str) -> str:
     return "an" if name[:1] in {"A", "E", "I", "O"} else "a"
 
@@ -159,6 +169,6 @@ _PLAIN = {
     "object": Shape(lambda _: True, "anything"),
     "bool": Shape(lambda value: isinstance(value, bool), "True or False"),
     "int": Shape(_is_whole, "a whole number, 0 or more"),
-    "str": Shape(_is_text, "a text"),
+    "str": Shape(lambda value: isinstance(value, str), "a text"),
     "Interval": Shape(lambda value: _is_named(value, "Interval"), "a carnac.Interval"),
 }

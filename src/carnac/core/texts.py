@@ -1,0 +1,115 @@
+"""Texts that come from outside: what no name, no free text and no nested value may hold, said by one sentence.
+
+Such a text is kept in a database, written to JSON, put on a command line and shown on terminals and pages. A NUL
+ends it there, half a surrogate pair has no bytes, an escape moves a cursor: so it is refused where it comes in, and
+what is inside need not look again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from carnac.errors import Invalid
+
+NAME_MAX = 255
+"""Characters of a name: an id, a datasource, a column, a tag, a writer, a batch, who holds something."""
+MESSAGE_MAX = 10_000
+"""Characters of what people say of something: the message of a commit, the reason of a cancellation."""
+NESTING_MAX = 100
+"""Lists and objects inside one another, in a context or a body: all that handles them goes as deep."""
+WHOLE_MAX = 2**63 - 1
+"""The largest whole number that a database keeps."""
+
+_SHOWN = 60
+_NOT_IN_NAMES = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Controls, what ends a line, and surrogates: half a pair stands for no character."""
+_NOT_IN_TEXTS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
+"""The same without tabs and line ends. A carriage return alone would write over the line on a terminal."""
+
+
+def check_name(value: str, what: str) -> str:
+    """Return a name as it is; `what` says of what, for the sentence.
+
+    Raises:
+        Invalid: It is longer than `NAME_MAX`, or holds a control character or half of a surrogate pair.
+    """
+    return _checked(value, what, _NOT_IN_NAMES, NAME_MAX)
+
+
+def check_text(value: str, what: str, *, limit: int | None = None) -> str:
+    """Return a free text as it is; it may have tabs and line ends.
+
+    Args:
+        limit: Characters at most; None: as many as who reads it takes.
+
+    Raises:
+        Invalid: It is longer, or holds another control character or half of a surrogate pair.
+    """
+    return _checked(value, what, _NOT_IN_TEXTS, limit)
+
+
+def check_nested(value: object, what: str) -> None:
+    """Check all texts, keys and numbers of a value that is made of objects and lists.
+
+    Raises:
+        Invalid: A key is not fit for a name or a text not for one, a number has no place in 64 bits or is none, it is
+            nested deeper than `NESTING_MAX`, or something in it is no JSON.
+    """
+    left = [(value, 0)]
+    while left:
+        one, depth = left.pop()
+        if isinstance(one, str):
+            check_text(one, f"a text in {what}")
+        elif isinstance(one, Mapping | list | tuple):
+            if depth >= NESTING_MAX:
+                raise Invalid(f"{what} is nested deeper than {NESTING_MAX} levels; make it flatter")
+            if isinstance(one, Mapping):
+                for key in one:
+                    if not isinstance(key, str):
+                        raise Invalid(f"a key in {what} is no text: {short(key)}")
+                    check_name(key, f"a key in {what}")
+            inner = one.values() if isinstance(one, Mapping) else one
+            left += [(item, depth + 1) for item in cast("list[object]", inner)]
+        else:
+            _check_plain(one, what)
+
+
+def _check_plain(value: object, what: str) -> None:
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, int):
+        if not -WHOLE_MAX - 1 <= value <= WHOLE_MAX:
+            raise Invalid(f"a number in {what} needs more than 64 bits; write it as a text")
+    elif not isinstance(value, float):
+        raise Invalid(f"{what} holds {short(value)}, which JSON has not")
+    elif not math.isfinite(value):
+        raise Invalid(f"{what} holds {value}, which is no number in JSON; leave it out")
+
+
+def _checked(value: str, what: str, unfit: re.Pattern[str], limit: int | None) -> str:
+    if limit is not None and len(value) > limit:
+        raise Invalid(
+            f"{what} has {len(value):,} characters, at most {limit:,} are taken: {short(value)}"
+        )
+    if value.isprintable():  # most are, and it is soon known
+        return value
+    found = unfit.search(value)
+    if found is None:
+        return value
+    at, letter = found.start(), value[found.start()]
+    kind = "half of a surrogate pair" if "\ud800" <= letter <= "\udfff" else "a control character"
+    raise Invalid(
+        f"{what} holds {kind} (U+{ord(letter):04X}) as its character {at + 1}: {short(value)}; take it out"
+    )
+
+
+def short(value: object) -> str:
+    """Return the beginning of a value as a message shows it: in one line, of characters that can be shown."""
+    try:
+        text = repr(value[: 2 * _SHOWN] if isinstance(value, str) else value)
+    except ValueError:  # Python does not write whole numbers of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
