@@ -6,8 +6,6 @@ The page needs no network. Points and moves are packed bytes, deflated, in base6
 from __future__ import annotations
 
 import base64
-import html
-import json
 import zlib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from carnac.console.clouds import HUES
+from carnac.console.html import embed_json, escape_text, fill_page
 from carnac.core.intervals import format_ms
 from carnac.core.words import counted
 from carnac.simulation.measures import QueryMeasure, measure_answers
@@ -35,16 +34,14 @@ def render_page(outcome: Outcome, svgs: Sequence[str]) -> str:
     template = files("carnac.console").joinpath("balance_page.html").read_text(encoding="utf-8")
     films = [_pack_film(outcome, future) for future in outcome.futures]
     parts = {
-        "title": html.escape(f"Balancing: {outcome.scenario.name}"),
+        "title": escape_text(f"Balancing: {outcome.scenario.name}"),
         "lead": _lead(outcome),
         "rows": "\n".join(_rows(outcome)),
-        "formula": html.escape(SPEED_FORMULA),
+        "formula": escape_text(SPEED_FORMULA),
         "figures": "\n".join(f"<figure>{svg}</figure>" for svg in svgs),
-        "data": json.dumps({"hues": HUES, "films": films}, separators=(",", ":")),
+        "data": embed_json({"hues": HUES, "films": films}),
     }
-    for name, text in parts.items():
-        template = template.replace("{{" + name + "}}", text)
-    return template
+    return fill_page(template, parts)
 
 
 def pack_moves(film: Film) -> tuple[bytes, list[int]]:
@@ -113,7 +110,7 @@ def _deflate(values: npt.NDArray[np.generic]) -> str:
 
 def _lead(outcome: Outcome) -> str:
     scenario = outcome.scenario
-    return html.escape(
+    return escape_text(
         f"{counted(len(outcome.before.server), 'segment')} of "
         f"{counted(len(outcome.segments.sources), 'datasource')} on {counted(outcome.server_count, 'server')}. "
         f"For {counted(scenario.history.days, 'day')} they were placed and balanced by "
@@ -148,4 +145,4 @@ def _row(name: str, measured: QueryMeasure, faster: str, moves: str) -> str:
         faster,
         moves,
     )
-    return f"<tr><th>{html.escape(name)}</th>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
+    return f"<tr><th>{escape_text(name)}</th>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"

@@ -5,19 +5,45 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from carnac.console.html import clean_texts, embed_json, escape_text, fill_page
 from carnac.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from carnac.console.looks import Chart
 
 FORMATS = (".svg", ".png", ".html")
 PNG_SCALE = 2.0
-FIT = "<style>svg.marks { max-width: calc(100vw - 4.5em); height: auto }</style>"
-"""A picture is as wide as a large window; in a smaller one it is smaller."""
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{{policy}}
+<title>{{title}}</title>
+<style>svg.marks { max-width: calc(100vw - 4.5em); height: auto }</style>
+<script>{{bundle}}</script>
+</head>
+<body>
+<div id="chart"></div>
+<script id="data" type="application/json">{{data}}</script>
+<script>
+vegaEmbed("#chart", JSON.parse(document.getElementById("data").textContent), {
+  ast: true, renderer: "svg", actions: { export: true, source: false, compiled: false, editor: false },
+});
+</script>
+</body>
+</html>
+"""
+"""A picture is as wide as a large window; in a smaller one it is smaller. Its expressions are interpreted (`ast`), so
+that nothing is evaluated; there is no menu entry that opens a page of another."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def render_chart(chart: dict[str, object], suffix: str) -> bytes:
+def render_chart(chart: Chart, suffix: str) -> bytes:
     """Return the chart as the bytes of a file with that suffix: `.svg`, `.png` or `.html`.
+
+    Its texts may be anybody's.
 
     Raises:
         Invalid: There is no such format.
@@ -25,13 +51,25 @@ def render_chart(chart: dict[str, object], suffix: str) -> bytes:
     """
     _check_suffix(suffix)
     converter = load_converter()
+    chart = cast("Chart", clean_texts(chart))
     if suffix == ".svg":
         svg: str = converter.vegalite_to_svg(chart)
         return svg.encode()
     if suffix == ".png":
         return shrink_png(converter.vegalite_to_png(chart, scale=PNG_SCALE))
-    html: str = converter.vegalite_to_html(chart, bundle=True, renderer="svg")
-    return html.replace("<head>", "<head>" + FIT, 1).encode()
+    return _render_page(chart, converter.javascript_bundle()).encode()
+
+
+def _render_page(chart: Chart, bundle: str) -> str:
+    """Return the chart as a page.
+
+    Args:
+        bundle: The script that draws.
+    """
+    head = chart.get("title")
+    title = head.get("text") if isinstance(head, dict) else head
+    parts = {"title": escape_text(str(title or "Carnac")), "data": embed_json(chart)}
+    return fill_page(PAGE, parts, bundle=bundle)
 
 
 def shrink_png(png: bytes) -> bytes:
@@ -53,7 +91,7 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def write_chart(chart: dict[str, object], path: Path) -> None:
+def write_chart(chart: Chart, path: Path) -> None:
     """Write the chart to a file; its suffix says the format.
 
     Raises:
