@@ -35,7 +35,7 @@ types:  ## mypy --strict
 	@$(setup) dev
 	@$(python) scripts/check.py types
 
-layers:  ## import-linter: imports point down, pyspark stays in the pipeline
+layers:  ## import-linter: imports point down, pyspark stays in jobs and spark
 	@$(setup) dev
 	@$(python) scripts/check.py layers
 

@@ -29,15 +29,15 @@ from urllib.parse import urlsplit
 from benchmarks.bench_publish import new_sqlite
 from benchmarks.harness import RESULTS, medians, percentiles_ms, write_results
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.allocation import AllocationLock, AllocationRequest, PendingSegment
-from carnac.core.allocation_records import read_reply, request_to_json
-from carnac.core.commits import Change, CommitKind, Publication
-from carnac.core.intervals import Interval
 from carnac.core.locks.model import LockGranularity, LockType
-from carnac.core.segments import Segment
+from carnac.core.log.allocation import AllocationLock, AllocationRequest, PendingSegment
+from carnac.core.log.allocation_records import read_reply, request_to_json
+from carnac.core.log.commits import Change, CommitKind, Publication
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval
 from carnac.metadata import open_metadata
 from carnac.overlord.allocation import AllocationService
-from carnac.testing.postgresql import run_postgresql
+from tests.support.postgresql import run_postgresql
 
 SPAWN = multiprocessing.get_context("spawn")
 CLIENTS = 16

@@ -77,11 +77,11 @@ class _Carnac:
     @staticmethod
     def appender(folder: Path) -> Callable[[pa.Table], None]:
         from carnac.clock import RandomIds
-        from carnac.core.commits import Change, CommitKind, Publication
-        from carnac.core.intervals import Interval
-        from carnac.core.segments import ColumnType
-        from carnac.pipeline.segment_writer import SegmentWriter
-        from carnac.testing.segments import record_of
+        from carnac.core.log.commits import Change, CommitKind, Publication
+        from carnac.core.segments.segment import ColumnType
+        from carnac.core.time.intervals import Interval
+        from carnac.rows.segment_writer import SegmentWriter
+        from tests.support.segments import record_of
 
         metadata, ids = _Carnac._metadata(folder), RandomIds()
         text, long, double = ColumnType.STRING, ColumnType.LONG, ColumnType.DOUBLE
@@ -115,8 +115,8 @@ class _Carnac:
     def compactor(folder: Path) -> Callable[[], tuple[int, int]]:
         import carnac
         from carnac.config import NICENESS
-        from carnac.core.compaction.groups import CompactionGroup, GroupKind
-        from carnac.core.intervals import Interval
+        from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
+        from carnac.core.time.intervals import Interval
         from carnac.store.compaction_reports import GroupOutcome
 
         store = carnac.open(folder, spark_niceness=NICENESS)

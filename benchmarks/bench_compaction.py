@@ -41,8 +41,8 @@ from benchmarks.small_segments import (
     make_delta_table,
     make_small_segments,
 )
-from carnac.pipeline.segment_writer import COMPRESSION_LEVEL
-from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.rows.segment_writer import COMPRESSION_LEVEL
+from carnac.spark.session import SparkHolder, SparkSettings
 from carnac.store.compaction_reports import CompactionReport, GroupOutcome
 
 PACKAGES = ("duckdb", "polars", "pyarrow", "pyspark", "deltalake")

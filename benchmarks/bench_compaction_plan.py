@@ -20,15 +20,15 @@ import sys
 
 from benchmarks.harness import RUNS, medians, seconds, write_results
 from carnac.cli import YOUNG_OBJECTS
-from carnac.core.compaction.conductor import Conductor
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.planning import plan_compaction
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.entries import Chunk
-from carnac.core.intervals import ETERNITY, Interval, IntervalSet
-from carnac.core.versions import SegmentVersion
+from carnac.core.compaction.control.conductor import Conductor
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.planning import plan_compaction
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.log.entries import Chunk
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 
 HOUR_MS = 3_600_000
 DATASOURCES = 100

@@ -25,10 +25,10 @@ import duckdb
 from benchmarks.events import DAYS, write_files
 from benchmarks.harness import RESULTS, RUNS, medians, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout
-from carnac.specs.ingest import IngestSpec
+from carnac.spark.session import SparkHolder, SparkSettings
+from carnac.specs.ingest.spec import IngestSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

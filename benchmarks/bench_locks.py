@@ -36,14 +36,14 @@ from benchmarks.harness import (
     write_results,
 )
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.intervals import Interval
 from carnac.core.locks.events import LockEvent, LockReply, ReleaseLocks, RequestLock
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import LockType
 from carnac.core.locks.table import LockTable
+from carnac.core.time.intervals import Interval
 from carnac.metadata import open_metadata
-from carnac.testing.postgresql import run_postgresql
-from carnac.testing.same_hour import Mode, run_interleaving
+from tests.support.postgresql import run_postgresql
+from tests.support.same_hour import Mode, run_interleaving
 
 HOUR_MS = 3_600_000
 HELD = 10_000

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from benchmarks.harness import RUNS, cpu_seconds, medians, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.commits import Change, CommitKind, Publication
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Column, ColumnType, Segment
+from carnac.core.log.commits import Change, CommitKind, Publication
+from carnac.core.segments.segment import Column, ColumnType, Segment
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.metadata import open_metadata
 from carnac.ports import MetadataStore
 

@@ -35,10 +35,10 @@ from typing import Any
 from benchmarks.bench_million_segments import segment
 from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, run_processes, write_results
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.commits import Change, CommitKind, Publication
+from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.metadata import open_metadata
 from carnac.ports import Published
-from carnac.testing.postgresql import run_postgresql
+from tests.support.postgresql import run_postgresql
 
 PROCESSES = (1, 4, 16)
 THREADS = (8, 32)
@@ -265,7 +265,7 @@ TABLES = {
 
 def plain_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any) -> None:
     """The same seven rows in one transaction, with nothing read and nothing decided."""
-    from carnac.core.segment_records import dump_segment
+    from carnac.core.segments.record import dump_segment
 
     is_sqlite = url.startswith("sqlite")
     link: Any

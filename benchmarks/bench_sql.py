@@ -27,16 +27,16 @@ import pyarrow.compute as pc
 from benchmarks.events import DAYS, START_S, make_table
 from benchmarks.harness import RUNS, ratio, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.commits import Change, CommitKind, Publication
-from carnac.core.intervals import Interval
-from carnac.core.segments import ColumnType, Segment
+from carnac.core.log.commits import Change, CommitKind, Publication
+from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.time.intervals import Interval
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.metadata import open_metadata
-from carnac.pipeline.segment_writer import SegmentWriter
 from carnac.query import DuckDbQueryEngine
+from carnac.rows.segment_writer import SegmentWriter
 from carnac.store.catalog import RevisionCatalog
-from carnac.testing.clock import SequentialIds
-from carnac.testing.segments import DAY_MS, MemoryCatalog, record_of, write_segment
+from tests.support.clock import SequentialIds
+from tests.support.segments import DAY_MS, MemoryCatalog, record_of, write_segment
 
 START_MS = START_S * 1000
 LIVE_SEGMENTS = 10_000

@@ -26,10 +26,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.harness import RESULTS, cpu_seconds, medians, write_results
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval
+from carnac.core.log.entries import Entry
+from carnac.core.segments.version import IdRanges, SegmentVersion
+from carnac.core.time.intervals import Interval
 from carnac.core.timeline import Timeline
-from carnac.core.versions import IdRanges, SegmentVersion
 
 HOUR_MS = 3_600_000
 HOURS = 87_600

@@ -18,14 +18,14 @@ from types import TracebackType
 from benchmarks.harness import seconds, tree_cpu_seconds
 from benchmarks.small_segments import DATASOURCE, SmallSegments, day_table
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.invariants import conserves
-from carnac.core.segments import Segment
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.log.laws import conserves
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
+from carnac.spark.session import SparkHolder, SparkSettings
 
 MIB = 1 << 20
 EXECUTOR_MIB = 512

@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from benchmarks.harness import cpu_seconds
 from benchmarks.small_segments import DATASOURCE, SmallSegments
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import ColumnType, Metric, MetricKind, Segment
-from carnac.pipeline.compact_read import ReadPlan, read_tables
-from carnac.pipeline.compact_shape import plan_families
-from carnac.pipeline.compact_task import FamilyTask, Rewritten, rewrite_family
-from carnac.pipeline.conservation import Side
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.segments.segment import ColumnType, Metric, MetricKind, Segment
+from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.jobs.compact.conservation import Side
+from carnac.jobs.compact.read import ReadPlan, read_tables
+from carnac.jobs.compact.shape import plan_families
+from carnac.jobs.compact.task import FamilyTask, Rewritten, rewrite_family
 from carnac.ports import SegmentInput
 
-PIPELINE = "carnac.pipeline"
+PIPELINE = "carnac.jobs"
 Groups = list[tuple[Interval, list[Segment]]]
 
 

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 
 from benchmarks.events import COLUMNS, DAYS, START_S, make_table
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.commits import Change, CommitKind, Publication
-from carnac.core.intervals import Interval
-from carnac.core.segments import ColumnType, Segment
+from carnac.core.log.commits import Change, CommitKind, Publication
+from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.time.intervals import Interval
 from carnac.metadata import open_metadata
-from carnac.pipeline.segment_writer import SegmentWriter
-from carnac.testing.segments import record_of
+from carnac.rows.segment_writer import SegmentWriter
+from tests.support.segments import record_of
 
 DAY_MS = 86_400_000
 SORT = ("__time", "d5", "d50", "d500", "d5k")
@@ -86,14 +86,14 @@ def make_small_segments(folder: Path, *, rows: int, segments: int) -> SmallSegme
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         _write_all(folder, rows=rows, segments=segments)
-    from carnac.core.segment_records import load_segment
+    from carnac.core.segments.record import load_segment
 
     loaded = tuple(load_segment(text) for text in json.loads(records.read_text()))
     return SmallSegments(folder=folder, segments=loaded)
 
 
 def _write_all(folder: Path, *, rows: int, segments: int) -> None:
-    from carnac.core.segment_records import dump_segment
+    from carnac.core.segments.record import dump_segment
 
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         counts = [rows // DAYS + (day < rows % DAYS) for day in range(DAYS)]

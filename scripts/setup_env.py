@@ -244,7 +244,7 @@ def install_group(progress: Progress, group: str) -> None:
 
 def probe_java() -> dict[str, str] | str:
     """Return the Java that Carnac finds, or the sentence that says why there is none."""
-    command = [str(PYTHON), "-m", "carnac.pipeline.java"]
+    command = [str(PYTHON), "-m", "carnac.spark.java"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if result.returncode == 0:
         found: dict[str, str] = json.loads(result.stdout)

@@ -17,23 +17,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from carnac.bootstrap import open_records, open_store
-from carnac.bootstrap_compaction import compact_groups
-from carnac.compactor.controller import Controller
-from carnac.compactor.desk import CompactionDesk
+from carnac.bootstrap.compaction import compact_groups
+from carnac.bootstrap.store import open_records, open_store
 from carnac.config import Settings
-from carnac.core.commits import CommitKind
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.states import ChunkState, ChunkStatus
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.intervals import Interval
-from carnac.core.lateness import LATENESSES, Lateness, count_late
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.control.states import ChunkState, ChunkStatus
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.log.commits import CommitKind
+from carnac.core.segments.lateness import LATENESSES, Lateness, count_late
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
+from carnac.overlord.compactor.controller import Controller
+from carnac.overlord.compactor.desk import CompactionDesk
 from carnac.ports import RewriteJob, RewriteResult
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.pipeline import LocalPipeline
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import HOUR_MS, NOW_MS, rows_of, spec
 
 MINUTE_MS = 60_000

@@ -15,7 +15,7 @@ from carnac.core.balancing.cluster import (
     Server,
     cluster_state,
 )
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 
 HOUR_MS = 3_600_000
 START_MS = 16_000 * 24 * HOUR_MS

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from carnac.core.compaction.families import Kin
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.settings import AgeRule, CompactionSettings, CostModel
-from carnac.core.intervals import Interval
-from carnac.core.periods import parse_period
-from carnac.core.segments import ColumnType, Metric, MetricKind
+from carnac.core.compaction.plan.families import Kin
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings, CostModel
+from carnac.core.segments.segment import ColumnType, Metric, MetricKind
+from carnac.core.time.intervals import Interval
+from carnac.core.time.periods import parse_period
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

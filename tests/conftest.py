@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from carnac.pipeline.session import SparkHolder, SparkSettings
-from carnac.testing.postgresql import PostgreSQLServer, run_postgresql
-from carnac.testing.spark_cluster import SHORT_LIVED
+from carnac.spark.session import SparkHolder, SparkSettings
 from tests.class_archive import CACHES, TESTS_MIN, prepare_once
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
+from tests.support.postgresql import PostgreSQLServer, run_postgresql
+from tests.support.spark_cluster import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

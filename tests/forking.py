@@ -9,8 +9,8 @@ FORK.set_forkserver_preload(
     [
         "carnac.metadata.postgresql",
         "carnac.metadata.sqlite",
-        "carnac.pipeline.compact_job",
-        "carnac.specs.tasks",
+        "carnac.jobs.compact.job",
+        "carnac.specs.tasks.spec",
         "carnac.store.jobs",
         "duckdb",
         "psycopg",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from carnac.core.intervals import Interval
 from carnac.core.locks.events import (
     BeginPublish,
     BreakLock,
@@ -19,7 +18,8 @@ from carnac.core.locks.events import (
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import LockType
 from carnac.core.locks.table import LockTable
-from carnac.core.versions import id_ranges
+from carnac.core.segments.version import id_ranges
+from carnac.core.time.intervals import Interval
 
 HOUR_MS = 3_600_000
 LEASE_MS = 60_000

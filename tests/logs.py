@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from carnac.core.commits import Change, CommitKind, ConservationProof, Drop, Publication
-from carnac.core.entries import Entry
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_interval
-from carnac.core.reverting import plan_revert, restored_segments
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Change, CommitKind, ConservationProof, Drop, Publication
+from carnac.core.log.entries import Entry
+from carnac.core.log.reverting import plan_revert, restored_segments
+from carnac.core.segments.segment import Segment
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set, parse_interval
 from carnac.ports import MetadataStore, Published
 
 DATASOURCE = "events"

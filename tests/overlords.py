@@ -10,9 +10,9 @@ from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.ports import MetadataStore
-from carnac.specs.tasks import load_task
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.tasks import FakeJobs, FakeRunner, Work
+from carnac.specs.tasks.spec import load_task
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.tasks import FakeJobs, FakeRunner, Work
 
 LEASE_MS = 60_000
 DELETE = {"type": "delete", "dataSource": "events", "interval": "1970-01-01/1970-01-02"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from carnac.core.balancing.columns import Room, SegmentColumns, segment_columns
 from carnac.core.balancing.cost import DAY_MS, SAME_DATASOURCE, joint_cost
 from carnac.core.balancing.placing import TIE
-from carnac.core.intervals import ETERNITY, Interval
+from carnac.core.time.intervals import ETERNITY, Interval
 
 HOUR_MS = 3_600_000
 Held = Counter[tuple[int, int, Interval]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from carnac.core.leadership import Candidacy
 from carnac.core.tasks.events import DispatchTasks, SubmitTask
+from carnac.core.tasks.leadership import Candidacy
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import RetryPolicy
 

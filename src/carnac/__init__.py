@@ -17,11 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from carnac.bootstrap import open_store as open  # noqa: A004 - carnac.open is how a store is opened
-    from carnac.bootstrap_compaction import open_compaction
-    from carnac.bootstrap_tasks import open_tasks
-    from carnac.compactor.desk import CompactionDesk
-    from carnac.core.intervals import Interval
+    from carnac.bootstrap.compaction import open_compaction
+    from carnac.bootstrap.store import open_store as open  # noqa: A004 - carnac.open is how a store is opened
+    from carnac.bootstrap.tasks import open_tasks
+    from carnac.core.time.intervals import Interval
     from carnac.errors import (
         CarnacError,
         Conflict,
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from carnac.overlord import TaskService
-    from carnac.specs.ingest import IngestSpec
+    from carnac.overlord.compactor.desk import CompactionDesk
+    from carnac.specs.ingest.spec import IngestSpec
     from carnac.store import Store
 
 __version__ = "0.1.0"
@@ -60,14 +60,14 @@ __all__ = [
 ]
 
 _PLACES = {
-    "open": ("carnac.bootstrap", "open_store"),
-    "open_tasks": ("carnac.bootstrap_tasks", "open_tasks"),
-    "open_compaction": ("carnac.bootstrap_compaction", "open_compaction"),
-    "CompactionDesk": ("carnac.compactor.desk", "CompactionDesk"),
+    "open": ("carnac.bootstrap.store", "open_store"),
+    "open_tasks": ("carnac.bootstrap.tasks", "open_tasks"),
+    "open_compaction": ("carnac.bootstrap.compaction", "open_compaction"),
+    "CompactionDesk": ("carnac.overlord.compactor.desk", "CompactionDesk"),
     "TaskService": ("carnac.overlord", "TaskService"),
     "Store": ("carnac.store", "Store"),
-    "Interval": ("carnac.core.intervals", "Interval"),
-    "IngestSpec": ("carnac.specs.ingest", "IngestSpec"),
+    "Interval": ("carnac.core.time.intervals", "Interval"),
+    "IngestSpec": ("carnac.specs.ingest.spec", "IngestSpec"),
     **{
         name: ("carnac.errors", name)
         for name in (

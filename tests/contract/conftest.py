@@ -13,9 +13,9 @@ from carnac.metadata import open_metadata
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.tables import METADATA
-from carnac.testing.clock import DEFAULT_START_MS, FakeClock, SequentialIds
-from carnac.testing.databases import lay_database
-from carnac.testing.postgresql import PostgreSQLServer
+from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
+from tests.support.databases import lay_database
+from tests.support.postgresql import PostgreSQLServer
 
 STORES = ["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.sql)]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import (
+from carnac.core.log.commits import (
     Change,
     ChunksUnchanged,
     CommitKind,
@@ -14,12 +14,11 @@ from carnac.core.commits import (
     Publication,
     SegmentsVisible,
 )
-from carnac.core.intervals import IntervalSet, format_ms
-from carnac.core.segments import Column, ColumnType, Segment
+from carnac.core.segments.segment import Column, ColumnType, Segment
+from carnac.core.time.intervals import IntervalSet, format_ms
 from carnac.errors import Conflict, Corrupt, Invalid, NotFound, Revoked
 from carnac.metadata import open_metadata
 from carnac.ports import Head, LeaseKind
-from carnac.testing.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.contract.conftest import Store
 from tests.logs import (
     append,
@@ -33,6 +32,7 @@ from tests.logs import (
     replacement,
     segment,
 )
+from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 
 SPAN = "2013-01-01T05/2013-01-01T06"
 

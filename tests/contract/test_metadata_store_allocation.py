@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.allocation import (
+from carnac.core.locks.events import ReleaseLocks
+from carnac.core.locks.model import LockGranularity, LockState, LockType
+from carnac.core.log.allocation import (
     AllocationLock,
     AllocationRequest,
     Denied,
     LockWaits,
     PendingSegment,
 )
-from carnac.core.commits import Numbered, Place, Publication, Reserved
-from carnac.core.intervals import IntervalSet, parse_instant, parse_interval
-from carnac.core.locks.events import ReleaseLocks
-from carnac.core.locks.model import LockGranularity, LockState, LockType
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Numbered, Place, Publication, Reserved
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import IntervalSet, parse_instant, parse_interval
 from carnac.errors import Conflict, Invalid, Revoked
 from carnac.ports import LeaseKind
-from carnac.testing.clock import FakeClock
 from tests.contract.conftest import Store
 from tests.locks import LEASE_MS, wants
 from tests.logs import append, append_of, day, entries, folding, replacement, segment
+from tests.support.clock import FakeClock
 
 NOON = "2013-01-01T12:00"
 DAY = parse_interval("2013-01-01/2013-01-02")

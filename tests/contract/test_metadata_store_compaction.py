@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from carnac.core.compaction.states import ChunkState, ChunkStatus
-from carnac.core.intervals import parse_interval
+from carnac.core.compaction.control.states import ChunkState, ChunkStatus
+from carnac.core.time.intervals import parse_interval
 from tests.contract.conftest import Store
 
 STATE = ChunkState(

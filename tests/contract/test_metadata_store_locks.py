@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import LockHeld
-from carnac.core.intervals import ETERNITY
 from carnac.core.locks.events import (
     BeginPublish,
     BreakLock,
@@ -26,12 +24,14 @@ from carnac.core.locks.events import (
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock, LockState, LockType
 from carnac.core.locks.table import LockTable
+from carnac.core.log.commits import LockHeld
+from carnac.core.time.intervals import ETERNITY
 from carnac.errors import CarnacError, Invalid, NotFound, Revoked
 from carnac.metadata import open_metadata
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.contract.conftest import Store
 from tests.locks import LEASE_MS, hours, wants
 from tests.logs import append, append_of, day, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 DAY = hours(0, 24)
 

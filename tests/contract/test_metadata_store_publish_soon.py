@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import Publication
+from carnac.core.log.commits import Publication
 from carnac.errors import Conflict, Invalid, Revoked, Unavailable
 from carnac.metadata import open_metadata
 from carnac.ports import LeaseKind, Published
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.contract.conftest import Store
 from tests.logs import append, append_of, day, names, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 PATIENCE_S = 60
 MANY = 100

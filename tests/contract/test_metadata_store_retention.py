@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import ChunksUnchanged, CommitKind, LookupChange, Publication
+from carnac.core.log.commits import ChunksUnchanged, CommitKind, LookupChange, Publication
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head, LeaseKind
-from carnac.testing.clock import DEFAULT_START_MS, FakeClock
 from tests.contract.conftest import Store
 from tests.logs import (
     append,
@@ -23,6 +22,7 @@ from tests.logs import (
     revert_of,
     segment,
 )
+from tests.support.clock import DEFAULT_START_MS, FakeClock
 
 YEAR_MS = 365 * 86_400_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.commits import CommitKind
+from carnac.core.log.commits import CommitKind
 from carnac.errors import Conflict
 from tests.contract.conftest import Store
 from tests.logs import DATASOURCE, append, day, folding, names, replacement, revert_of, segment

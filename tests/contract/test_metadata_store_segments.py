@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from carnac.core.commits import CommitKind
-from carnac.core.intervals import IntervalSet
-from carnac.core.lateness import LateRows
-from carnac.core.segments import Column, ColumnType
+from carnac.core.log.commits import CommitKind
+from carnac.core.segments.lateness import LateRows
+from carnac.core.segments.segment import Column, ColumnType
+from carnac.core.time.intervals import IntervalSet
 from carnac.ports import LeaseKind, MetadataStore
-from carnac.testing.clock import FakeClock
 from tests.contract.conftest import Store
 from tests.logs import append, append_of, day, days, replacement, segment
+from tests.support.clock import FakeClock
 
 
 def ids_of(store: MetadataStore, limit: int) -> list[str]:

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.intervals import Interval
-from carnac.core.leadership import Leadership
 from carnac.core.locks.events import Granted, RenewLocks, Standing
 from carnac.core.tasks.events import (
     BeatAttempt,
@@ -30,15 +28,17 @@ from carnac.core.tasks.events import (
     Submitted,
     TaskEvent,
 )
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, Task, TaskState
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, NotFound
 from carnac.metadata import open_metadata
 from carnac.ports import TaskFilter
-from carnac.testing.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.contract.conftest import Store
 from tests.locks import hours
 from tests.locks import wants as wants_lock
+from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.tasks import LEASE_MS, candidacy, dispatch, wants
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from carnac.bootstrap import open_store
-from carnac.core.commits import Change, CommitKind, Publication
-from carnac.testing.segments import Row, write_segment
+from carnac.bootstrap.store import open_store
+from carnac.core.log.commits import Change, CommitKind, Publication
+from tests.support.segments import Row, write_segment
 
 DAYS: tuple[tuple[Row, ...], ...] = tuple(
     tuple(

@@ -15,21 +15,21 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import make_lockbox, open_records, open_store
-from carnac.bootstrap_compaction import open_compaction
-from carnac.bootstrap_tasks import open_tasks
+from carnac.bootstrap.compaction import open_compaction
+from carnac.bootstrap.store import make_lockbox, open_records, open_store
+from carnac.bootstrap.tasks import open_tasks
 from carnac.clock import SystemClock
 from carnac.config import NICENESS, Settings
-from carnac.core.compaction.states import ChunkStatus
+from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.tasks.model import Attempt, AttemptState
 from carnac.overlord import TaskService
+from carnac.overlord.runners.identity import parse_handle
 from carnac.ports.task_records import TaskFilter
-from carnac.runners.identity import parse_handle
-from carnac.testing.segments import Row
 from tests import waiting
 from tests.e2e.cli import append_rows
 from tests.e2e.test_overlord import RunningOverlord
 from tests.nightly import IS_NIGHTLY
+from tests.support.segments import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.http, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import open_store
-from carnac.core.intervals import parse_instant
+from carnac.bootstrap.store import open_store
+from carnac.core.time.intervals import parse_instant
 from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.pipeline import LocalPipeline
 from tests.e2e.conftest import Run
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import NOW_MS, rows_of, spec
 
 PROMPT = ["2013-03-01T12:00"]

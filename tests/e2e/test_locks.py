@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import open_lockbox, open_store
+from carnac.bootstrap.store import open_lockbox, open_store
 from carnac.cli.commands import all_commands
-from carnac.core.commits import CommitKind, LockHeld, Publication
 from carnac.core.locks.model import LockType
+from carnac.core.log.commits import CommitKind, LockHeld, Publication
 from carnac.errors import NotFound, Revoked
 from tests.e2e.conftest import Run
 from tests.locks import hours, wants

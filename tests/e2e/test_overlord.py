@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from carnac.api.client import OverlordClient
-from carnac.bootstrap import open_store
+from carnac.bootstrap.store import open_store
 from carnac.clock import SystemClock
 from carnac.core.tasks.model import TaskState
-from carnac.runners.identity import parse_handle
+from carnac.overlord.runners.identity import parse_handle
 from tests.e2e.cli import DAYS, ROWS, run_process
 
 pytestmark = [pytest.mark.e2e, pytest.mark.http]

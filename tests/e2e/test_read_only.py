@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import METADATA_FILE, open_store
+from carnac.bootstrap.store import METADATA_FILE, open_store
 from tests.bound import run_bound
 from tests.e2e.cli import ROWS, append_rows
 

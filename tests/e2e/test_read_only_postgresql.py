@@ -8,13 +8,13 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from carnac.bootstrap import open_store
+from carnac.bootstrap.store import open_store
 from carnac.errors import Invalid, ReadOnly
 from carnac.metadata.postgresql import LOCK_KEY
-from carnac.testing.postgresql import PostgreSQLServer
 from tests.e2e.cli import DAYS, ROWS, append_rows
 from tests.e2e.conftest import Run
 from tests.e2e.test_read_only import READING, WRITING
+from tests.support.postgresql import PostgreSQLServer
 
 pytestmark = pytest.mark.sql
 

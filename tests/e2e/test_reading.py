@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from carnac.testing.segments import Row
 from tests.e2e.cli import DAYS, ROWS, append_rows
 from tests.e2e.conftest import Run
+from tests.support.segments import Row
 
 COUNT = "SELECT count(*) AS n FROM flights"
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import open_records
+from carnac.bootstrap.store import open_records
 from carnac.clock import SystemClock
 from carnac.config import Settings
-from carnac.core.leadership import Candidacy
 from carnac.core.tasks.events import (
     BeatAttempt,
     ClaimAttempt,
@@ -18,6 +17,7 @@ from carnac.core.tasks.events import (
     FinishAttempt,
     TaskEvent,
 )
+from carnac.core.tasks.leadership import Candidacy
 from carnac.core.tasks.machine import OVERLORD
 from tests.e2e.conftest import Run
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from carnac.core import records, segment_records
+from carnac.core.log import records
+from carnac.core.segments import record as segment_records
 from tests.unit.core.test_records import PROOF, SEGMENTS
 
 GOLDEN = Path(__file__).parent / "records"

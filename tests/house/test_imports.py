@@ -30,9 +30,10 @@ MODULES_BY_IMPORT = {
 }
 NOT_FOR_A_QUERY = re.compile(
     r"(alembic|asyncio|http|multiprocessing|numpy|pandas|polars|pyspark|rich|sqlalchemy|ssl|unittest)$|"
-    r"carnac\.(api|compactor|console|overlord|pipeline|runners|simulation|specs)$|"
-    r"carnac\.core\.(allocation|balancing|drafts|late_ledger|leadership|locks|publishing|retention|reverting|tasks)$|"
-    r"carnac\.core\.compaction\.(?!groups$)|"
+    r"carnac\.(api|console|jobs|overlord|rows|simulation|spark|specs)$|"
+    r"carnac\.core\.(balancing|locks|tasks)$|"
+    r"carnac\.core\.log\.(allocation|drafts|late_ledger|publishing|retention|reverting)$|"
+    r"carnac\.core\.compaction\.(?!plan$|plan\.groups$)|"
     r"carnac\.metadata\.(allocation|checks|definitions|locks|memory|tables|tasks|trimming|upgrade|writer)$|"
     r"carnac\.store\.(cleaning|compacting|deleting|history|maintenance|writing)$"
 )
@@ -62,12 +63,12 @@ def test_the_package_itself_loads_nothing_heavy(module: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "carnac.bootstrap",
+        "carnac.bootstrap.store",
         "carnac.cli",
         "carnac.deep_storage",
         "carnac.metadata",
-        "carnac.pipeline",
-        "carnac.pipeline.java",
+        "carnac.jobs",
+        "carnac.spark.java",
         "carnac.query",
         "carnac.store",
     ],
@@ -78,7 +79,7 @@ def test_reading_and_metadata_never_load_spark(module: str) -> None:
 
 def test_commands_load_no_http_before_they_need_it() -> None:
     assert loaded_by("carnac.cli.commands", then="carnac.cli.commands.load()") & HTTP == set()
-    assert loaded_by("carnac.bootstrap_tasks") & HTTP == set()
+    assert loaded_by("carnac.bootstrap.tasks") & HTTP == set()
 
 
 def test_a_cold_query_loads_only_what_it_needs(tmp_path: Path) -> None:

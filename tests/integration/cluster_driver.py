@@ -7,11 +7,11 @@ import os
 import sys
 
 import carnac
-from carnac.bootstrap import open_store
+from carnac.bootstrap.store import open_store
 from carnac.clock import SystemClock
-from carnac.pipeline.progress import Phase
-from carnac.pipeline.session import SparkHolder, SparkSettings
-from carnac.pipeline.tasks import Attempt, run_tasks
+from carnac.spark.progress import Phase
+from carnac.spark.session import SparkHolder, SparkSettings
+from carnac.spark.tasks import Attempt, run_tasks
 
 
 def where_am_i(task: int, attempt: Attempt) -> tuple[str, str]:

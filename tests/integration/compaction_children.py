@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import carnac.metadata
-from carnac.bootstrap import METADATA_FILE, open_records
-from carnac.bootstrap_compaction import CompactionDuty, capacity_of, compact_groups
-from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
+from carnac.bootstrap.compaction import CompactionDuty, capacity_of, compact_groups
+from carnac.bootstrap.store import METADATA_FILE, open_records
+from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import RandomIds
-from carnac.compactor.controller import Controller
-from carnac.compactor.local import LocalRunner
 from carnac.config import Settings
-from carnac.core.compaction.states import ChunkStatus
+from carnac.core.compaction.control.states import ChunkStatus
 from carnac.errors import CarnacError
+from carnac.overlord.compactor.controller import Controller
+from carnac.overlord.compactor.local import LocalRunner
 from carnac.ports import Clock, DeepStorage, MetadataStore, RewriteJob, RewriteResult
-from carnac.testing.clock import FakeClock
-from carnac.testing.faulty import Faults, FaultyDeepStorage, faulty_metadata
-from carnac.testing.pipeline import LocalPipeline
-from carnac.testing.stores import open_local_store
-from carnac.testing.tasks import FakeRunner
+from tests.support.clock import FakeClock
+from tests.support.faulty import Faults, FaultyDeepStorage, faulty_metadata
+from tests.support.pipeline import LocalPipeline
+from tests.support.stores import open_local_store
+from tests.support.tasks import FakeRunner
 
 KILLED_NOWHERE = 17
 """Exit code of a child that came to the end before the step that should have killed it."""

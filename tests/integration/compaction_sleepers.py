@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from carnac.bootstrap import open_records
-from carnac.bootstrap_compaction import capacity_of, compact_groups
-from carnac.bootstrap_tasks import run_task_attempt
+from carnac.bootstrap.compaction import capacity_of, compact_groups
+from carnac.bootstrap.store import open_records
+from carnac.bootstrap.tasks import run_task_attempt
 from carnac.clock import RandomIds, SystemClock
-from carnac.compactor.controller import Controller
-from carnac.compactor.local import LocalRunner
 from carnac.config import Settings
 from carnac.errors import CarnacError
+from carnac.overlord.compactor.controller import Controller
+from carnac.overlord.compactor.local import LocalRunner
 from carnac.ports import DeepStorage, IdSource, RewriteJob, RewriteResult
-from carnac.testing.pipeline import LocalPipeline
-from carnac.testing.stores import open_local_store
+from tests.support.pipeline import LocalPipeline
+from tests.support.stores import open_local_store
 
 ROUNDS_MAX = 20
 

@@ -15,10 +15,10 @@ from carnac.errors import Revoked
 from carnac.metadata import open_metadata
 from carnac.overlord import Lockbox
 from carnac.ports import Clock
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.integration.metadata_children import KILLED_NOWHERE, kill_before
 from tests.locks import hours, wants
 from tests.logs import append_of, day, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 SHORT_LEASE_MS = 700
 LONG_LEASE_MS = 600_000

@@ -12,13 +12,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.commits import Change, CommitKind, LookupChange, Publication
+from carnac.core.log.commits import Change, CommitKind, LookupChange, Publication
 from carnac.metadata import open_metadata
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import LeaseKind
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import append, append_of, day, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 ON_THEIR_WAY = 6
 KILLED_NOWHERE = 17

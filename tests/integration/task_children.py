@@ -11,10 +11,10 @@ from typing import Any
 
 from carnac.clock import SystemClock
 from carnac.core.tasks.model import Task
+from carnac.overlord.runners import ProcessRunner
 from carnac.ports import ChunkLayout, DeepStorage, IdSource, JobResult
-from carnac.runners import ProcessRunner
-from carnac.specs.ingest import IngestSpec
-from carnac.testing.pipeline import LocalPipeline
+from carnac.specs.ingest.spec import IngestSpec
+from tests.support.pipeline import LocalPipeline
 
 DIES_AFTER_PUBLISHING = "dies"
 """Task whose first attempt is killed before it can say that it is done."""
@@ -41,8 +41,8 @@ class OneRow(LocalPipeline):
 
 def run_overlord(values: dict[str, Any], *, has_writers: bool = False) -> None:
     """Be an overlord until SIGTERM."""
-    from carnac.bootstrap_runners import attempt_command, log_folder, open_runners
-    from carnac.bootstrap_tasks import open_loop
+    from carnac.bootstrap.runners import attempt_command, log_folder, open_runners
+    from carnac.bootstrap.tasks import open_loop
     from carnac.config import Settings, to_environ
 
     settings = Settings(**values)
@@ -67,7 +67,7 @@ def run_overlord(values: dict[str, Any], *, has_writers: bool = False) -> None:
 
 def run_attempt(task_id: str, number: int) -> None:
     """Run an attempt, as the command line does, but without Spark."""
-    from carnac.bootstrap_tasks import run_task_attempt
+    from carnac.bootstrap.tasks import run_task_attempt
     from carnac.config import load_settings
     from carnac.overlord import attempt
 

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 import carnac
-from carnac.bootstrap import METADATA_FILE, _driver_host, _Once, locate_store, open_store
+from carnac.bootstrap.store import METADATA_FILE, _driver_host, _Once, locate_store, open_store
 from carnac.config import Settings
 from carnac.errors import Conflict, Invalid, NotFound
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.e2e.cli import append_rows
+from tests.support.clock import FakeClock, SequentialIds
 
 ROWS = [{"__time": "2013-01-01T00:00:00Z", "n": 1}, {"__time": "2013-01-01T05:00:00Z", "n": 2}]
 

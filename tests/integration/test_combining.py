@@ -19,16 +19,16 @@ from typing import Any
 import pytest
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.commits import Publication
+from carnac.core.log.commits import Publication
 from carnac.errors import Invalid, Revoked, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.mailboxes import _NOTICE
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import LeaseKind, Published
-from carnac.testing.postgresql import PostgreSQLServer
 from tests.forking import FORK
 from tests.integration import metadata_children as children
 from tests.logs import append_of, day, segment
+from tests.support.postgresql import PostgreSQLServer
 from tests.waiting import until
 
 GUESTS = 3

@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap_compaction import open_compaction
-from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
+from carnac.bootstrap.compaction import open_compaction
+from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.tasks.model import AttemptState, TaskState
 from carnac.ports import LeaseKind
 from carnac.store import Store
-from carnac.testing.pipeline import LocalPipeline
-from carnac.testing.stores import open_local_store
-from carnac.testing.tasks import FakeRunner
 from tests.integration.compaction_sleepers import ASLEEP, settings_of
 from tests.integration.test_stopped_writers import state_of
+from tests.support.pipeline import LocalPipeline
+from tests.support.stores import open_local_store
+from tests.support.tasks import FakeRunner
 from tests.unit.store.events import Rows, append, fast_folder, files_of, read
 from tests.unit.store.test_gc import replace
 from tests.waiting import until

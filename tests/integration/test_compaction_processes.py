@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import make_lockbox, open_records
-from carnac.bootstrap_tasks import open_tasks
+from carnac.bootstrap.store import make_lockbox, open_records
+from carnac.bootstrap.tasks import open_tasks
 from carnac.clock import RandomIds
-from carnac.compactor.desk import CompactionDesk
-from carnac.testing.clock import FakeClock
-from carnac.testing.faulty import Faults
-from carnac.testing.stores import open_local_store
+from carnac.overlord.compactor.desk import CompactionDesk
 from tests.forking import FORK
 from tests.integration import compaction_children as children
 from tests.nightly import IS_NIGHTLY
+from tests.support.clock import FakeClock
+from tests.support.faulty import Faults
+from tests.support.stores import open_local_store
 from tests.unit.store.events import NOW_MS, Rows, append, fast_folder, files_of, read
 
 pytestmark = pytest.mark.slow

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from carnac.pipeline.java import find_wheel_home
+from carnac.spark.java import find_wheel_home
 
 JOB = """
 import pyarrow.compute as pc, pyarrow as pa
-from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.spark.session import SparkHolder, SparkSettings
 
 def double(batches):
     for batch in batches:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap_tasks import run_task_attempt
-from carnac.core.compaction.states import ChunkStatus
+from carnac.bootstrap.tasks import run_task_attempt
+from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.tasks.model import TaskState
 from carnac.ports.task_records import TaskFilter
 from tests.appending import (
@@ -28,7 +28,7 @@ from tests.appending import (
     late_of,
     ledger_of,
 )
-from tests.unit.compactor.test_overlord import Cluster
+from tests.unit.overlord.compactor.test_overlord import Cluster
 from tests.unit.store.events import HOUR_MS, START_MS, fast_folder, read, spec
 from tests.unit.store.test_jobs import InlinePipeline
 

@@ -14,11 +14,11 @@ from carnac.clock import SystemClock
 from carnac.core.locks.model import LockState
 from carnac.metadata import open_metadata
 from carnac.overlord.lockbox import LONGEST_PAUSE_MS
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.forking import FORK
 from tests.integration import lock_children as children
 from tests.integration.metadata_children import KILLED_NOWHERE
 from tests.locks import hours, wants
+from tests.support.clock import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.slow
 

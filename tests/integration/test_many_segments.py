@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from carnac.core.commits import Change, CommitKind, ConservationProof, Drop, Publication
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Change, CommitKind, ConservationProof, Drop, Publication
+from carnac.core.log.entries import Entry
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.core.timeline import Timeline, Visibility
 from carnac.metadata import open_metadata
 from carnac.metadata.store import SqlMetadataStore
-from carnac.testing.clock import FakeClock, SequentialIds
+from tests.support.clock import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.slow
 

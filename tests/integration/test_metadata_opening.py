@@ -18,9 +18,9 @@ from carnac.errors import Invalid, Unavailable
 from carnac.metadata import migrate, open_metadata, tables
 from carnac.metadata.group_commit import GROUP_LIMIT
 from carnac.metadata.store import SqlMetadataStore
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.locks import hours, wants
 from tests.logs import append, append_of, day, names, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 
 def open_store(url: str) -> SqlMetadataStore:

@@ -15,10 +15,10 @@ import pytest
 
 from carnac.metadata import open_metadata
 from carnac.metadata.store import SqlMetadataStore
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.contract.conftest import Store
 from tests.forking import FORK
 from tests.integration import metadata_children as children
+from tests.support.clock import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.slow
 WRITERS = 16

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from carnac.bootstrap import open_store
-from carnac.bootstrap_overlord import open_overlord
-from carnac.bootstrap_tasks import open_tasks
+from carnac.bootstrap.overlord import open_overlord
+from carnac.bootstrap.store import open_store
+from carnac.bootstrap.tasks import open_tasks
 from carnac.config import Settings
 from carnac.core.tasks.model import TaskState
 from carnac.errors import NotFound, Unavailable

@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from carnac.errors import Unavailable
-from carnac.testing.postgresql import PostgreSQLServer
+from tests.support.postgresql import PostgreSQLServer
 
 pytestmark = pytest.mark.sql
 

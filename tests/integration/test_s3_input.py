@@ -10,9 +10,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from carnac.errors import NotFound, Unavailable
-from carnac.pipeline.inputs import resolve_input
-from carnac.specs.inputs import FilesInput
-from tests.unit.pipeline.loading import load_files, shape
+from carnac.rows.read.inputs import resolve_input
+from carnac.specs.ingest.inputs import FilesInput
+from tests.unit.rows.loading import load_files, shape
 
 pytestmark = pytest.mark.http
 

@@ -10,10 +10,10 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from carnac.bootstrap import open_store
+from carnac.bootstrap.store import open_store
 from carnac.config import Settings
-from carnac.pipeline.write_pass import remove_others
-from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.jobs.ingest.write_pass import remove_others
+from tests.support.clock import FakeClock, SequentialIds
 from tests.unit.store.events import NOW_MS
 
 pytestmark = pytest.mark.http

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import open_store
-from carnac.bootstrap_overlord import open_overlord
-from carnac.bootstrap_tasks import open_tasks
+from carnac.bootstrap.overlord import open_overlord
+from carnac.bootstrap.store import open_store
+from carnac.bootstrap.tasks import open_tasks
 from carnac.config import Settings
 from carnac.core.tasks.model import Task, TaskState
-from carnac.testing.spark_cluster import SHORT_LIVED, SparkCluster, run_spark_cluster
+from tests.support.spark_cluster import SHORT_LIVED, SparkCluster, run_spark_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from carnac.testing.spark_connect import ConnectServer, run_connect_server
 from tests.e2e.cli import Ran
+from tests.support.spark_connect import ConnectServer, run_connect_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

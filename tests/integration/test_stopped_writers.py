@@ -23,7 +23,7 @@ from carnac.metadata.definitions.building import statement
 from carnac.metadata.session import Session
 from carnac.metadata.texts.statements import PUT_SETTING
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.runners.process import ProcessRunner
+from carnac.overlord.runners.process import ProcessRunner
 from tests.integration.stopping_children import UNAVAILABLE
 from tests.logs import append_of, day, segment
 from tests.tasks import wants

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import make_lockbox, open_records, open_store
-from carnac.bootstrap_tasks import open_tasks
+from carnac.bootstrap.store import make_lockbox, open_records, open_store
+from carnac.bootstrap.tasks import open_tasks
 from carnac.clock import SystemClock
 from carnac.config import Settings
-from carnac.core.commits import Change, CommitKind, Publication
 from carnac.core.ids import bears_mark, mark_of
-from carnac.core.intervals import ETERNITY
+from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.tasks.model import Attempt, AttemptState, TaskState
+from carnac.core.time.intervals import ETERNITY
 from carnac.overlord import Lockbox, TaskService
-from carnac.testing.segments import write_segment
 from tests.integration.task_children import DIES_AFTER_PUBLISHING, run_overlord
 from tests.locks import wants
+from tests.support.segments import write_segment
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.core.compaction.tasks import CompactionTask
+from carnac.core.compaction.plan.tasks import CompactionTask
 from tests.appending import DAY_MS, MINUTE_MS, START_MS, Week, check_folding, ledger_of
 from tests.nightly import IS_NIGHTLY
 from tests.unit.store.events import fast_folder

@@ -9,8 +9,15 @@ import itertools
 
 from hypothesis import strategies as st
 
-from carnac.core.granularity import STANDARD, Granularity, parse_granularity
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms, interval_set
+from carnac.core.time.granularity import STANDARD, Granularity, parse_granularity
+from carnac.core.time.intervals import (
+    MAX_MS,
+    MIN_MS,
+    Interval,
+    IntervalSet,
+    format_ms,
+    interval_set,
+)
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.backlog import Backlog
-from carnac.core.compaction.candidates import JudgedChunk, plan_tasks
-from carnac.core.compaction.groups import CompactionGroup
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.planning import plan_compaction
-from carnac.core.compaction.scoring import Action
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.backlog import Backlog
+from carnac.core.compaction.plan.candidates import JudgedChunk, plan_tasks
+from carnac.core.compaction.plan.groups import CompactionGroup
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.planning import plan_compaction
+from carnac.core.compaction.plan.scoring import Action
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.intervals import Interval
 from tests.compactions import NOW_MS, segment_lists, settings, timelines
 
 steps = st.lists(

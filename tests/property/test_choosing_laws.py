@@ -8,13 +8,13 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.compaction.choosing import choose
-from carnac.core.compaction.chunks import TimeChunk
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.likeness import TargetView
-from carnac.core.compaction.settings import MIB, CompactionSettings
-from carnac.core.intervals import Interval
+from carnac.core.compaction.plan.choosing import choose
+from carnac.core.compaction.plan.chunks import TimeChunk
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.likeness import TargetView
+from carnac.core.compaction.plan.settings import MIB, CompactionSettings
+from carnac.core.time.intervals import Interval
 
 DAY = Interval(0, 86_400_000)
 UNBOUNDED = 1e9

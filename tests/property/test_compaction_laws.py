@@ -8,16 +8,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.candidates import plan_tasks
-from carnac.core.compaction.chunks import segments_of_holders
-from carnac.core.compaction.colouring import color_by_neighbour, color_serially, find_neighbours
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.outcome import apply_tasks, chunks_of
-from carnac.core.compaction.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.scoring import Action
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.intervals import IntervalSet, interval_set
+from carnac.core.compaction.plan.candidates import plan_tasks
+from carnac.core.compaction.plan.chunks import segments_of_holders
+from carnac.core.compaction.plan.colouring import (
+    color_by_neighbour,
+    color_serially,
+    find_neighbours,
+)
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.outcome import apply_tasks, chunks_of
+from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.plan.scoring import Action
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.intervals import IntervalSet, interval_set
 from tests.compactions import (
     NOW_MS,
     History,

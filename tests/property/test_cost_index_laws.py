@@ -13,7 +13,7 @@ from carnac.core.balancing.columns import room_for
 from carnac.core.balancing.cost import DAY_MS
 from carnac.core.balancing.index import CostIndex
 from carnac.core.balancing.sweep import place_in_time_order
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 from tests.pairs import any_interval, brute_cost, brute_place, brute_total, columns_of, on_grid
 
 SERVERS = 4

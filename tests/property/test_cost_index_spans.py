@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from carnac.core.balancing.columns import SegmentColumns, segment_columns
 from carnac.core.balancing.cost import DAY_MS, HOUR_MS
 from carnac.core.balancing.index import CostIndex
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 from tests.pairs import Held, brute_cost, hours, interval_of
 
 SERVERS, ROWS = 3, 240

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from carnac.core.balancing.cost import DAY_MS, HOUR_MS, joint_cost
-from carnac.core.intervals import ETERNITY, Interval
+from carnac.core.time.intervals import ETERNITY, Interval
 from tests.pairs import any_interval, hours, off_grid, on_grid
 
 half_lives = st.sampled_from([1_000, HOUR_MS, DAY_MS, 365 * DAY_MS])

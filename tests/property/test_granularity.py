@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from carnac.core.granularity import (
+from carnac.core.time.granularity import (
     ALL,
     STANDARD,
     WEEK,
@@ -17,8 +17,8 @@ from carnac.core.granularity import (
     finer_standards,
     parse_granularity,
 )
-from carnac.core.intervals import ETERNITY, MAX_MS, MIN_MS, Interval, interval_set
-from carnac.core.nesting import is_finer_or_equal
+from carnac.core.time.intervals import ETERNITY, MAX_MS, MIN_MS, Interval, interval_set
+from carnac.core.time.nesting import is_finer_or_equal
 from tests.property.strategies import (
     CLOCK_PERIODS,
     DAY_MS,

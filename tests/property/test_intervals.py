@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.intervals import (
+from carnac.core.time.intervals import (
     MAX_MS,
     MIN_MS,
     Interval,

@@ -7,10 +7,10 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import example, given
 
-from carnac.core import invariants
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set
-from carnac.core.layout import fill_free, find_free_cell, plan_chunks
+from carnac.core.log import laws
+from carnac.core.log.layout import fill_free, find_free_cell, plan_chunks
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 
 HOUR_MS = 3_600_000
 moments = st.one_of(
@@ -41,7 +41,7 @@ def test_rows_get_one_chunk_and_existing_ones_win(
     existing: list[Interval], data: Interval, name: str
 ) -> None:
     planned = plan_chunks(parse_granularity(name), existing, None, data)
-    invariants.check_chunks("events", planned)
+    laws.check_chunks("events", planned)
     assert not IntervalSet((data,)).minus(interval_set(planned)), "every row has a chunk"
     for chunk in planned:
         assert chunk in existing or not any(chunk.overlaps(other) for other in existing)
@@ -56,7 +56,7 @@ def test_a_replacement_stays_within_its_intervals(
     within = interval_set(covers)
     granularity = parse_granularity(name)
     planned = plan_chunks(granularity, (), within, data)
-    invariants.check_chunks("events", planned)
+    laws.check_chunks("events", planned)
     assert not interval_set(planned).minus(within)
     assert not within.intersect(IntervalSet((data,))).minus(interval_set(planned))
     for chunk in planned:

@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carnac.core.intervals import Interval
-from carnac.core.partitioning import HASH_FUNCTION, hash_bucket, holds_values, order_keys
-from carnac.core.predicates import (
+from carnac.core.pruning.predicates import (
     ANYTHING,
     NOTHING,
     All,
@@ -27,8 +25,9 @@ from carnac.core.predicates import (
     any_of,
     time_bounds,
 )
-from carnac.core.pruning import Pruner
-from carnac.core.segments import (
+from carnac.core.pruning.pruning import Pruner
+from carnac.core.segments.partitioning import HASH_FUNCTION, hash_bucket, holds_values, order_keys
+from carnac.core.segments.segment import (
     TIME_COLUMN,
     Column,
     ColumnType,
@@ -38,6 +37,7 @@ from carnac.core.segments import (
     Scalar,
     Segment,
 )
+from carnac.core.time.intervals import Interval
 
 TYPES = {
     "s": ColumnType.STRING,

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.intervals import Interval, parse_instant
-from carnac.core.partitioning import HASH_FUNCTION, hash_bucket
-from carnac.core.segments import ColumnType, HashedPartition
+from carnac.core.segments.partitioning import HASH_FUNCTION, hash_bucket
+from carnac.core.segments.segment import ColumnType, HashedPartition
+from carnac.core.time.intervals import Interval, parse_instant
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.errors import CarnacError
 from carnac.query import DuckDbQueryEngine
-from carnac.testing.segments import DAY_MS, MemoryCatalog, write_segment
+from tests.support.segments import DAY_MS, MemoryCatalog, write_segment
 
 START_MS = parse_instant("2013-01-01")
 HOUR_MS = 3_600_000

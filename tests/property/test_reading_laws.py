@@ -12,13 +12,13 @@ import pyarrow as pa
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from carnac.pipeline.coerce import SeveralValues
-from carnac.pipeline.inputs import InputFile
-from carnac.pipeline.projection import LOADED, RAW, REASON, prepare
-from carnac.pipeline.read_json import JsonPlan
-from carnac.pipeline.reading import load_rows_from_arrow
-from carnac.specs.inputs import CsvFormat, JsonFormat
-from tests.unit.pipeline.loading import STAMP, Loaded, connection, load_bytes, look, shape
+from carnac.rows.normalise.coerce import SeveralValues
+from carnac.rows.normalise.projection import LOADED, RAW, REASON, prepare
+from carnac.rows.read.inputs import InputFile
+from carnac.rows.read.json import JsonPlan
+from carnac.rows.read.reading import load_rows_from_arrow
+from carnac.specs.ingest.inputs import CsvFormat, JsonFormat
+from tests.unit.rows.loading import STAMP, Loaded, connection, load_bytes, look, shape
 
 LONGS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8)
@@ -266,7 +266,7 @@ def test_ranges_of_a_file_have_all_its_lines_once(
     path.write_bytes(data)
     edges = sorted({0, *(math.floor(cut * len(data)) for cut in cuts)})
     found: list[int] = []
-    from tests.unit.pipeline.loading import load_files
+    from tests.unit.rows.loading import load_files
 
     for start, end in zip(edges, [*edges[1:], None], strict=True):
         piece = InputFile(url=str(path), size_bytes=len(data), start_byte=start, end_byte=end)

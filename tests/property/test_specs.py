@@ -9,16 +9,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.granularity import ALL, parse_granularity
-from carnac.core.intervals import Interval
+from carnac.core.time.granularity import ALL, parse_granularity
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from carnac.specs import load_spec
-from carnac.specs.expressions import compile_expression
-from carnac.specs.expressions.syntax import Binary, Identifier, Literal, Node, Unary, parse
-from carnac.specs.expressions.values import quote_name, quote_text
-from carnac.specs.filters import compile_filter
-from carnac.specs.schema import MEANING_BY_TYPE
-from carnac.specs.transforms import words_of
+from carnac.specs.druid.expressions import compile_expression
+from carnac.specs.druid.expressions.syntax import Binary, Identifier, Literal, Node, Unary, parse
+from carnac.specs.druid.expressions.values import quote_name, quote_text
+from carnac.specs.druid.filters import compile_filter
+from carnac.specs.ingest.schema import MEANING_BY_TYPE
+from carnac.specs.ingest.transforms import words_of
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=8)
 TOKYO_DAYS = {"type": "period", "period": "P1D", "timeZone": "Asia/Tokyo"}

@@ -20,18 +20,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from carnac.core.compaction.chunks import cut_chunks
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
 from carnac.core.compaction.laws import check_plan
-from carnac.core.compaction.outcome import apply_tasks
-from carnac.core.compaction.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.spans import find_gaps, find_spans
-from carnac.core.compaction.stretches import Extent, plan_stretches
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.compaction.wording import bytes_text
-from carnac.core.intervals import (
+from carnac.core.compaction.plan.chunks import cut_chunks
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.outcome import apply_tasks
+from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.compaction.plan.spans import find_gaps, find_spans
+from carnac.core.compaction.plan.stretches import Extent, plan_stretches
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.compaction.plan.wording import bytes_text
+from carnac.core.time.intervals import (
     Interval,
     IntervalSet,
     format_ms,
@@ -39,7 +39,7 @@ from carnac.core.intervals import (
     parse_instant,
     parse_interval,
 )
-from carnac.core.periods import parse_period
+from carnac.core.time.periods import parse_period
 from carnac.core.words import counted
 from tests.compactions import History
 

@@ -15,24 +15,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.conductor import Conductor
-from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.planning import plan_compaction
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.states import (
+from carnac.core.compaction.control.conductor import Conductor
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.control.states import (
     RETRY_FIRST_MS,
     RETRY_MAX_MS,
     ChunkSight,
     ChunkState,
     ChunkStatus,
 )
-from carnac.core.compaction.stretches import Extent
-from carnac.core.compaction.survey import CONFLICTS_MAX
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.granularity import DAY, HOUR, Granularity
-from carnac.core.intervals import ETERNITY, Interval
-from carnac.core.periods import parse_period
+from carnac.core.compaction.control.survey import CONFLICTS_MAX
+from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
+from carnac.core.compaction.plan.planning import plan_compaction
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.compaction.plan.stretches import Extent
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.granularity import DAY, HOUR, Granularity
+from carnac.core.time.intervals import ETERNITY, Interval
+from carnac.core.time.periods import parse_period
 from carnac.simulation.folding_world import FoldingWorld
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from carnac.core.balancing.columns import room_for
 from carnac.core.balancing.index import CostIndex
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from tests.pairs import Held, any_interval, brute_cost, brute_place, columns_of
 

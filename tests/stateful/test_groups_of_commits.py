@@ -14,11 +14,11 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from carnac.core.appending import is_plain, plan_append
-from carnac.core.commits import Publication
-from carnac.core.intervals import Interval
-from carnac.core.publishing import plan_any
-from carnac.core.segments import Segment
+from carnac.core.log.appending import is_plain, plan_append
+from carnac.core.log.commits import Publication
+from carnac.core.log.publishing import plan_any
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata import open_metadata
 from carnac.metadata.append_requests import Append
@@ -28,9 +28,9 @@ from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.writer import encode_segments, write_publication
 from carnac.ports import LeaseKind
-from carnac.testing.clock import DEFAULT_START_MS, FakeClock, SequentialIds
-from carnac.testing.databases import lay_database
 from tests.logs import append_of, day, folding, replacement, segment
+from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
+from tests.support.databases import lay_database
 from tests.unit.store.events import fast_folder
 
 DAYS = 4

@@ -7,7 +7,7 @@ from dataclasses import replace
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from carnac.core import invariants
+from carnac.core.locks import laws
 from carnac.core.locks.events import (
     BeginPublish,
     BreakLock,
@@ -141,7 +141,7 @@ class LockboxMachine(RuleBasedStateMachine):
         if not hasattr(self, "box"):
             return
         locks = list(self.box.table)
-        invariants.check_locks(locks)
+        laws.check_locks(locks)
         for lock in locks:
             assert lock.heartbeat_at_ms <= self.box.at_ms
             assert (lock.revocation is not None) == (lock.state is LockState.REVOKED)
@@ -158,7 +158,7 @@ class LockboxMachine(RuleBasedStateMachine):
         reply = self.send(request)
         if isinstance(reply, Waits):
             assert reply.blockers
-            invariants.check_waits(list(self.box.table), reply.lock, self.box.at_ms)
+            laws.check_waits(list(self.box.table), reply.lock, self.box.at_ms)
         if isinstance(reply, Refused):
             assert reply.circle[0] == request.task_id
 
@@ -186,7 +186,7 @@ class LockboxMachine(RuleBasedStateMachine):
             assert lock == was, "a revocation stands until it is released"
         elif lock.revocation is not None and lock.revocation.reason is Reason.PREEMPTED:
             assert was is not None
-            invariants.check_preemption(after[lock.revocation.by], was)
+            laws.check_preemption(after[lock.revocation.by], was)
 
     def compare(self, event: LockEvent, reply: object, last: int) -> None:
         assert self.oracle is not None

@@ -16,19 +16,19 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from carnac.core import invariants
-from carnac.core.commits import Change, Commit, CommitKind, ConservationProof, Drop, Publication
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.layout import plan_chunks
-from carnac.core.reverting import plan_revert, restored_segments
-from carnac.core.revisions import State, apply_commit, invert_commit
-from carnac.core.segments import Segment
+from carnac.core.log import laws
+from carnac.core.log.commits import Change, Commit, CommitKind, ConservationProof, Drop, Publication
+from carnac.core.log.layout import plan_chunks
+from carnac.core.log.reverting import plan_revert, restored_segments
+from carnac.core.log.revisions import State, apply_commit, invert_commit
+from carnac.core.segments.segment import Segment
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Conflict
 from carnac.metadata import open_metadata
 from carnac.ports import MetadataStore
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.databases import lay_database
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import lay_database
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -228,7 +228,7 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         live = [item.entry for item in self.store.visible(DATASOURCE)]
-        invariants.check_entries(DATASOURCE, live)
+        laws.check_entries(DATASOURCE, live)
         by_id = {entry.entry_id: entry for entry in live}
         assert by_id == dict(self.states[-1].entries.get(DATASOURCE, {}))
         summaries = {chunk.interval: chunk for chunk in self.store.chunks(DATASOURCE)}

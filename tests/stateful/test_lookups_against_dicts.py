@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from carnac.errors import Conflict, NotFound
 from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.stores import open_local_store
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.stores import open_local_store
 from tests.unit.store.events import HASTY, NOW_MS, fast_folder
 
 names = st.sampled_from(["airlines", "origins"])

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from carnac.core.commits import (
+from carnac.core.log.commits import (
     Change,
     CommitKind,
     ConservationProof,
@@ -24,15 +24,15 @@ from carnac.core.commits import (
     LookupChange,
     Publication,
 )
-from carnac.core.intervals import Interval, IntervalSet, interval_set
-from carnac.core.lateness import LateRows
-from carnac.core.revisions import State, apply_commit
-from carnac.core.segments import Column, ColumnType, Segment
+from carnac.core.log.revisions import State, apply_commit
+from carnac.core.segments.lateness import LateRows
+from carnac.core.segments.segment import Column, ColumnType, Segment
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import CarnacError, NotFound
 from carnac.metadata import chunk_rows, open_metadata
 from carnac.ports import Head, LeaseKind, MetadataStore, Published
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.databases import lay_database
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import lay_database
 
 HOUR_MS = 3_600_000
 DATASOURCES = ("clicks", "views")

@@ -8,12 +8,12 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from carnac.core.allocation import AllocationRequest, PendingSegment
-from carnac.core.commits import Publication, Reserved
-from carnac.core.intervals import Interval, format_ms
+from carnac.core.log.allocation import AllocationRequest, PendingSegment
+from carnac.core.log.commits import Publication, Reserved
+from carnac.core.time.intervals import Interval, format_ms
 from carnac.metadata import open_metadata
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import append_of, entries, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 HOUR_MS = 3_600_000
 DAYS = st.integers(1, 3)

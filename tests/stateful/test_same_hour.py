@@ -9,8 +9,8 @@ from math import comb
 
 import pytest
 
-from carnac.core.entries import Entry
-from carnac.testing.same_hour import (
+from carnac.core.log.entries import Entry
+from tests.support.same_hour import (
     BASE_ROWS,
     LEASE_MS,
     STEP_MAX_MS,

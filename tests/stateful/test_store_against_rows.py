@@ -17,16 +17,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from carnac.core.entries import VisibleSegment
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Conflict, NotFound, Revoked
 from carnac.ports import ChunkLayout, JobResult, SegmentRewrite
-from carnac.specs.ingest import IngestSpec
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.faulty import Crash, Faults
-from carnac.testing.stores import open_local_store
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.faulty import Crash, Faults
+from tests.support.stores import open_local_store
 from tests.unit.store.events import (
     HASTY,
     HOUR_MS,

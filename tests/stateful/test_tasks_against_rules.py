@@ -5,7 +5,6 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from carnac.core.leadership import Leadership, decide_leader
 from carnac.core.tasks.events import (
     BeatAttempt,
     CancelTask,
@@ -23,6 +22,7 @@ from carnac.core.tasks.events import (
     TaskReply,
 )
 from carnac.core.tasks.laws import check_capacity, check_order, check_tasks
+from carnac.core.tasks.leadership import Leadership, decide_leader
 from carnac.core.tasks.machine import OVERLORD, decide
 from carnac.core.tasks.model import TaskState
 from carnac.core.tasks.table import TaskTable

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import initialize, invariant, rule
 
-from carnac.core.commits import CommitKind
-from carnac.core.entries import Entry
-from carnac.core.intervals import ETERNITY, Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.log.commits import CommitKind
+from carnac.core.log.entries import Entry
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 from carnac.core.timeline import (
     Timeline,
     Visibility,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from carnac.core.entries import Entry
-from carnac.core.intervals import ETERNITY, Interval, IntervalSet
+from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 from carnac.core.timeline import (
     Piece,
     Sight,

@@ -10,7 +10,7 @@ import pytest
 from carnac.clock import MarkedIds, RandomIds, SystemClock
 from carnac.core.ids import ALPHABET, bears_mark, digits, mark_of
 from carnac.ports import Clock, IdSource
-from carnac.testing.clock import FakeClock, SequentialIds
+from tests.support.clock import FakeClock, SequentialIds
 
 MARK = mark_of("a", 1, 0)
 ID_SOURCES = [RandomIds(), SequentialIds(), MarkedIds(MARK)]

@@ -20,8 +20,8 @@ from fastapi.responses import JSONResponse
 from carnac.api.bodies import body_shown, read_list
 from carnac.api.problems import add_handlers
 from carnac.api.server import make_listener
-from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
-from carnac.core.allocation_records import reply_to_json, request_from_json
+from carnac.core.log.allocation import AllocationReply, AllocationRequest, PendingSegment
+from carnac.core.log.allocation_records import reply_to_json, request_from_json
 from carnac.errors import Invalid, Unavailable
 
 PATH = "/carnac/v1/allocations"

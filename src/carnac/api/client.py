@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import httpx
 
-from carnac.core.intervals import parse_instant
 from carnac.core.json_form import name_in_json
-from carnac.core.leadership import Leadership
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
+from carnac.core.time.intervals import parse_instant
 from carnac.errors import (
     CarnacError,
     Conflict,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from carnac.core.leadership import Leadership
 from carnac.core.locks.waits import LockPicture
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task
 from carnac.ports.task_records import EVERY_TASK, TaskFilter
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from carnac.api.bodies import JsonList, body_shown
 from carnac.api.desk import LockDesk
 from carnac.api.tasks import PREFIX
-from carnac.core.intervals import Interval, format_ms, parse_interval
 from carnac.core.locks.model import Lock, LockGranularity, LockState, LockType
+from carnac.core.time.intervals import Interval, format_ms, parse_interval
 from carnac.errors import Invalid
 
 _GRANULARITIES = {LockGranularity.TIME_CHUNK: "timeChunk", LockGranularity.SEGMENT: "segment"}

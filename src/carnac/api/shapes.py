@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from carnac.core.intervals import format_ms
 from carnac.core.tasks.model import Attempt, Task, TaskState
-from carnac.runners.identity import parse_handle
+from carnac.core.time.intervals import format_ms
+from carnac.overlord.runners.identity import parse_handle
 
 NOT_OVER_MS = -1
 NO_PORT = -1

@@ -23,8 +23,8 @@ from carnac.api.shapes import (
     ingestion_report,
     short_status,
 )
-from carnac.core.intervals import Interval, parse_interval
 from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.ports.task_records import TaskFilter
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
-    from carnac.core.commits import CommitSummary
+    from carnac.core.log.commits import CommitSummary
     from carnac.store import Store
 
 LABEL_CHARS = 60
@@ -35,7 +35,7 @@ def make_chart(
 
 def _labels(commits: Sequence[CommitSummary]) -> dict[int, str]:
     """Return what the legend says of each revision; compaction makes many commits, which are one entry."""
-    from carnac.core.commits import CommitKind
+    from carnac.core.log.commits import CommitKind
 
     labels = {one.revision: _label(one.revision, one.kind.value, one.message) for one in commits}
     rewrites = sorted(one.revision for one in commits if one.kind is CommitKind.REWRITE)

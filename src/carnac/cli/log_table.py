@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carnac.cli.output import Output
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
-from carnac.core.commits import CommitSummary
+from carnac.core.log.commits import CommitSummary
 
 
 def print_log(output: Output, commits: tuple[CommitSummary, ...], tags: dict[int, str]) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 
-from carnac.core.intervals import format_ms
+from carnac.core.time.intervals import format_ms
 
 QUIET = ("py4j", "uvicorn.error", "asyncio", "alembic")
 """Libraries whose news are not ours; their warnings are."""

@@ -8,7 +8,7 @@ from carnac.cli.records import to_json
 from carnac.cli.tables import format_count, short_interval
 
 if TYPE_CHECKING:
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 
 def plan_facts(spec: IngestSpec) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from carnac.cli.tables import Column, counted, format_bytes, format_count, forma
 from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing import WriteOutcome
 
 EXAMPLES_SHOWN = 3

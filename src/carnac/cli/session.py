@@ -52,7 +52,7 @@ class Session:
     @property
     def shown_store(self) -> str:
         """The name of the store for people: without the password of a URL."""
-        from carnac.bootstrap import show_name
+        from carnac.bootstrap.store import show_name
 
         return show_name(self.settings.store)
 
@@ -69,7 +69,7 @@ class Session:
         Raises:
             NotFound: There is none.
         """
-        from carnac.bootstrap import giving_way, open_store
+        from carnac.bootstrap.store import giving_way, open_store
 
         settings = giving_way(self.settings) if gives_way else self.settings
         if deep_storage is not None:

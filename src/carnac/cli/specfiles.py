@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from carnac.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 
 def read_text(file: str) -> str:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, format_ms
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, format_ms
 from carnac.core.words import counted as counted  # noqa: PLC0414  # commands find all their words here
 
 GAP = "  "

@@ -15,7 +15,7 @@ import numpy as np
 
 from carnac.console.clouds import HUES
 from carnac.console.html import embed_json, escape_text, fill_page
-from carnac.core.intervals import format_ms
+from carnac.core.time.intervals import format_ms
 from carnac.core.words import counted
 from carnac.simulation.measures import QueryMeasure, measure_answers
 from carnac.simulation.report import SPEED_FORMULA, faster_by

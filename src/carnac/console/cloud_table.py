@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.core.intervals import parse_instant
+from carnac.core.time.intervals import parse_instant
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound, Unavailable
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from carnac.console.looks import HOURS, Chart, chart_head
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import Interval, format_ms
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.time.intervals import Interval, format_ms
 from carnac.core.words import counted
 from carnac.errors import Invalid
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
-from carnac.core.intervals import Interval, IntervalSet, format_ms
-from carnac.core.versions import IdRanges, SegmentVersion
+from carnac.core.segments.version import IdRanges, SegmentVersion
+from carnac.core.time.intervals import Interval, IntervalSet, format_ms
 
 _INSTANTS = frozenset(
     {"at_ms", "min_time_ms", "max_time_ms", "waits_until_ms", "since_ms", "started_ms"}

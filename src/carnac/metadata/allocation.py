@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from carnac.core.allocation import (
+from carnac.core.log.allocation import (
     AllocationReply,
     AllocationRequest,
     PendingSegment,

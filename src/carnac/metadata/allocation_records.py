@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from carnac.metadata.texts import pending_rows as sql
 
 if TYPE_CHECKING:
-    from carnac.core.allocation import (
+    from carnac.core.log.allocation import (
         AllocationReply,
         AllocationRequest,
         PendingSegment,

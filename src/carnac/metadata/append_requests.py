@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from carnac.core.commits import Change, Commit, CommitKind, DatasourceCommit, Publication
-from carnac.core.entries import ENTRY_BITS
-from carnac.core.intervals import Interval
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Change, Commit, CommitKind, DatasourceCommit, Publication
+from carnac.core.log.entries import ENTRY_BITS
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval
 from carnac.metadata import history
 from carnac.metadata.rows import EncodedSegment, entry_of, entry_row
 from carnac.metadata.session import Session

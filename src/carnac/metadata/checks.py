@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from carnac.core import invariants
-from carnac.core.entries import ENTRY_BITS, Entry
-from carnac.core.intervals import Interval
-from carnac.core.records import load_ids
-from carnac.core.segment_records import load_segment
+from carnac.core.log import laws
+from carnac.core.log.entries import ENTRY_BITS, Entry
+from carnac.core.log.records import load_ids
+from carnac.core.segments.record import load_segment
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks
@@ -37,7 +37,7 @@ def find_problems(session: Session) -> Iterator[str]:
         }
         entries = [entry for entry, _ in live.values()]
         try:
-            invariants.check_entries(name, entries)
+            laws.check_entries(name, entries)
         except CarnacError as error:
             yield error.message
         yield from _check_chunks(session, datasource_id, name, entries)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from carnac.core.entries import Chunk
-from carnac.core.intervals import Interval
+from carnac.core.log.entries import Chunk
+from carnac.core.time.intervals import Interval
 
 if TYPE_CHECKING:
-    from carnac.core.allocation import PendingChunk
-    from carnac.core.commits import DatasourceCommit
-    from carnac.core.entries import Entry
-    from carnac.core.versions import SegmentVersion
+    from carnac.core.log.allocation import PendingChunk
+    from carnac.core.log.commits import DatasourceCommit
+    from carnac.core.log.entries import Entry
+    from carnac.core.segments.version import SegmentVersion
 
 KEY_FRAME_MIN_CHANGES = 512
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from carnac.core.commits import DatasourceCommit
-from carnac.core.intervals import Interval
-from carnac.core.records import dump_ids
-from carnac.core.versions import SegmentVersion
+from carnac.core.log.commits import DatasourceCommit
+from carnac.core.log.records import dump_ids
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import Interval
 from carnac.metadata.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
 from carnac.metadata.rows import chunk_row
 from carnac.metadata.session import Session

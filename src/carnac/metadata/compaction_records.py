@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from carnac.metadata.texts import compaction as sql
 
 if TYPE_CHECKING:
-    from carnac.core.compaction.states import ChunkState
+    from carnac.core.compaction.control.states import ChunkState
     from carnac.metadata.session import Session
     from carnac.ports import Clock
 

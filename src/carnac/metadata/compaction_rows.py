@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from carnac.core.compaction.states import ChunkState, ChunkStatus
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.states import ChunkState, ChunkStatus
+from carnac.core.time.intervals import Interval
 from carnac.metadata.session import Row
 from carnac.metadata.texts import compaction as sql
 

@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from carnac.core.commits import (
+from carnac.core.log.commits import (
     Commit,
     CommitSummary,
     DatasourceCommit,
     DatasourceSummary,
     LookupChange,
 )
-from carnac.core.entries import ENTRY_BITS, Entry
-from carnac.core.records import load_commit_details, load_interval_set, load_texts
-from carnac.core.segments import Segment
+from carnac.core.log.entries import ENTRY_BITS, Entry
+from carnac.core.log.records import load_commit_details, load_interval_set, load_texts
+from carnac.core.segments.segment import Segment
 from carnac.errors import Corrupt, NotFound
 from carnac.metadata import retention as keeping
 from carnac.metadata.reader import decode_segment, load_head

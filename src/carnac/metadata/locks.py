@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carnac.core.intervals import Interval
 from carnac.core.locks.events import Decision, LockEvent, LockReply, RequestLock
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocation
-from carnac.core.versions import parse_id_ranges
+from carnac.core.segments.version import parse_id_ranges
+from carnac.core.time.intervals import Interval
 from carnac.metadata.session import Row, Session, Statement
 from carnac.metadata.texts import locks as sql
 

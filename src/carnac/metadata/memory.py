@@ -10,17 +10,17 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
-from carnac.core.commits import Commit, CommitSummary, DatasourceSummary, Publication
-from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.locks.events import LockEvent, LockReply
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
-from carnac.core.publishing import plan_commit
-from carnac.core.schemas import unite_columns
-from carnac.core.segment_records import dump_schema, load_schema
-from carnac.core.segments import ColumnType, Segment
+from carnac.core.log.commits import Commit, CommitSummary, DatasourceSummary, Publication
+from carnac.core.log.entries import Chunk, VisibleSegment
+from carnac.core.log.publishing import plan_commit
+from carnac.core.segments.record import dump_schema, load_schema
+from carnac.core.segments.schema import unite_columns
+from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError, NotFound, Revoked
 from carnac.metadata import memory_tables as tables
 from carnac.metadata import retention as keeping

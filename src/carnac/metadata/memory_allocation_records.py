@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from carnac.core.allocation import (
+from carnac.core.locks.events import LockEvent, LockReply
+from carnac.core.log.allocation import (
     AllocationReply,
     AllocationRequest,
     PendingSegment,
     decide_allocations,
 )
-from carnac.core.locks.events import LockEvent, LockReply
 from carnac.metadata.allocation import in_order
 from carnac.metadata.memory_tables import MemoryTables, MemoryView
 from carnac.ports import Clock

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from carnac.core.compaction.states import ChunkState
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.states import ChunkState
+from carnac.core.time.intervals import Interval
 from carnac.metadata.compaction_rows import is_gone, rounded
 
 T = TypeVar("T")

@@ -7,16 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 
-from carnac.core import invariants
-from carnac.core.allocation import AllocationDecision, Key, PendingChunk, PendingSegment
-from carnac.core.commits import Change, Commit, CommitKind, DatasourceCommit, Reserved
-from carnac.core.entries import Chunk, Entry, EntryLife, VisibleSegment
-from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
 from carnac.core.locks.table import LockTable
-from carnac.core.reverting import brought_into_sight
-from carnac.core.segment_records import dump_schema
-from carnac.core.segments import Segment
+from carnac.core.log import laws
+from carnac.core.log.allocation import AllocationDecision, Key, PendingChunk, PendingSegment
+from carnac.core.log.commits import Change, Commit, CommitKind, DatasourceCommit, Reserved
+from carnac.core.log.entries import Chunk, Entry, EntryLife, VisibleSegment
+from carnac.core.log.reverting import brought_into_sight
+from carnac.core.segments.record import dump_schema
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata import retention as keeping
 from carnac.metadata.chunk_rows import (
@@ -317,7 +317,7 @@ class MemoryTables:
         for datasource, rows in self.chunk_rows.items():
             live = list(self.live(datasource))
             try:
-                invariants.check_entries(datasource, live)
+                laws.check_entries(datasource, live)
             except CarnacError as error:
                 yield error.message
             for interval in rows.keys() | {entry.chunk for entry in live}:

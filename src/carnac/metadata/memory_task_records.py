@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from carnac.core.leadership import Candidacy, Leadership, decide_leader, decide_resignation
 from carnac.core.locks.events import LockEvent, LockReply, ReleaseLocks
 from carnac.core.tasks.events import TaskEvent, TaskReply
+from carnac.core.tasks.leadership import Candidacy, Leadership, decide_leader, decide_resignation
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, Task
 from carnac.core.tasks.table import TaskTable

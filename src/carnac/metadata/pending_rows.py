@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from carnac.core.allocation import Key, PendingChunk, PendingSegment
-from carnac.core.intervals import Interval
+from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
+from carnac.core.time.intervals import Interval
 from carnac.metadata.session import Row, Session, Statement
 from carnac.metadata.texts import pending_rows as sql
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from carnac.core import invariants
+from carnac.core.locks import laws
 from carnac.core.locks.model import Lock
 from carnac.core.tasks.laws import check_tasks
 from carnac.core.tasks.model import Attempt, Task
@@ -15,7 +15,7 @@ from carnac.errors import CarnacError
 def find_lock_problems(locks: Iterable[Lock]) -> Iterator[str]:
     """Yield a sentence if the locks of a store contradict one another."""
     try:
-        invariants.check_locks(locks)
+        laws.check_locks(locks)
     except CarnacError as error:
         yield error.message
 

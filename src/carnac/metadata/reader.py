@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from carnac.core.entries import ENTRY_BITS, VisibleSegment
-from carnac.core.intervals import ETERNITY, Interval, IntervalSet, interval_set
-from carnac.core.records import load_ids
-from carnac.core.schemas import unite_columns
-from carnac.core.segment_records import load_schema, load_stored_segment
-from carnac.core.segments import ColumnType, Segment
+from carnac.core.log.entries import ENTRY_BITS, VisibleSegment
+from carnac.core.log.records import load_ids
+from carnac.core.segments.record import load_schema, load_stored_segment
+from carnac.core.segments.schema import unite_columns
+from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Row, Session, Statement

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from carnac.core.commits import LockHeld, LookupSetBy, SegmentsVisible
-from carnac.core.intervals import IntervalSet, format_ms, parse_instant
+from carnac.core.log.commits import LockHeld, LookupSetBy, SegmentsVisible
+from carnac.core.time.intervals import IntervalSet, format_ms, parse_instant
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head
 
 if TYPE_CHECKING:
-    from carnac.core.commits import Commit, Requirement
-    from carnac.core.intervals import Interval
+    from carnac.core.log.commits import Commit, Requirement
+    from carnac.core.time.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ import hashlib
 from functools import lru_cache
 from typing import NamedTuple
 
-from carnac.core.commits import Commit, CommitKind, DatasourceCommit
-from carnac.core.entries import Entry, EntryLife
-from carnac.core.intervals import Interval
-from carnac.core.records import (
+from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
+from carnac.core.log.entries import Entry, EntryLife
+from carnac.core.log.records import (
     dump_commit_details,
     dump_interval_set,
     load_id_ranges,
     load_interval_set,
 )
-from carnac.core.segment_records import dump_schema, dump_segment
-from carnac.core.segments import Segment
-from carnac.core.versions import SegmentVersion
+from carnac.core.segments.record import dump_schema, dump_segment
+from carnac.core.segments.segment import Segment
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import Interval
 from carnac.metadata.chunk_rows import ChunkRow, LiveSummary
 from carnac.metadata.session import Row
 from carnac.ports import Lease, LeaseKind

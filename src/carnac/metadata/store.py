@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from carnac.core.records import load_texts
-from carnac.core.segment_records import load_segment
+from carnac.core.log.records import load_texts
+from carnac.core.segments.record import load_segment
 from carnac.errors import NotFound, Revoked, Unavailable
 from carnac.metadata import history, reader
 from carnac.metadata.allocation_records import SqlAllocationRecords
@@ -33,12 +33,12 @@ from carnac.ports import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from carnac.core.commits import Commit, CommitSummary, Publication
-    from carnac.core.entries import Chunk, VisibleSegment
-    from carnac.core.intervals import Interval, IntervalSet
     from carnac.core.locks.events import LockEvent, LockReply
     from carnac.core.locks.model import Lock
-    from carnac.core.segments import ColumnType, Segment
+    from carnac.core.log.commits import Commit, CommitSummary, Publication
+    from carnac.core.log.entries import Chunk, VisibleSegment
+    from carnac.core.segments.segment import ColumnType, Segment
+    from carnac.core.time.intervals import Interval, IntervalSet
     from carnac.metadata.append_requests import Append
     from carnac.metadata.database import Database
     from carnac.metadata.session import Session
@@ -123,7 +123,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
     def _publishing(
         self, publication: Publication
     ) -> tuple[Callable[[Session], Published], Append | None]:
-        from carnac.core.appending import is_plain
+        from carnac.core.log.appending import is_plain
         from carnac.metadata.append_requests import Append
         from carnac.metadata.writer import encode_segments, write_publication
 

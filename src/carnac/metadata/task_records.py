@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from carnac.ports.task_records import EVERY_TASK
 
 if TYPE_CHECKING:
-    from carnac.core.leadership import Candidacy, Leadership
     from carnac.core.tasks.events import TaskEvent, TaskReply
+    from carnac.core.tasks.leadership import Candidacy, Leadership
     from carnac.core.tasks.model import Attempt, Task
     from carnac.metadata.session import Session
     from carnac.ports import Clock, TaskFilter

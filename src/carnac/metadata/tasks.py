@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from carnac.core.leadership import Candidacy, Leadership, decide_leader, decide_resignation
 from carnac.core.locks.events import ReleaseLocks
 from carnac.core.tasks.events import TaskDecision, TaskEvent, TaskReply
+from carnac.core.tasks.leadership import Candidacy, Leadership, decide_leader, decide_resignation
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.metadata.allocation import release_pending

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from carnac.core.entries import ENTRY_BITS
-from carnac.core.intervals import Interval
-from carnac.core.reverting import brought_into_sight
-from carnac.core.segment_records import load_segment
-from carnac.core.segments import Segment
+from carnac.core.log.entries import ENTRY_BITS
+from carnac.core.log.reverting import brought_into_sight
+from carnac.core.segments.record import load_segment
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval
 from carnac.metadata import pending_rows
 from carnac.metadata import retention as keeping
 from carnac.metadata.history import load_commit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carnac.core.allocation import Key, PendingChunk, PendingSegment
-from carnac.core.entries import Chunk, Entry, EntryLife
-from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock
+from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
+from carnac.core.log.entries import Chunk, Entry, EntryLife
+from carnac.core.time.intervals import Interval
 from carnac.metadata import pending_rows
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.locks import SqlLockView

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from carnac.core.appending import plan_append
-from carnac.core.commits import (
+from carnac.core.log.appending import plan_append
+from carnac.core.log.commits import (
     Change,
     Commit,
     DatasourceCommit,
@@ -15,9 +15,9 @@ from carnac.core.commits import (
     Publication,
     Reserved,
 )
-from carnac.core.entries import ENTRY_BITS
-from carnac.core.publishing import plan_any
-from carnac.core.records import dump_texts
+from carnac.core.log.entries import ENTRY_BITS
+from carnac.core.log.publishing import plan_any
+from carnac.core.log.records import dump_texts
 from carnac.metadata import rows as r
 from carnac.metadata.chunk_rows import ChunkRow, keep_reserved
 from carnac.metadata.chunk_writing import write_chunks

@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
+from carnac.core.log.allocation import AllocationReply, AllocationRequest, PendingSegment
 from carnac.errors import Invalid, Unavailable
 from carnac.ports import MetadataStore
 

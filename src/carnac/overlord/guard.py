@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from carnac.core.allocation import AllocationLock
-from carnac.core.commits import LockHeld
-from carnac.core.intervals import Interval, IntervalSet
 from carnac.core.locks.choice import LockChoice, LockContext
 from carnac.core.locks.events import RequestLock
 from carnac.core.locks.model import Lock, LockGranularity, LockType
+from carnac.core.log.allocation import AllocationLock
+from carnac.core.log.commits import LockHeld
+from carnac.core.segments.version import IdRanges, id_ranges
 from carnac.core.tasks.model import Attempt, Task
-from carnac.core.versions import IdRanges, id_ranges
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Revoked
 from carnac.overlord.lockbox import Lockbox
 from carnac.ports.places import PlaceTerms

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from carnac.core.commits import LockHeld
 from carnac.core.locks.choice import LockChoice, LockContext, choose_lock
 from carnac.core.locks.events import (
     BeginPublish,
@@ -30,6 +29,7 @@ from carnac.core.locks.events import (
 )
 from carnac.core.locks.model import Lock, LockState, Reason, describe_end
 from carnac.core.locks.waits import LockPicture, picture
+from carnac.core.log.commits import LockHeld
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
 from carnac.ports import Clock, MetadataStore
 from carnac.ports.closing import Closing

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from carnac.core.leadership import Candidacy, Leadership
 from carnac.core.tasks.events import (
     Changed,
     Deposed,
@@ -26,6 +25,7 @@ from carnac.core.tasks.events import (
     Stale,
     VouchAttempt,
 )
+from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, Task
 from carnac.errors import CarnacError

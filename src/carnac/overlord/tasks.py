@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from carnac.core.arguments import checked
-from carnac.core.intervals import format_ms
-from carnac.core.leadership import Leadership
 from carnac.core.tasks.context import parse_task_context
 from carnac.core.tasks.events import (
     CancelTask,
@@ -20,8 +18,10 @@ from carnac.core.tasks.events import (
     SubmitTask,
     Submitted,
 )
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.time.intervals import format_ms
 from carnac.errors import NotFound
 from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
@@ -38,7 +38,7 @@ TASKS_MAX = 1_000_000
 
 
 class TaskHead(Protocol):
-    """What every task says, whatever its type (`carnac.specs.tasks`)."""
+    """What every task says, whatever its type (`carnac.specs.tasks.spec`)."""
 
     @property
     def type(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.allocation import AllocationReply, AllocationRequest, PendingSegment
+    from carnac.core.log.allocation import AllocationReply, AllocationRequest, PendingSegment
 
 
 class AllocationRecords(Protocol):

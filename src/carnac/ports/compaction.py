@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.compaction.groups import CompactionGroup
-    from carnac.core.compaction.tasks import CompactionTask
+    from carnac.core.compaction.plan.groups import CompactionGroup
+    from carnac.core.compaction.plan.tasks import CompactionTask
     from carnac.ports.jobs import JobProgress
 
 

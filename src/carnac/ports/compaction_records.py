@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.compaction.states import ChunkState
+    from carnac.core.compaction.control.states import ChunkState
 
 
 class CompactionRecords(Protocol):

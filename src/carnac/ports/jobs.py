@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.commits import ConservationProof, Place
-    from carnac.core.compaction.groups import CompactionTarget
-    from carnac.core.intervals import Interval, IntervalSet
-    from carnac.core.segments import ColumnType, Segment
+    from carnac.core.compaction.plan.groups import CompactionTarget
+    from carnac.core.log.commits import ConservationProof, Place
+    from carnac.core.segments.segment import ColumnType, Segment
+    from carnac.core.time.intervals import Interval, IntervalSet
     from carnac.errors import CarnacError
     from carnac.ports.places import PlacePlan
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

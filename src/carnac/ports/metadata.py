@@ -14,12 +14,12 @@ from carnac.ports.task_records import TaskRecords
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from carnac.core.commits import Commit, CommitSummary, Publication
-    from carnac.core.entries import Chunk, VisibleSegment
-    from carnac.core.intervals import Interval, IntervalSet
     from carnac.core.locks.events import LockEvent, LockReply
     from carnac.core.locks.model import Lock
-    from carnac.core.segments import ColumnType, Segment
+    from carnac.core.log.commits import Commit, CommitSummary, Publication
+    from carnac.core.log.entries import Chunk, VisibleSegment
+    from carnac.core.segments.segment import ColumnType, Segment
+    from carnac.core.time.intervals import Interval, IntervalSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

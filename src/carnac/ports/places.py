@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from carnac.core.allocation import AllocationReply, AllocationRequest
+from carnac.core.log.allocation import AllocationReply, AllocationRequest
 
 if TYPE_CHECKING:
-    from carnac.core.allocation import AllocationLock
-    from carnac.core.intervals import Interval
+    from carnac.core.log.allocation import AllocationLock
+    from carnac.core.time.intervals import Interval
 
 Allocate: TypeAlias = Callable[[Sequence[AllocationRequest]], Sequence[AllocationReply]]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.entries import VisibleSegment
-    from carnac.core.intervals import IntervalSet
-    from carnac.core.segments import ColumnType
+    from carnac.core.log.entries import VisibleSegment
+    from carnac.core.segments.segment import ColumnType
+    from carnac.core.time.intervals import IntervalSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

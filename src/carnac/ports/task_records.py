@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.intervals import Interval
-    from carnac.core.leadership import Candidacy, Leadership
     from carnac.core.tasks.events import TaskEvent, TaskReply
+    from carnac.core.tasks.leadership import Candidacy, Leadership
     from carnac.core.tasks.model import Attempt, Task, TaskState
+    from carnac.core.time.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

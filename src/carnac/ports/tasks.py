@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from carnac.core.commits import LockHeld
-    from carnac.core.intervals import IntervalSet
+    from carnac.core.log.commits import LockHeld
     from carnac.core.tasks.model import Attempt, Task
+    from carnac.core.time.intervals import IntervalSet
     from carnac.ports.jobs import JobProgress
     from carnac.ports.places import PlaceTerms
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from carnac.core.segments import Segment
+from carnac.core.segments.segment import Segment
 from carnac.errors import Corrupt, Unavailable
 from carnac.ports import DeepStorage
 

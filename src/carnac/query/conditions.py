@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from carnac.core.predicates import (
+from carnac.core.pruning.predicates import (
     ANYTHING,
     MAX_SET,
     Compare,
@@ -16,7 +16,7 @@ from carnac.core.predicates import (
     all_of,
     any_of,
 )
-from carnac.core.segments import TIME_COLUMN
+from carnac.core.segments.segment import TIME_COLUMN
 from carnac.query.folding import Constants
 from carnac.query.syntax import Node, arguments
 

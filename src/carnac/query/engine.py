@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.core.segments import Segment
+from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
 from carnac.ports import Catalog, DeepStorage, QueryResult
 from carnac.query.cache import FileCache

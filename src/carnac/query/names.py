@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from carnac.core.segments import TIME_COLUMN, ColumnType
-from carnac.core.sql_columns import SQL_TYPE
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import NotFound
 from carnac.ports import Catalog
 from carnac.query.messages import did_you_mean

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.predicates import EVERYTHING, Predicate, time_bounds
-from carnac.core.pruning import Pruner
-from carnac.core.segments import ColumnType
+from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
+from carnac.core.pruning.pruning import Pruner
+from carnac.core.segments.segment import ColumnType
 from carnac.ports import Catalog
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from carnac.core.predicates import ANYTHING, Predicate, all_of
+from carnac.core.pruning.predicates import ANYTHING, Predicate, all_of
 from carnac.query.syntax import Node, walk_here
 
 Columns = Mapping[str, str]
@@ -210,7 +210,7 @@ def _block(relations: list[Relation]) -> None:
 
 def is_satisfied_by_null(predicate: Predicate) -> bool:
     """Whether a row of nulls only may satisfy the predicate."""
-    from carnac.core.predicates import All, AnyOf, IsNull, OneOf
+    from carnac.core.pruning.predicates import All, AnyOf, IsNull, OneOf
 
     match predicate:
         case All(parts):

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
-from carnac.core.segments import TIME_COLUMN, ColumnType, Segment
-from carnac.core.sql_columns import HIDDEN_PREFIX, SQL_TYPE
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
+from carnac.core.segments.sql_columns import HIDDEN_PREFIX, SQL_TYPE
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
 
 _CLIP_GROUPS = 8
 """How many groups of clipped files are tried for a place before a new one is made."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.segments import ColumnType
+from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.query.syntax import NO_LOCATION, Node, arguments, call, walk
 

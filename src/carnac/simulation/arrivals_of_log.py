@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from carnac.core.commits import Commit, CommitKind
-from carnac.core.intervals import MAX_MS
+from carnac.core.log.commits import Commit, CommitKind
+from carnac.core.time.intervals import MAX_MS
 from carnac.errors import Invalid
 from carnac.simulation.folding import Arrival
 

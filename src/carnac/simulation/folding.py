@@ -12,15 +12,15 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from carnac.core.compaction.conductor import Conductor
-from carnac.core.compaction.flow import Verdict
-from carnac.core.compaction.likeness import TargetView
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.states import ChunkStatus
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.granularity import DAY, Granularity, parse_granularity
-from carnac.core.intervals import ETERNITY, Interval
+from carnac.core.compaction.control.conductor import Conductor
+from carnac.core.compaction.control.flow import Verdict
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.control.states import ChunkStatus
+from carnac.core.compaction.plan.likeness import TargetView
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.granularity import DAY, Granularity, parse_granularity
+from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.simulation.folding_world import FoldingWorld
 
 NAME = "events"

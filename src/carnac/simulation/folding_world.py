@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
-from carnac.core.compaction.groups import CompactionGroup
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.outcome import apply_group, chunks_of
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.entries import Chunk
-from carnac.core.granularity import Granularity
-from carnac.core.intervals import ETERNITY, Interval, IntervalSet
-from carnac.core.layout import overlapping, plan_chunks
-from carnac.core.versions import SegmentVersion
+from carnac.core.compaction.plan.groups import CompactionGroup
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.outcome import apply_group, chunks_of
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.log.entries import Chunk
+from carnac.core.log.layout import overlapping, plan_chunks
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.granularity import Granularity
+from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 
 VERSION = SegmentVersion(0)
 

@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from carnac.core.intervals import parse_instant
+from carnac.core.time.intervals import parse_instant
 from carnac.specs.base import InstantText, SpecModel, problem
 
 Strategy: TypeAlias = Literal["cost", "legacy", "legacy-linear", "random"]

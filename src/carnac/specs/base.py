@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from carnac.core.intervals import Interval, parse_instant, parse_interval
+from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid
 
 TIME_COLUMN = "__time"
@@ -35,6 +35,10 @@ TIME_COLUMN = "__time"
 def _read_names(name: str) -> str | AliasChoices:
     camel = to_camel(name)
     return name if camel == name else AliasChoices(camel, name)
+
+
+NO_INPUT: dict[str, str] = {"frame": "dataframe"}
+"""The input of a spec that names none, as rows or files are given next to it."""
 
 
 class SpecModel(BaseModel):
@@ -103,7 +107,7 @@ IntervalField = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "format": "interval"}),
 ]
-"""An interval, written `start/end` in ISO 8601; kept as `carnac.core.intervals.Interval`."""
+"""An interval, written `start/end` in ISO 8601; kept as `carnac.core.time.intervals.Interval`."""
 
 InstantText = Annotated[
     str,

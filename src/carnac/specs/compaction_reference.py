@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from carnac.specs.base import SpecModel
-from carnac.specs.compaction import (
+from carnac.specs.compaction.spec import (
     CompactionAgeRule,
     CompactionGranularity,
     CompactionSpec,

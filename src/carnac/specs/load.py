@@ -16,11 +16,11 @@ import yaml
 from pydantic import ValidationError
 
 from carnac.errors import Invalid
-from carnac.specs.druid import convert, is_druid_spec
-from carnac.specs.ingest import IngestSpec
-from carnac.specs.inputs import NO_INPUT
+from carnac.specs.base import NO_INPUT
+from carnac.specs.druid.ingest import convert, is_druid_spec
+from carnac.specs.ingest.spec import IngestSpec
+from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.problems import Problem, explain, raise_problems
-from carnac.specs.transforms import check_transforms
 
 
 def load_spec(
@@ -28,7 +28,7 @@ def load_spec(
 ) -> IngestSpec:
     """Return the spec that a text (JSON or YAML) or a mapping holds.
 
-    Takes the native form (`carnac.specs.ingest`), and Druid's tasks `index_parallel` and `index`
+    Takes the native form (`carnac.specs.ingest.spec`), and Druid's tasks `index_parallel` and `index`
     with or without their envelope.
 
     Args:

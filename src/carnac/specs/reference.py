@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from carnac.core.granularity import Granularity
+from carnac.core.time.granularity import Granularity
 from carnac.specs.base import SpecModel
-from carnac.specs.druid_fields import (
+from carnac.specs.druid.expressions import arrays, numbers, texts, times
+from carnac.specs.druid.fields import (
     IGNORED_IN_DIMENSION,
     IGNORED_IN_JSON,
     IGNORED_IN_METRIC,
@@ -21,9 +22,8 @@ from carnac.specs.druid_fields import (
     IGNORED_IN_TUNING,
     METRIC_HINTS,
 )
-from carnac.specs.expressions import arrays, numbers, texts, times
-from carnac.specs.filters import FILTER_TYPES
-from carnac.specs.ingest import (
+from carnac.specs.druid.filters import FILTER_TYPES
+from carnac.specs.ingest.spec import (
     CsvFormat,
     DimensionSpec,
     DimensionsSpec,

@@ -6,7 +6,7 @@ import re
 
 from carnac.specs.base import SpecModel
 from carnac.specs.reference import block_table
-from carnac.specs.tasks import (
+from carnac.specs.tasks.spec import (
     CleanTask,
     CompactTask,
     DeleteTask,

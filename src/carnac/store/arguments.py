@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carnac.core.intervals import Interval, parse_interval
+from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import Invalid
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from carnac.errors import Corrupt, NotFound
 
 if TYPE_CHECKING:
-    from carnac.core.entries import VisibleSegment
-    from carnac.core.intervals import IntervalSet
-    from carnac.core.segments import ColumnType
+    from carnac.core.log.entries import VisibleSegment
+    from carnac.core.segments.segment import ColumnType
+    from carnac.core.time.intervals import IntervalSet
     from carnac.ports import MetadataStore, QueryEngine, QueryResult
     from carnac.store.leases import LeaseKeeper
 

@@ -6,8 +6,8 @@ segments carry them. Entered anew under a new major version, the same segments n
 
 from __future__ import annotations
 
-from carnac.core.commits import Change, CommitKind, ConservationProof, Publication
-from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.log.commits import Change, CommitKind, ConservationProof, Publication
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.ports import MetadataStore, WriteGuard
 from carnac.ports.datasources import require_datasource
 from carnac.store import guarding

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from carnac.core.compaction.groups import (
+from carnac.core.compaction.plan.groups import (
     CompactionGroup,
     CompactionTarget,
     GroupKind,
     whole_intervals,
 )
-from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
 from carnac.ports import (
     Clock,

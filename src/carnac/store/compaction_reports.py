@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from carnac.core.arguments import checked
-from carnac.core.compaction.groups import CompactionGroup
+from carnac.core.compaction.plan.groups import CompactionGroup
 from carnac.errors import CarnacError
 
 

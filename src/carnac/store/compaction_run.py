@@ -7,15 +7,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from carnac.core import invariants
-from carnac.core.commits import Change, CommitKind, Drop, LockHeld, Publication
-from carnac.core.compaction.cutting import with_cut
-from carnac.core.compaction.filtering import with_filter
-from carnac.core.compaction.groups import CompactionGroup, GroupKind
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.late_ledger import carry_over
-from carnac.core.segments import Segment
+from carnac.core.compaction.plan.cutting import with_cut
+from carnac.core.compaction.plan.filtering import with_filter
+from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
+from carnac.core.log import laws
+from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, Publication
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.log.late_ledger import carry_over
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
@@ -127,7 +127,7 @@ class CompactionRun:
         if isinstance(end, CarnacError):
             self._fail(group, end, job, wasted=self._wasted.get(job.key, 0))
             return
-        if not invariants.conserves(end.proof):
+        if not laws.conserves(end.proof):
             proof = end.proof
             error = Corrupt(
                 f"group {group.group_id} would not keep its rows ({proof.rows_in} in, {proof.rows_out} out, hashes "

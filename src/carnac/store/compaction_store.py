@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from carnac.core.commits import Publication
-from carnac.core.compaction.groups import CHUNKS_MAX, CompactionGroup, GroupKind
-from carnac.core.entries import VisibleSegment
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionGroup, GroupKind
+from carnac.core.log.commits import Publication
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.segments.segment import Segment
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError, Conflict, Invalid
 from carnac.ports import Clock, DeepStorage, Lease, MetadataStore
 from carnac.store.leases import LeaseKeeper

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from carnac.core.commits import Change, Drop
-from carnac.core.compaction.filtering import with_filter
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
-from carnac.core.late_ledger import keep_late
-from carnac.core.segments import Segment
+from carnac.core.compaction.plan.filtering import with_filter
+from carnac.core.log.commits import Change, Drop
+from carnac.core.log.late_ledger import keep_late
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
 from carnac.ports import SegmentRewrite
 
 

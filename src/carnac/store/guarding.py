@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from carnac.core.allocation import AllocationRequest
-from carnac.core.commits import LockHeld
-from carnac.core.entries import Chunk, VisibleSegment
-from carnac.core.granularity import Granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.log.allocation import AllocationRequest
+from carnac.core.log.commits import LockHeld
+from carnac.core.log.entries import Chunk, VisibleSegment
+from carnac.core.time.granularity import Granularity
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.ports import WriteGuard
 from carnac.ports.places import Allocator, AskForPlaces, LockFirst, NumberOwn, PlacePlan
 
 if TYPE_CHECKING:
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 
 def lock_inputs(

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from carnac.core.commits import Commit, CommitKind, LookupChange, Publication
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet, interval_set
-from carnac.core.reverting import plan_revert, restored_segments
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Commit, CommitKind, LookupChange, Publication
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.log.reverting import plan_revert, restored_segments
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import Head, MetadataStore, Published
 

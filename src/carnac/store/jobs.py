@@ -14,7 +14,7 @@ from typing import Any
 from carnac.core.tasks.model import Task
 from carnac.errors import CarnacError, Conflict, DiskFull, NotFound
 from carnac.ports import JobProgress, WriteGuard
-from carnac.specs.tasks import (
+from carnac.specs.tasks.spec import (
     AnyTask,
     CleanTask,
     CompactTask,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from carnac.core.ids import bears_mark
-from carnac.core.segments import safe_name
+from carnac.core.segments.segment import safe_name
 from carnac.ports import DeepStorage, MetadataStore, StoredFile
 from carnac.store.maintenance import SEGMENTS_PREFIX, STAGING_PREFIX
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carnac.core.intervals import IntervalSet
+from carnac.core.time.intervals import IntervalSet
 from carnac.ports import SegmentInput
 from carnac.ports.datasources import require_datasource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from carnac.core.commits import CommitSummary
-    from carnac.core.entries import Chunk, VisibleSegment
-    from carnac.core.intervals import Interval
-    from carnac.core.late_ledger import LateLedger
+    from carnac.core.log.commits import CommitSummary
+    from carnac.core.log.entries import Chunk, VisibleSegment
+    from carnac.core.log.late_ledger import LateLedger
+    from carnac.core.time.intervals import Interval
     from carnac.ports import MetadataStore
 
 
@@ -58,7 +58,7 @@ class Looking:
 
     def late(self, datasource: str, at: int | str | None, within: Interval | None) -> LateLedger:
         """Return the late ledger of a revision."""
-        from carnac.core.late_ledger import draw_up_ledger
+        from carnac.core.log.late_ledger import draw_up_ledger
 
         head = self._metadata.resolve(at)
         where = None if within is None else IntervalSet((within,))

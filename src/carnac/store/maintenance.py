@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from carnac.core.intervals import Interval, format_ms
-from carnac.core.retention import RetentionRules, plan_retention
-from carnac.core.segments import Segment
+from carnac.core.log.retention import RetentionRules, plan_retention
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, format_ms
 from carnac.core.words import counted
 from carnac.errors import CarnacError, DiskFull
 from carnac.ports import (

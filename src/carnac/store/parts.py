@@ -80,7 +80,7 @@ class Parts:
     @cached_property
     def maintenance(self) -> Maintenance:
         """Collects garbage and verifies."""
-        from carnac.core.retention import RetentionRules
+        from carnac.core.log.retention import RetentionRules
         from carnac.store.maintenance import Maintenance
 
         settings = self._settings

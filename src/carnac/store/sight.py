@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from carnac.core.commits import Drop
-from carnac.core.entries import VisibleSegment
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Drop
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.segments.segment import Segment
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
 from carnac.errors import Invalid
 from carnac.ports import MetadataStore
 

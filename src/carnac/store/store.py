@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.arguments import checked
-from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.errors import Invalid
 from carnac.ports.closing import Closing
 from carnac.store.arguments import as_interval
@@ -18,11 +18,11 @@ from carnac.store.results import Result
 
 if TYPE_CHECKING:
     from carnac.config import Settings
-    from carnac.core.commits import Commit, CommitSummary
-    from carnac.core.compaction.groups import CompactionGroup
-    from carnac.core.entries import Chunk, VisibleSegment
-    from carnac.core.intervals import Interval
-    from carnac.core.late_ledger import LateLedger
+    from carnac.core.compaction.plan.groups import CompactionGroup
+    from carnac.core.log.commits import Commit, CommitSummary
+    from carnac.core.log.entries import Chunk, VisibleSegment
+    from carnac.core.log.late_ledger import LateLedger
+    from carnac.core.time.intervals import Interval
     from carnac.ports import (
         Clock,
         DataPipeline,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         WriteGuard,
     )
     from carnac.ports.places import Allocator
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.compaction_reports import CompactionReport, GroupReport
     from carnac.store.history import DatasourceDiff
     from carnac.store.maintenance import Finding, GcReport
@@ -285,7 +285,7 @@ class Store(Closing):
         Raises:
             NotFound: It is to be removed, and there is none of that name.
         """
-        from carnac.core.commits import LookupChange
+        from carnac.core.log.commits import LookupChange
 
         return self._parts.history.set_lookup(
             LookupChange(name=name, mapping=mapping), message=message

@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from carnac.core.commits import Change, CommitKind, Publication
-from carnac.core.entries import Chunk
-from carnac.core.granularity import Granularity
-from carnac.core.intervals import Interval, IntervalSet, interval_set
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Change, CommitKind, Publication
+from carnac.core.log.entries import Chunk
+from carnac.core.segments.segment import Segment
+from carnac.core.time.granularity import Granularity
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import CarnacError, Conflict, DiskFull, Invalid, NotFound, Revoked, Unavailable
 from carnac.ports import (
     ChunkLayout,
@@ -34,7 +34,7 @@ from carnac.store.leases import LeaseKeeper
 from carnac.store.sight import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
 DELETE_ATTEMPTS_MAX = 10

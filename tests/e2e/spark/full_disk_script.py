@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from carnac.bootstrap import open_records, open_store
-from carnac.bootstrap_compaction import open_local_compaction
+from carnac.bootstrap.compaction import open_local_compaction
+from carnac.bootstrap.store import open_records, open_store
 from carnac.clock import SystemClock
-from carnac.compactor.status import read_status
 from carnac.config import Settings
-from carnac.core.compaction.groups import CompactionTarget
+from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.errors import CarnacError
+from carnac.overlord.compactor.status import read_status
 from carnac.ports import Clock
 from carnac.store import Store
 from carnac.store.compaction_reports import CompactionReport
-from carnac.testing.segments import Row
 from tests.e2e.cli import append_rows
+from tests.support.segments import Row
 
 NAME, DAYS, SEGMENTS, ROWS = "flights", 2, 3, 2_000
 DISK_BYTES = 64 << 20

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from carnac.core.intervals import Interval, parse_interval
-from carnac.core.lateness import LATENESSES, count_late
+from carnac.core.segments.lateness import LATENESSES, count_late
+from carnac.core.time.intervals import Interval, parse_interval
 from tests.e2e.conftest import Run
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import DeepStorage
-from carnac.specs.ingest import IngestSpec
+from carnac.spark.session import SparkHolder
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.store import Store
-from carnac.testing.stores import open_local_store
+from tests.support.stores import open_local_store
 from tests.unit.store.events import fast_folder
 
 MakeSpec = Callable[..., IngestSpec]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from carnac.core.intervals import parse_instant as ms
+from carnac.core.time.intervals import parse_instant as ms
 
 INFINITY = math.inf
 NAN = math.nan

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.compaction.groups import CompactionTarget, Partitioning
-from carnac.core.granularity import HOUR
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.invariants import conserves
-from carnac.core.segments import RangePartition
+from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.log.laws import conserves
+from carnac.core.segments.segment import RangePartition
+from carnac.core.time.granularity import HOUR
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, Conflict, NotFound
-from carnac.pipeline import compact_spread
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
+from carnac.jobs.compact import spread as compact_spread
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
-from carnac.testing.segments import write_segment
+from carnac.spark.session import SparkHolder
 from tests.integration.spark.rows import files_below, rows_of
+from tests.support.segments import write_segment
 
 DAY_MS = 86_400_000
 WORDS = [None, "", "ä", "a", "b", "zz"]

@@ -14,12 +14,12 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Invalid, Unavailable
-from carnac.pipeline.ingest import STAGING_FOLDER
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.progress import Phase
-from carnac.pipeline.session import SparkHolder
-from carnac.pipeline.tasks import Attempt, run_tasks
+from carnac.jobs.ingest.ingest import STAGING_FOLDER
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, JobProgress
+from carnac.spark.progress import Phase
+from carnac.spark.session import SparkHolder
+from carnac.spark.tasks import Attempt, run_tasks
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
 

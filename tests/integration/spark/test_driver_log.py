@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 from carnac.errors import Unavailable
-from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.spark.session import SparkHolder, SparkSettings
 
 holder = SparkHolder(SparkSettings(master="local[1]", config={config!r}))
 try:
@@ -25,8 +25,8 @@ holder.close()
 
 TOLD_TO_END = """
 import os, signal
-from carnac.pipeline.failures import of_spark
-from carnac.pipeline.session import SparkHolder, SparkSettings
+from carnac.spark.failures import of_spark
+from carnac.spark.session import SparkHolder, SparkSettings
 
 holder = SparkHolder(SparkSettings(master="local[1]"))
 context = holder.session().sparkContext

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from carnac.core.intervals import format_ms
-from carnac.specs.expressions import compile_expression
-from carnac.specs.expressions.values import quote_name, quote_text
+from carnac.core.time.intervals import format_ms
+from carnac.specs.druid.expressions import compile_expression
+from carnac.specs.druid.expressions.values import quote_name, quote_text
 from tests.integration.spark.druid_oracle import CASES, ROW, TYPES
 
 if TYPE_CHECKING:

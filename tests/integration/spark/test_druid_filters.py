@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from carnac.specs.filters import compile_filter
+from carnac.specs.druid.filters import compile_filter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

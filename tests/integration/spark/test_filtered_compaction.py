@@ -12,17 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from carnac.bootstrap import open_store
-from carnac.bootstrap_compaction import LocalCompaction, open_compaction, open_local_compaction
+from carnac.bootstrap.compaction import LocalCompaction, open_compaction, open_local_compaction
+from carnac.bootstrap.store import open_store
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import DeepStorage, RewriteJob
+from carnac.spark.session import SparkHolder
 from carnac.specs.load import load_spec
 from carnac.store import Store
-from carnac.testing.pipeline import LocalPipeline
+from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import hour, spec
 
 ROUNDS_MAX = 20

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from carnac.errors import Invalid
-from carnac.pipeline.session import SparkHolder
+from carnac.spark.session import SparkHolder
 from carnac.specs.load import load_spec
 from carnac.store import Store
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from carnac.core.intervals import parse_instant
-from carnac.core.lateness import NONE_LATE, LateCounts, add_counts, count_late
+from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts, count_late
+from carnac.core.time.intervals import parse_instant
 from carnac.errors import Invalid
-from carnac.pipeline.pipeline import SparkPipeline
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, JobResult
-from carnac.specs.ingest import IngestSpec
+from carnac.specs.ingest.spec import IngestSpec
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from carnac.clock import MarkedIds, SystemClock
-from carnac.core.intervals import Interval, interval_set, parse_instant, parse_interval
+from carnac.core.time.intervals import Interval, interval_set, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, JobProgress
+from carnac.spark.session import SparkHolder
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
 

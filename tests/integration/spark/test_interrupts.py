@@ -16,9 +16,9 @@ import py4j.java_gateway
 import pytest
 
 from carnac.clock import SystemClock
-from carnac.pipeline.progress import Phase
-from carnac.pipeline.session import SparkHolder
-from carnac.pipeline.tasks import Attempt, run_tasks
+from carnac.spark.progress import Phase
+from carnac.spark.session import SparkHolder
+from carnac.spark.tasks import Attempt, run_tasks
 from tests.waiting import until
 
 CALLS = {

@@ -11,10 +11,10 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Conflict, NotFound
-from carnac.specs.ingest import IngestSpec
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.store import Store
 from carnac.store.writing import WriteOutcome
-from carnac.testing.stores import open_local_store
+from tests.support.stores import open_local_store
 from tests.unit.store.events import HOUR_MS, START_MS, fast_folder, hour, spec
 
 pytestmark = pytest.mark.spark

@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import open_records, open_store
-from carnac.bootstrap_tasks import open_tasks, run_task_attempt
+from carnac.bootstrap.store import open_records, open_store
+from carnac.bootstrap.tasks import open_tasks, run_task_attempt
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
-from carnac.core.allocation import PendingSegment
-from carnac.core.commits import Numbered, Reserved
-from carnac.core.intervals import parse_interval
 from carnac.core.locks.events import ReleaseLocks
 from carnac.core.locks.model import Lock, LockGranularity, LockType
+from carnac.core.log.allocation import PendingSegment
+from carnac.core.log.commits import Numbered, Reserved
 from carnac.core.tasks.events import DispatchTasks
+from carnac.core.time.intervals import parse_interval
 from carnac.errors import Unavailable
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import DeepStorage, IdSource, JobResult, MetadataStore
+from carnac.spark.session import SparkHolder
 from tests.locks import wants
 from tests.logs import append, segment
 from tests.tasks import candidacy

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from carnac.core.intervals import Interval, IntervalSet, interval_set, parse_instant
-from carnac.core.segments import Segment
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set, parse_instant
 from carnac.errors import Invalid
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.read_back import frame_of
+from carnac.jobs.pipeline import SparkPipeline
+from carnac.jobs.read_back import frame_of
 from carnac.ports import ChunkLayout, SegmentInput
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of

@@ -15,22 +15,22 @@ from typing import Any
 import pytest
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, Corrupt, Invalid
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.session import SparkHolder
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
-from carnac.testing.segments import write_segment
-from tests.unit.pipeline.rewrite_cases import (
+from carnac.spark.session import SparkHolder
+from tests.support.segments import write_segment
+from tests.unit.jobs.rewrite_cases import (
     KINDS,
     TINY,
     assert_same,
     in_one_task,
     random_case,
 )
-from tests.unit.pipeline.rows import CHUNK, read
+from tests.unit.rows.rows import CHUNK, read
 
 SEEDS = 3
 

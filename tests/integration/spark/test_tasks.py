@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap import open_store
-from carnac.bootstrap_tasks import open_loop, open_tasks, run_task_attempt
+from carnac.bootstrap.store import open_store
+from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.core.tasks.model import TaskState
 from carnac.errors import Revoked
-from carnac.pipeline.pipeline import SparkPipeline
-from carnac.pipeline.progress import OnProgress, Phase
-from carnac.pipeline.session import SparkHolder
-from carnac.pipeline.tasks import run_tasks
+from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, DeepStorage, IdSource, JobProgress, JobResult
-from carnac.specs.ingest import IngestSpec
-from carnac.testing.tasks import FakeRunner
+from carnac.spark.progress import OnProgress, Phase
+from carnac.spark.session import SparkHolder
+from carnac.spark.tasks import run_tasks
+from carnac.specs.ingest.spec import IngestSpec
+from tests.support.tasks import FakeRunner
 
 
 class Lent(SparkPipeline):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from carnac.specs import load_spec
-from carnac.specs.transforms import compile_transforms
+from carnac.specs.ingest.transforms import compile_transforms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

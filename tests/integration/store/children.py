@@ -11,7 +11,7 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Conflict
 from carnac.ports import DeepStorage, JobResult
 from carnac.store import Store
-from carnac.testing.pipeline import LocalPipeline
+from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import DAY_MS, START_MS, hour, ids, rows_of, spec
 
 GRANULARITY = "month"

@@ -15,8 +15,8 @@ import pytest
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.store import Store
-from carnac.testing.stores import open_local_store
 from tests.integration.store import children
+from tests.support.stores import open_local_store
 from tests.unit.store.events import fast_folder, files_of, hour, ids, rows_of, spec
 from tests.waiting import until
 

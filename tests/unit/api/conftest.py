@@ -23,11 +23,11 @@ from carnac.core.tasks.events import (
 from carnac.metadata import open_metadata
 from carnac.overlord import Lockbox
 from carnac.overlord.loop import LoopSettings, OverlordLoop
+from carnac.overlord.runners import ProcessRunner
 from carnac.overlord.tasks import TaskService
 from carnac.ports import MetadataStore
-from carnac.runners import ProcessRunner
-from carnac.specs.tasks import load_task
-from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.specs.tasks.spec import load_task
+from tests.support.clock import FakeClock, SequentialIds
 from tests.tasks import candidacy, dispatch
 
 LEADER_URL = "http://one:8090"

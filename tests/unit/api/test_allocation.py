@@ -15,33 +15,33 @@ import pytest
 
 from carnac.api.allocation import Groups, serve
 from carnac.api.server import make_listener
-from carnac.core.allocation import (
+from carnac.core.locks.events import ReleaseLocks
+from carnac.core.locks.model import LockGranularity, LockType
+from carnac.core.log.allocation import (
     AllocationLock,
     AllocationReply,
     AllocationRequest,
     Denied,
     PendingSegment,
 )
-from carnac.core.allocation_records import (
+from carnac.core.log.allocation_records import (
     pending_id_of,
     read_reply,
     reply_to_json,
     request_from_json,
     request_to_json,
 )
-from carnac.core.commits import Numbered, Place
-from carnac.core.intervals import Interval
-from carnac.core.locks.events import ReleaseLocks
-from carnac.core.locks.model import LockGranularity, LockType
+from carnac.core.log.commits import Numbered, Place
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, Invalid, Revoked, Unavailable
+from carnac.jobs.ingest.places import PlaceTaker
 from carnac.metadata import open_metadata
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.overlord.allocation import AllocationService
-from carnac.pipeline.merge_task import Ask, Given, Own
-from carnac.pipeline.places import PlaceTaker
-from carnac.testing.clock import FakeClock, SequentialIds
+from carnac.rows.merge_task import Ask, Given, Own
 from tests.locks import hours, wants
+from tests.support.clock import FakeClock, SequentialIds
 
 Store = MemoryMetadataStore | SqlMetadataStore
 LOCK = AllocationLock(

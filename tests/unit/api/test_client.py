@@ -11,9 +11,9 @@ import pytest
 from fastapi import FastAPI
 
 from carnac.api.client import OverlordClient
-from carnac.core.intervals import Interval
 from carnac.core.tasks.events import BeatAttempt
 from carnac.core.tasks.model import Task, TaskState
+from carnac.core.time.intervals import Interval
 from carnac.errors import Conflict, Invalid, NotFound, Unavailable
 from carnac.ports.task_records import TaskFilter
 from tests.unit.api.conftest import Overlord, Submit

@@ -7,8 +7,8 @@ import typer
 
 from carnac.cli.commands.compact import error_lines, exit_by, print_rest, waits_text
 from carnac.cli.session import Session
-from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
-from carnac.core.intervals import parse_interval
+from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
+from carnac.core.time.intervals import parse_interval
 from carnac.errors import CarnacError, Conflict, Corrupt, Invalid
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
 

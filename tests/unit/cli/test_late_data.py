@@ -10,10 +10,10 @@ import pytest
 from carnac.cli.demo.late_data import MODES, LateRun, Scale
 from carnac.cli.demo.late_report import late_document, write_picture
 from carnac.cli.demo.late_watch import Episode, WaitTimes, Watch, wait_times
-from carnac.core.intervals import Interval, parse_interval
 from carnac.core.tasks.model import Task, TaskState
+from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import CarnacError, Conflict, Invalid, Revoked
-from carnac.testing.clock import FakeClock
+from tests.support.clock import FakeClock
 
 HOUR = parse_interval("2024-03-04T00:00/PT1H")
 

@@ -9,7 +9,7 @@ from rich.progress import Progress, TextColumn
 from carnac.cli.progress import BarProgress, PlainProgress, describe, phase_progress
 from carnac.cli.session import Session
 from carnac.ports import JobProgress
-from carnac.testing.clock import FakeClock
+from tests.support.clock import FakeClock
 
 
 def moment(

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from carnac.cli.records import to_json
-from carnac.core.commits import CommitKind
-from carnac.core.intervals import interval_set, parse_interval
-from carnac.core.versions import IdRanges, SegmentVersion
+from carnac.core.log.commits import CommitKind
+from carnac.core.segments.version import IdRanges, SegmentVersion
+from carnac.core.time.intervals import interval_set, parse_interval
 from carnac.ports import Lease, LeaseKind
 
 DAY = parse_interval("2013-01-01/P1D")

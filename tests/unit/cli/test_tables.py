@@ -14,7 +14,7 @@ from carnac.cli.tables import (
     short_ms,
     text_width,
 )
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, parse_instant, parse_interval
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, parse_instant, parse_interval
 
 TEXT = Column("name")
 NUMBER = Column("n", is_number=True)

@@ -8,11 +8,11 @@ import pytest
 
 from carnac.console.export import render_chart
 from carnac.console.picture import CHUNKS_MAX, COLORS, draw_segments, segment_blocks
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.segments import Segment
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid
-from carnac.testing.segments import entry_of
+from tests.support.segments import entry_of
 
 DAY_MS = 86_400_000
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 import pytest
 
-from carnac.core.granularity import (
+from carnac.core.time.granularity import (
     ALL,
     DAY,
     EIGHT_HOUR,
@@ -32,7 +32,7 @@ from carnac.core.granularity import (
     finer_standards,
     parse_granularity,
 )
-from carnac.core.intervals import (
+from carnac.core.time.intervals import (
     ETERNITY,
     MAX_MS,
     MIN_MS,
@@ -41,7 +41,7 @@ from carnac.core.intervals import (
     parse_instant,
     parse_interval,
 )
-from carnac.core.nesting import is_finer_or_equal
+from carnac.core.time.nesting import is_finer_or_equal
 from carnac.errors import Invalid
 
 HOUR_MS = 3_600_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.intervals import (
+from carnac.core.time.intervals import (
     ETERNITY,
     MAX_MS,
     MIN_MS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from carnac.core.json_form import name_in_json, object_to_json, to_json
-from carnac.core.leadership import Leadership
+from carnac.core.tasks.leadership import Leadership
 
 NOON = "2013-01-01T12:00:00.000Z"
 NOON_MS = 1_357_041_600_000

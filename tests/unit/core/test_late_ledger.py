@@ -9,16 +9,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from carnac.core.entries import Entry, VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet, interval_set
-from carnac.core.late_ledger import (
+from carnac.core.log.entries import Entry, VisibleSegment
+from carnac.core.log.late_ledger import (
     carry_over,
     draw_up_ledger,
     keep_late,
     late_within,
     with_late,
 )
-from carnac.core.lateness import (
+from carnac.core.segments.lateness import (
     BOUNDS_MS,
     NONE_LATE,
     LateCounts,
@@ -29,8 +28,9 @@ from carnac.core.lateness import (
     spread,
     thin_out,
 )
-from carnac.core.segments import Segment
-from carnac.core.versions import IdRanges, SegmentVersion
+from carnac.core.segments.segment import Segment
+from carnac.core.segments.version import IdRanges, SegmentVersion
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from tests.logs import day, segment
 
 HOUR_MS = 3_600_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, parse_interval
-from carnac.core.layout import overlapping, plan_chunks
+from carnac.core.log.layout import overlapping, plan_chunks
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, parse_interval
 from tests.logs import days
 
 DAY = parse_granularity("day")

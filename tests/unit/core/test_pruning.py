@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.intervals import Interval
-from carnac.core.partitioning import HASH_FUNCTION, hash_bucket
-from carnac.core.predicates import Compare, IsNull, OneOf, Op, Predicate, StartsWith, all_of
-from carnac.core.pruning import Pruner
-from carnac.core.segments import (
+from carnac.core.pruning.predicates import Compare, IsNull, OneOf, Op, Predicate, StartsWith, all_of
+from carnac.core.pruning.pruning import Pruner
+from carnac.core.segments.partitioning import HASH_FUNCTION, hash_bucket
+from carnac.core.segments.segment import (
     Column,
     ColumnType,
     HashedPartition,
@@ -16,6 +15,7 @@ from carnac.core.segments import (
     RangePartition,
     Segment,
 )
+from carnac.core.time.intervals import Interval
 
 TYPES = {
     "s": ColumnType.STRING,
@@ -125,8 +125,8 @@ def test_ranges_leave_out_what_lies_beyond_their_ends() -> None:
 
 def test_the_writers_hash_is_the_readers() -> None:
     duckdb = pytest.importorskip("duckdb")
-    from carnac.pipeline import bucketing
-    from carnac.pipeline.shape import DimensionShape, RowShape
+    from carnac.rows import bucketing
+    from carnac.rows.normalise.shape import DimensionShape, RowShape
 
     connection = duckdb.connect()
     rows = [("a", 1), ("é|x", -(2**63)), ("", 0), (None, None), ("12:", 7)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import (
+from carnac.core.log.commits import (
     Change,
     ChunksUnchanged,
     CommitKind,
@@ -15,11 +15,10 @@ from carnac.core.commits import (
     Publication,
     SegmentsVisible,
 )
-from carnac.core.intervals import IntervalSet
+from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Corrupt, Invalid
 from carnac.metadata import open_metadata
 from carnac.ports import MetadataStore
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import (
     DATASOURCE,
     append,
@@ -34,6 +33,7 @@ from tests.logs import (
     revert_of,
     segment,
 )
+from tests.support.clock import FakeClock, SequentialIds
 
 MONTH = "2013-01-01/2013-02-01"
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core import records, segment_records
-from carnac.core.commits import ConservationProof
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.lateness import LateRows
-from carnac.core.segments import (
+from carnac.core.log import records
+from carnac.core.log.commits import ConservationProof
+from carnac.core.segments import record as segment_records
+from carnac.core.segments.lateness import LateRows
+from carnac.core.segments.segment import (
     Column,
     ColumnType,
     HashedPartition,
@@ -26,7 +26,8 @@ from carnac.core.segments import (
     RollupSpec,
     Segment,
 )
-from carnac.core.versions import IdRanges
+from carnac.core.segments.version import IdRanges
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Corrupt
 
 RAW = Segment(

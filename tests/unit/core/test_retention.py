@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carnac.core.retention import DAY_MS, RetentionRules, plan_retention
+from carnac.core.log.retention import DAY_MS, RetentionRules, plan_retention
 
 NOW_MS = 100 * DAY_MS
 NOTHING = {"age_ms": 0, "count": 1, "daily": 0}

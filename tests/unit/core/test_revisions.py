@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import Change, Commit, CommitKind, LookupChange, Publication
-from carnac.core.entries import Entry
-from carnac.core.granularity import parse_granularity
-from carnac.core.intervals import Interval, interval_set
-from carnac.core.revisions import KeyFrame, State, apply_commit, invert_commit, materialise
-from carnac.core.segments import Segment
+from carnac.core.log.commits import Change, Commit, CommitKind, LookupChange, Publication
+from carnac.core.log.entries import Entry
+from carnac.core.log.revisions import KeyFrame, State, apply_commit, invert_commit, materialise
+from carnac.core.segments.segment import Segment
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, interval_set
 from carnac.errors import InvariantError
 from carnac.metadata import open_metadata
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import append, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 DATASOURCE = "events"
 DAY_MS = 86_400_000

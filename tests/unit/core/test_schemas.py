@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from carnac.core.schemas import unite_columns, unite_types, widest
-from carnac.core.segments import Column, ColumnType
+from carnac.core.segments.schema import unite_columns, unite_types, widest
+from carnac.core.segments.segment import Column, ColumnType
 from carnac.errors import Invalid
 
 PLAIN = [kind for kind in ColumnType if not kind.is_sketch]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from carnac.core.leadership import decide_leader, decide_resignation
 from carnac.core.tasks.events import (
     CancelTask,
     ClaimAttempt,
@@ -12,6 +11,7 @@ from carnac.core.tasks.events import (
     TaskEvent,
     TaskReply,
 )
+from carnac.core.tasks.leadership import decide_leader, decide_resignation
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import RetryPolicy, TaskState
 from carnac.core.tasks.table import TaskTable

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.commits import CommitKind, DatasourceCommit
-from carnac.core.entries import ENTRY_BITS, Entry
-from carnac.core.intervals import ETERNITY, IntervalSet, interval_set
+from carnac.core.log.commits import CommitKind, DatasourceCommit
+from carnac.core.log.entries import ENTRY_BITS, Entry
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import ETERNITY, IntervalSet, interval_set
 from carnac.core.timeline import (
     Timeline,
     Visibility,
@@ -18,11 +19,10 @@ from carnac.core.timeline import (
     check_unchanged,
     retired_by,
 )
-from carnac.core.versions import SegmentVersion
 from carnac.errors import Invalid, InvariantError
 from carnac.metadata import open_metadata
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
 from tests.timelines import entry, hours
 
 HOUR = hours(0, 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from carnac.core.entries import Entry
-from carnac.core.intervals import ETERNITY, Interval, parse_instant, parse_interval
+from carnac.core.log.entries import Entry
+from carnac.core.segments.version import parse_id_ranges
+from carnac.core.time.intervals import ETERNITY, Interval, parse_instant, parse_interval
 from carnac.core.timeline import Timeline, Visibility, check_timeline
-from carnac.core.versions import parse_id_ranges
 from tests.timelines import entry, hours
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "timeline.md"

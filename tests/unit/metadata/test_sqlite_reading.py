@@ -14,8 +14,8 @@ from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.texts import statements as s
 from carnac.ports import MetadataStore
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.databases import lay_database
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import lay_database
 
 
 def open_writer(path: Path) -> MetadataStore:

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Table
 
 import carnac.metadata.texts
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval, IntervalSet
-from carnac.core.versions import IdRanges, SegmentVersion
+from carnac.core.log.entries import Entry
+from carnac.core.segments.version import IdRanges, SegmentVersion
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.metadata import tables
 from carnac.metadata.definitions.rendering import MODULES, render_texts
 from carnac.metadata.rows import entry_of, entry_row

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from carnac.core.allocation import AllocationReply, AllocationRequest, Denied, PendingSegment
+from carnac.core.log.allocation import AllocationReply, AllocationRequest, Denied, PendingSegment
 from carnac.errors import Conflict, Invalid, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.overlord import allocation
 from carnac.overlord.allocation import BATCH_LIMIT, QUEUE_LIMIT, AllocationService
-from carnac.testing.clock import FakeClock, SequentialIds
+from tests.support.clock import FakeClock, SequentialIds
 
 
 class Slow(MemoryMetadataStore):

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.intervals import IntervalSet
 from carnac.core.locks.model import LockGranularity, LockType
 from carnac.core.tasks.events import CancelTask
 from carnac.core.tasks.model import AttemptState, Task, TaskState
+from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Invalid, Revoked, Unavailable
 from carnac.ports import JobProgress, WriteGuard
 from tests.locks import hours

@@ -12,9 +12,9 @@ from carnac.core.locks.model import Lock, LockGranularity, LockState, LockType, 
 from carnac.errors import Conflict, Invalid, NotFound, Revoked, Unavailable
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.overlord import Lockbox, LockKeeper
-from carnac.testing.clock import FakeClock, SequentialIds
 from tests.locks import LEASE_MS, hours, wants
 from tests.logs import append_of, day, segment
+from tests.support.clock import FakeClock, SequentialIds
 
 DAY = hours(0, 24)
 

@@ -11,9 +11,9 @@ from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, TaskState
 from carnac.errors import Invalid, Unavailable
 from carnac.overlord.clearing import note_waste
-from carnac.testing.faulty import Crash, Faults, faulty_metadata, unavailable
-from carnac.testing.tasks import FakeRunner
 from tests.overlords import DELETE, LEASE_MS, Bench
+from tests.support.faulty import Crash, Faults, faulty_metadata, unavailable
+from tests.support.tasks import FakeRunner
 
 
 @pytest.fixture

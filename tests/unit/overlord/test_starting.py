@@ -9,8 +9,8 @@ from carnac.core.tasks.machine import START_MAX_MS
 from carnac.core.tasks.model import AttemptState, TaskState
 from carnac.metadata.memory import MemoryMetadataStore
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.tasks import FakeRunner
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.tasks import FakeRunner
 from tests.tasks import LEASE_MS, wants
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from carnac.core.segments import ColumnType
+from carnac.core.segments.segment import ColumnType
 from carnac.deep_storage import open_deep_storage
 from carnac.ports import DeepStorage
 from carnac.query import DuckDbQueryEngine
-from carnac.testing.segments import MemoryCatalog, build_catalog, write_segment
+from tests.support.segments import MemoryCatalog, build_catalog, write_segment
 
 AIRLINES = {"AA": "American", "UA": "United", "B6": "JetBlue"}
 

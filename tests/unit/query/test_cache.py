@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from carnac.core.intervals import Interval
-from carnac.core.segments import Segment
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Corrupt, NotFound, Unavailable
 from carnac.query.cache import LOCK_NAME, FileCache

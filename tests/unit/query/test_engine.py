@@ -12,14 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from carnac.core.intervals import Interval, parse_instant, parse_interval
-from carnac.core.segments import ColumnType
+from carnac.core.segments.segment import ColumnType
+from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.deep_storage import open_deep_storage
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import CarnacError, Corrupt, Invalid, NotFound
 from carnac.ports import DeepStorage
 from carnac.query import DuckDbQueryEngine
-from carnac.testing.segments import MemoryCatalog, build_catalog, without_file, write_segment
+from tests.support.segments import MemoryCatalog, build_catalog, without_file, write_segment
 
 
 def rows(
@@ -408,7 +408,7 @@ def test_the_engine_imports_no_spark_and_sketches_only_when_named(tmp_path: Path
         "import sys\n"
         "from carnac.deep_storage import open_deep_storage\n"
         "from carnac.query import DuckDbQueryEngine\n"
-        "from carnac.testing.segments import MemoryCatalog\n"
+        "from tests.support.segments import MemoryCatalog\n"
         "assert not {'duckdb', 'pyarrow', 'numpy'} & set(sys.modules), 'heavy at import'\n"
         f"engine = DuckDbQueryEngine(open_deep_storage({str(tmp_path)!r}))\n"
         "engine.run_query('SELECT 1', MemoryCatalog())\n"

@@ -13,7 +13,7 @@ from carnac.ports import DeepStorage
 from carnac.query import DuckDbQueryEngine
 from carnac.query.functions import NAMES
 from carnac.query.sketching import SKETCH_FUNCTIONS
-from carnac.testing.segments import MemoryCatalog
+from tests.support.segments import MemoryCatalog
 
 READS_FILES = [
     "SELECT * FROM read_csv('/etc/passwd')",

@@ -12,7 +12,7 @@ import pytest
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports import DeepStorage
 from carnac.query import DuckDbQueryEngine
-from carnac.testing.segments import MemoryCatalog
+from tests.support.segments import MemoryCatalog
 from tests.waiting import until
 
 LIGHT = "SELECT count(*) AS n FROM airlines"

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from carnac import sketches
-from carnac.core.segments import ColumnType
+from carnac.core.segments.segment import ColumnType
 from carnac.errors import CarnacError, Invalid
 from carnac.ports import DeepStorage
 from carnac.query import DuckDbQueryEngine
-from carnac.testing.segments import MemoryCatalog, write_segment
+from tests.support.segments import MemoryCatalog, write_segment
 
 TYPES = {
     "g": ColumnType.STRING,

@@ -10,7 +10,7 @@ import pytest
 from carnac.core.balancing.compiled import compiled
 from carnac.core.balancing.cost import joint_cost
 from carnac.core.balancing.legacy import legacy_pair_cost
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from carnac.simulation import exact, legacy
 from carnac.simulation.arrivals import Floats

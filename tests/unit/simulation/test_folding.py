@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from carnac.console.folding_chart import MOMENTS_MAX, draw_folding
-from carnac.core.commits import Commit, CommitKind
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.intervals import MAX_MS
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.log.commits import Commit, CommitKind
+from carnac.core.time.intervals import MAX_MS
 from carnac.errors import Invalid
 from carnac.simulation.arrivals_of_log import arrivals_of, repeated
 from carnac.simulation.folding import (

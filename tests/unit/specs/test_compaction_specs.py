@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.compaction.groups import Partitioning
-from carnac.core.compaction.settings import DEFAULT_TARGET_BYTES, CompactionSettings
+from carnac.core.compaction.plan.groups import Partitioning
+from carnac.core.compaction.plan.settings import DEFAULT_TARGET_BYTES, CompactionSettings
 from carnac.errors import Invalid
-from carnac.specs.compaction import CompactionSpec, load_compaction
+from carnac.specs.compaction.spec import CompactionSpec, load_compaction
 from carnac.specs.compaction_reference import BLOCKS, render
 
 DRUID = {

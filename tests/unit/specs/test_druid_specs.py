@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from carnac.core.granularity import DAY, MONTH, NONE
-from carnac.core.intervals import parse_interval
+from carnac.core.time.granularity import DAY, MONTH, NONE
+from carnac.core.time.intervals import parse_interval
 from carnac.errors import Invalid
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest import (
+from carnac.specs.ingest.spec import (
     CsvFormat,
     DynamicPartitions,
     FilesInput,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from carnac.core.granularity import MINUTE, NONE, THIRTY_MINUTE
+from carnac.core.time.granularity import MINUTE, NONE, THIRTY_MINUTE
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest import CsvFormat, FilesInput, InlineInput, MetricSpec, TimestampSpec
-from carnac.specs.transforms import compile_transforms
+from carnac.specs.ingest.spec import CsvFormat, FilesInput, InlineInput, MetricSpec, TimestampSpec
+from carnac.specs.ingest.transforms import compile_transforms
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "tutorials"
 

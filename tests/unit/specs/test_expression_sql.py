@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carnac.errors import Invalid
-from carnac.specs.expressions import compile_condition, compile_expression
+from carnac.specs.druid.expressions import compile_condition, compile_expression
 
 TYPES = {
     "n": "bigint",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from carnac.errors import Invalid
-from carnac.specs.filters import FILTER_TYPES, MAX_DEPTH, compile_filter
+from carnac.specs.druid.filters import FILTER_TYPES, MAX_DEPTH, compile_filter
 
 TYPES = {"n": "bigint", "d": "double", "s": "string", "b": "boolean", "mv": "array<string>"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carnac.errors import Invalid
-from carnac.specs.joda import Token, has_offset, parse_pattern, to_spark_pattern, to_strptime
+from carnac.specs.druid.joda import Token, has_offset, parse_pattern, to_spark_pattern, to_strptime
 
 PATTERNS = [
     ("yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),

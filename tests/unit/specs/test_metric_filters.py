@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from carnac.errors import Invalid
-from carnac.specs.compaction import load_compaction
-from carnac.specs.ingest import IngestSpec
+from carnac.specs.compaction.spec import load_compaction
+from carnac.specs.ingest.spec import IngestSpec
+from carnac.specs.ingest.transforms import compile_transforms
 from carnac.specs.load import load_spec
-from carnac.specs.tasks import load_task
-from carnac.specs.transforms import compile_transforms
+from carnac.specs.tasks.spec import load_task
 
 IS_A = {"type": "selector", "dimension": "d", "value": "a"}
 IS_B = {"type": "selector", "dimension": "e", "value": "b"}

@@ -7,10 +7,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from carnac.core.granularity import DAY, HOUR, MONTH, parse_granularity
-from carnac.core.intervals import Interval, parse_interval
+from carnac.core.time.granularity import DAY, HOUR, MONTH, parse_granularity
+from carnac.core.time.intervals import Interval, parse_interval
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest import (
+from carnac.specs.ingest.spec import (
     CsvFormat,
     DimensionSpec,
     DimensionsSpec,

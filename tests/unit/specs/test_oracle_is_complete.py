@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.specs.expressions import compile_expression
-from carnac.specs.expressions.compiler import FUNCTIONS
-from carnac.specs.expressions.syntax import ArrayLiteral, Binary, Call, Node, Unary, parse
+from carnac.specs.druid.expressions import compile_expression
+from carnac.specs.druid.expressions.compiler import FUNCTIONS
+from carnac.specs.druid.expressions.syntax import ArrayLiteral, Binary, Call, Node, Unary, parse
 from tests.integration.spark.druid_oracle import CASES, TYPES
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from carnac.specs import reference
 from carnac.specs.base import SpecModel
-from carnac.specs.inputs import DelimitedFormat
+from carnac.specs.ingest.inputs import DelimitedFormat
+from carnac.specs.ingest.schema import MEANING_BY_TYPE, MetricType
 from carnac.specs.problems import nested_models
-from carnac.specs.schema import MEANING_BY_TYPE, MetricType
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "spec.md"
 
 
-OTHER_PAGES = ("carnac.specs.compaction", "carnac.specs.tasks")
+OTHER_PAGES = ("carnac.specs.compaction.spec", "carnac.specs.tasks.spec")
 """Their blocks are on pages of their own."""
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from carnac.core.compaction.groups import CompactionTarget, Partitioning
-from carnac.core.intervals import parse_interval
+from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.time.intervals import parse_interval
 from carnac.errors import Invalid
-from carnac.specs.tasks import CompactTask, DeleteTask, IngestTask, KillTask, load_task
+from carnac.specs.tasks.spec import CompactTask, DeleteTask, IngestTask, KillTask, load_task
 
 MONTH = "2015-09-01/2015-10-01"
 DRUID_COMPACT: dict[str, Any] = {

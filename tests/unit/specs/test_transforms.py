@@ -8,7 +8,7 @@ import pytest
 
 from carnac.errors import Invalid
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.transforms import Transforms, compile_transforms, declared_types, words_of
+from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types, words_of
 
 
 def spec_with(**fields: Any) -> IngestSpec:

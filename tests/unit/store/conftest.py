@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.stores import open_local_store
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.stores import open_local_store
 from tests.unit.store.events import HASTY, NOW_MS, StampedPipeline, fast_folder
 
 OpenStore = Callable[..., Store]

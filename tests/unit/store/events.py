@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from carnac.bootstrap import open_store
+from carnac.bootstrap.store import open_store
 from carnac.config import Settings
-from carnac.core.segments import Segment
+from carnac.core.segments.segment import Segment
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, NotFound
 from carnac.ports import (
@@ -24,10 +24,10 @@ from carnac.ports import (
     RewriteResult,
     SegmentRewrite,
 )
-from carnac.specs.ingest import IngestSpec
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.load import load_spec
 from carnac.store import Store
-from carnac.testing.pipeline import LocalPipeline
+from tests.support.pipeline import LocalPipeline
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

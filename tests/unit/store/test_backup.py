@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carnac.store import Store
-from carnac.testing.clock import FakeClock
+from tests.support.clock import FakeClock
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import append, hour, ids, rows_of, spec
 

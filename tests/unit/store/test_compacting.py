@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from carnac.core.commits import CommitKind
-from carnac.core.compaction.groups import (
+from carnac.core.compaction.plan.groups import (
     CompactionGroup,
     CompactionTarget,
     GroupKind,
     whole_intervals,
 )
-from carnac.core.intervals import Interval, parse_interval
+from carnac.core.log.commits import CommitKind
+from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound
 from carnac.ports import RewriteJob, RewriteResult
 from carnac.store import Store
 from carnac.store.compaction_reports import GroupOutcome
-from carnac.testing.pipeline import LocalPipeline
+from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import DAY_MS, START_MS, append, files_of, hour, ids, read
 
 DAY = Interval(START_MS, START_MS + DAY_MS)

@@ -6,15 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from carnac.core.commits import CommitKind
-from carnac.core.compaction.groups import CompactionGroup, CompactionTarget, GroupKind
-from carnac.core.intervals import Interval
+from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
+from carnac.core.log.commits import CommitKind
+from carnac.core.time.intervals import Interval
 from carnac.ports import DeepStorage
 from carnac.store import Store
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.pipeline import LocalPipeline
-from tests.unit.pipeline.faulty_writer import Mistake, double, lose, writer_with
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.pipeline import LocalPipeline
+from tests.unit.jobs.faulty_writer import Mistake, double, lose, writer_with
 from tests.unit.store.events import DAY_MS, NOW_MS, START_MS, append, ids
 
 OpenStore = Callable[..., Store]

@@ -16,8 +16,8 @@ from carnac.errors import DiskFull, Unavailable
 from carnac.metadata.sqlite_driver import translate
 from carnac.store import Store
 from carnac.store.compaction_reports import GroupOutcome
-from carnac.testing.clock import FakeClock
-from carnac.testing.faulty import Faults
+from tests.support.clock import FakeClock
+from tests.support.faulty import Faults
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import append, files_of, ids
 from tests.unit.store.test_gc import actions, leave_orphan, replace

@@ -13,8 +13,8 @@ import pytest
 from carnac.errors import NotFound, Unavailable
 from carnac.store import Store
 from carnac.store.maintenance import GcReport
-from carnac.testing.clock import FakeClock
-from carnac.testing.faulty import Crash, Faults, unavailable
+from tests.support.clock import FakeClock
+from tests.support.faulty import Crash, Faults, unavailable
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import (
     TTL_MS,

@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 from carnac.errors import Conflict, Invalid, NotFound
 from carnac.store import Store
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.stores import open_local_store
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.stores import open_local_store
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import (
     HASTY,

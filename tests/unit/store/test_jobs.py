@@ -15,13 +15,13 @@ from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.ports import JobResult
-from carnac.specs.ingest import IngestSpec
-from carnac.specs.tasks import load_task
+from carnac.specs.ingest.spec import IngestSpec
+from carnac.specs.tasks.spec import load_task
 from carnac.store import Store
 from carnac.store.jobs import StoreJobs
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.tasks import FakeRunner
 from tests.locks import wants
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.tasks import FakeRunner
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import (
     TTL_MS,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.intervals import Interval
-from carnac.core.lateness import Lateness
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.segments.lateness import Lateness
+from carnac.core.time.intervals import Interval
 from carnac.errors import NotFound
 from carnac.ports import ChunkLayout, JobResult
-from carnac.specs.ingest import IngestSpec
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.store import Store
 from tests.unit.store.events import DAY_MS, START_MS, StampedPipeline, append, hour
 

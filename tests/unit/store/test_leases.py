@@ -14,10 +14,10 @@ from carnac.metadata import open_metadata
 from carnac.ports import LeaseKind, MetadataStore
 from carnac.store import Store
 from carnac.store.leases import LeaseKeeper
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.faulty import Faults, faulty_metadata, unavailable
 from tests.logs import append as append_segments
 from tests.logs import day, replacement, segment
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.faulty import Faults, faulty_metadata, unavailable
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import (
     TTL_MS,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from carnac.clock import MarkedIds
-from carnac.core.commits import Change, CommitKind, Publication
 from carnac.core.ids import mark_of
+from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.metadata import open_metadata
 from carnac.store.leftovers import remove_leftovers
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.segments import write_segment
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.segments import write_segment
 
 MARK, OTHER = mark_of("a", 1, 7), mark_of("a", 2, 9)
 ROW = {"__time": "2013-01-01T12:00:00Z", "carrier": "AA"}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from carnac.store import Store
 from carnac.store.compaction_reports import GroupOutcome
-from carnac.testing.clock import FakeClock, SequentialIds
-from carnac.testing.stores import open_local_store
+from tests.support.clock import FakeClock, SequentialIds
+from tests.support.stores import open_local_store
 from tests.unit.store.events import DAY_MS, NOW_MS, START_MS, fast_folder, spec
 
 MOST_WRITTEN = 1.1

@@ -12,22 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap import open_records
+from carnac.bootstrap.store import open_records
 from carnac.cli.reference.python_page import VALUES
-from carnac.compactor.desk import CompactionDesk
 from carnac.config import Settings
 from carnac.core.arguments import shape_of
-from carnac.core.compaction.planning import CompactionPlan
-from carnac.core.compaction.states import ChunkState
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.states import ChunkState
+from carnac.core.compaction.plan.planning import CompactionPlan
 from carnac.core.tasks.model import RetryPolicy
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Invalid
 from carnac.overlord import TaskService
+from carnac.overlord.compactor.desk import CompactionDesk
 from carnac.store import Store
 from carnac.store.compaction_reports import CompactionReport
 from carnac.store.results import Result
-from carnac.testing.clock import FakeClock
 from tests.overlords import DELETE, Bench
+from tests.support.clock import FakeClock
 from tests.unit.store.events import NOW_MS, append, rows_of, spec
 
 NOBODY = object()
@@ -132,7 +132,7 @@ ARGUMENTS = [
     for kind in KINDS
     for method, member in methods_of(kind).items()
     for name in list(inspect.signature(member).parameters)[1:]
-    if name != "rows"  # the real pipeline looks at them (tests/unit/pipeline/test_frames.py)
+    if name != "rows"  # the real pipeline looks at them (tests/unit/jobs/test_frames.py)
 ]
 
 

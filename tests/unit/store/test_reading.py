@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.commits import Publication
-from carnac.core.intervals import format_ms
+from carnac.core.log.commits import Publication
+from carnac.core.time.intervals import format_ms
 from carnac.errors import Conflict, Invalid, NotFound
 from carnac.ports import Published
 from carnac.store import Store
-from carnac.testing.clock import FakeClock
+from tests.support.clock import FakeClock
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import TTL_MS, append, hour, ids, spec
 

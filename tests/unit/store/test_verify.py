@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from carnac.core.commits import Change, CommitKind, Publication
+from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.store import Store
 from carnac.store.maintenance import Finding
-from carnac.testing.clock import FakeClock
-from carnac.testing.segments import write_segment
+from tests.support.clock import FakeClock
+from tests.support.segments import write_segment
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import TTL_MS, append, files_of, hour, rows_of, spec
 

@@ -11,8 +11,8 @@ import pytest
 
 from carnac.errors import Conflict, Invalid, NotFound, Unavailable
 from carnac.store import Store
-from carnac.testing.clock import FakeClock
-from carnac.testing.faulty import Faults, unavailable
+from tests.support.clock import FakeClock
+from tests.support.faulty import Faults, unavailable
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import (
     TTL_MS,

@@ -23,12 +23,12 @@ from carnac.cli.tables import (
 from carnac.errors import Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
-    from carnac.bootstrap_compaction import LocalCompaction
+    from carnac.bootstrap.compaction import LocalCompaction
     from carnac.cli.session import Session
-    from carnac.core.compaction.planning import CompactionPlan, Explanation
-    from carnac.core.compaction.tasks import CompactionTask
-    from carnac.core.intervals import Interval
-    from carnac.specs.compaction import CompactionSpec
+    from carnac.core.compaction.plan.planning import CompactionPlan, Explanation
+    from carnac.core.compaction.plan.tasks import CompactionTask
+    from carnac.core.time.intervals import Interval
+    from carnac.specs.compaction.spec import CompactionSpec
     from carnac.store.compaction_reports import CompactionReport, GroupReport
 
 EXPLANATIONS_SHOWN_MAX = 1_000
@@ -116,7 +116,7 @@ def compact(
         raise Invalid("--until-stable goes with --auto")
     if datasource is None:
         raise Invalid("say which datasource to compact, or --auto for all that have a spec")
-    from carnac.core.intervals import parse_interval
+    from carnac.core.time.intervals import parse_interval
 
     asked = None if interval is None else parse_interval(interval)
     plan = _plan(session, datasource, asked, _read_spec(spec, datasource))
@@ -132,7 +132,7 @@ def _read_spec(path: Path | None, datasource: str) -> CompactionSpec | None:
     if path is None:
         return None
     from carnac.cli.specfiles import read_text
-    from carnac.specs.compaction import load_compaction
+    from carnac.specs.compaction.spec import load_compaction
 
     found = load_compaction(read_text(str(path)))
     if found.datasource != datasource:
@@ -143,7 +143,7 @@ def _read_spec(path: Path | None, datasource: str) -> CompactionSpec | None:
 def _plan(
     session: Session, datasource: str, interval: Interval | None, spec: CompactionSpec | None
 ) -> CompactionPlan:
-    from carnac.bootstrap_compaction import open_compaction
+    from carnac.bootstrap.compaction import open_compaction
 
     with open_compaction(settings=session.settings) as desk:
         return desk.plan(datasource, interval=interval, spec=spec)
@@ -416,7 +416,7 @@ def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -> None:
-    from carnac.bootstrap_compaction import open_compaction, open_local_compaction
+    from carnac.bootstrap.compaction import open_compaction, open_local_compaction
 
     with open_compaction(settings=session.settings) as desk:
         if datasource is not None:

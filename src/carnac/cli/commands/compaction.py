@@ -22,8 +22,8 @@ from carnac.cli.tables import (
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
-    from carnac.compactor.desk import CompactionDesk
-    from carnac.core.compaction.states import ChunkState
+    from carnac.core.compaction.control.states import ChunkState
+    from carnac.overlord.compactor.desk import CompactionDesk
 
 CHUNKS_SHOWN_MAX = 500
 
@@ -36,7 +36,7 @@ add_group(
 
 def open_desk(session: Session) -> CompactionDesk:
     """Return what answers questions about compaction."""
-    from carnac.bootstrap_compaction import open_compaction
+    from carnac.bootstrap.compaction import open_compaction
 
     return open_compaction(settings=session.settings)
 
@@ -181,7 +181,7 @@ def _state_json(state: ChunkState) -> dict[str, object]:
 
 
 def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]]) -> None:
-    from carnac.core.compaction.states import ChunkStatus
+    from carnac.core.compaction.control.states import ChunkStatus
 
     columns = [Column("datasource")]
     columns += [Column(str(one), is_number=True) for one in ChunkStatus]
@@ -283,7 +283,7 @@ def progress_text(run: Mapping[str, Any]) -> str:
 
 def deferred_text(one: Mapping[str, Any]) -> str:
     """Return what of a datasource was shed, in words."""
-    from carnac.core.intervals import parse_interval
+    from carnac.core.time.intervals import parse_interval
 
     chunks = counted(one["chunks"], "time chunk")
     return (

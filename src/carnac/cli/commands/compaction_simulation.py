@@ -25,7 +25,7 @@ from carnac.errors import Invalid
 if TYPE_CHECKING:
     from carnac.cli.session import Session
     from carnac.simulation.folding import Arrival, FoldingMoment, FoldingOutcome
-    from carnac.specs.compaction import CompactionSpec
+    from carnac.specs.compaction.spec import CompactionSpec
 
 START_MS = 1_767_225_600_000
 """2026-01-01, where given arrivals begin: a number of its own, so that a run can be repeated."""
@@ -178,7 +178,7 @@ def _draw(outcome: FoldingOutcome, name: str, days: float, out: Path) -> None:
 
 def _find_spec(session: Session, path: Path | None, datasource: str | None) -> CompactionSpec:
     from carnac.cli.specfiles import read_text
-    from carnac.specs.compaction import load_compaction
+    from carnac.specs.compaction.spec import load_compaction
 
     if path is not None:
         return load_compaction(read_text(str(path)))
@@ -197,8 +197,8 @@ def _given(
 ) -> Iterable[Arrival]:
     import random
 
-    from carnac.core.intervals import MIN_MS
-    from carnac.core.periods import parse_period
+    from carnac.core.time.intervals import MIN_MS
+    from carnac.core.time.periods import parse_period
     from carnac.simulation.folding import make_arrivals
 
     every_ms, lateness_ms = parse_period(every).nominal_ms, parse_period(lateness).nominal_ms
@@ -253,8 +253,8 @@ def _simulate(
     queue_max: int | None,
     bytes_per_second: int,
 ) -> FoldingOutcome:
-    from carnac.bootstrap_compaction import capacity_of
-    from carnac.core.compaction.manager import Capacity
+    from carnac.bootstrap.compaction import capacity_of
+    from carnac.core.compaction.control.manager import Capacity
     from carnac.simulation.folding import FoldingSimulation, Pace
 
     usual = capacity_of(session.settings)

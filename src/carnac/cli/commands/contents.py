@@ -10,9 +10,9 @@ from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval, short_ms
-from carnac.core.entries import VisibleSegment
-from carnac.core.intervals import format_ms
-from carnac.core.lateness import LATENESSES, LateRows
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.segments.lateness import LATENESSES, LateRows
+from carnac.core.time.intervals import format_ms
 
 
 @command("datasources", panel=READING, examples=["carnac datasources", "carnac datasources --at 1"])

@@ -115,9 +115,9 @@ def _machine() -> Iterator[Check]:
 
 
 def _spark(session: Session) -> Iterator[Check]:
-    from carnac.pipeline.class_archive import archive_path
-    from carnac.pipeline.connect import require_reachable
-    from carnac.pipeline.java import find_java
+    from carnac.spark.class_archive import archive_path
+    from carnac.spark.connect import require_reachable
+    from carnac.spark.java import find_java
 
     try:
         java = find_java(os.environ)
@@ -148,7 +148,7 @@ def _spark(session: Session) -> Iterator[Check]:
 
 
 def _store(session: Session) -> Iterator[Check]:
-    from carnac.bootstrap import find_obstacle
+    from carnac.bootstrap.store import find_obstacle
 
     try:
         name = session.shown_store

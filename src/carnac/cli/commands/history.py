@@ -19,8 +19,8 @@ from carnac.cli.tables import (
     short_interval,
     short_ms,
 )
-from carnac.core.commits import Commit, DatasourceCommit
-from carnac.core.intervals import IntervalSet, interval_set
+from carnac.core.log.commits import Commit, DatasourceCommit
+from carnac.core.time.intervals import IntervalSet, interval_set
 from carnac.core.words import counted
 from carnac.errors import Invalid
 

@@ -10,11 +10,11 @@ from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval
-from carnac.core.lateness import Lateness
+from carnac.core.segments.lateness import Lateness
 
 if TYPE_CHECKING:
     from carnac.cli.output import Output
-    from carnac.core.late_ledger import LateLedger, LateLine, LateTotal
+    from carnac.core.log.late_ledger import LateLedger, LateLine, LateTotal
 
 WORDS = {
     Lateness.MINUTE: "≤ 1 minute",

@@ -50,7 +50,7 @@ def locks(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from carnac.bootstrap import open_lockbox
+    from carnac.bootstrap.store import open_lockbox
 
     session = session_of(ctx)
     with open_lockbox(settings=session.settings) as lockbox:
@@ -82,7 +82,7 @@ def break_lock(
 
     Always safe: what the task publishes under the lock from now on is refused, however late it wakes.
     """
-    from carnac.bootstrap import open_lockbox
+    from carnac.bootstrap.store import open_lockbox
     from carnac.core.locks.model import describe_end
 
     session = session_of(ctx)

@@ -69,7 +69,7 @@ def overlord(
     lease. Tasks that run as processes of their own go on while no overlord is there. Ends on Ctrl-C, SIGTERM and
     SIGHUP.
     """
-    from carnac.bootstrap_overlord import open_overlord
+    from carnac.bootstrap.overlord import open_overlord
     from carnac.cli.logs import start_logging
 
     session = session_of(ctx)

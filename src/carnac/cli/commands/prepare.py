@@ -37,9 +37,9 @@ def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
     Takes half a minute or more, and some 170 MB in the user's cache directory, once for each Java and each PySpark. It
     is used from then on, and made anew if it is there.
     """
-    from carnac.pipeline.class_archive import archive_path
-    from carnac.pipeline.java import find_java
-    from carnac.pipeline.session import local_master
+    from carnac.spark.class_archive import archive_path
+    from carnac.spark.java import find_java
+    from carnac.spark.session import local_master
 
     session = session_of(ctx)
     settings = session.settings
@@ -62,7 +62,7 @@ def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 def _make(path: Path, settings: Settings, say: Callable[[str], None]) -> None:
     """Write the archive beside its place, from what a small story on Spark loads; put it there when it is whole."""
-    from carnac.pipeline.class_archive import write_archive
+    from carnac.spark.class_archive import write_archive
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,8 +90,8 @@ def _make(path: Path, settings: Settings, say: Callable[[str], None]) -> None:
 
 def _run_jobs(settings: Settings, folder: Path) -> None:
     """Append twice, delete, compact and read on a Spark of our own; end its Java."""
-    from carnac.bootstrap import open_store
-    from carnac.pipeline.class_archive import end_java
+    from carnac.bootstrap.store import open_store
+    from carnac.spark.class_archive import end_java
 
     events = folder / "events.jsonl"
     events.write_text(LINES, encoding="utf-8")

@@ -10,8 +10,8 @@ import typer
 from carnac.cli.app import TASKS, add_group, command, hidden_command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, counted, format_age
-from carnac.core.intervals import format_ms
 from carnac.core.tasks.json_form import attempt_to_json, task_to_json
+from carnac.core.time.intervals import format_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,7 +238,7 @@ def attempt(
     import os
     import signal
 
-    from carnac.bootstrap_tasks import run_task_attempt
+    from carnac.bootstrap.tasks import run_task_attempt
     from carnac.cli.logs import start_logging
 
     def stop(*_: object) -> None:
@@ -261,7 +261,7 @@ def _open(session: Session) -> TaskService | OverlordClient:
         from carnac.api.client import OverlordClient
 
         return OverlordClient(settings.overlord, session.clock)
-    from carnac.bootstrap_tasks import open_tasks
+    from carnac.bootstrap.tasks import open_tasks
 
     return open_tasks(settings=settings)
 

@@ -35,7 +35,7 @@ def gc(
     A file goes in two phases: to the trash, and after the trash period for good. Tags, retained revisions, readers and
     running writers keep theirs. Tasks that were over for longer than task_retention_ms are forgotten, with their logs.
     """
-    from carnac.bootstrap_tasks import open_tasks
+    from carnac.bootstrap.tasks import open_tasks
 
     session = session_of(ctx)
     with session.open_store() as store:

@@ -14,11 +14,11 @@ from carnac.cli.reports import outcome_json, print_ingest
 from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
 from carnac.cli.tables import counted, format_count
-from carnac.core.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.specs.ingest import IngestSpec
+    from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing import WriteOutcome
 
 

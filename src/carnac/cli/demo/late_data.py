@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.cli.demo.late_watch import COMPACT, Episode, Watch, WatchedJobs
-from carnac.core.intervals import Interval, format_ms, parse_interval
+from carnac.core.time.intervals import Interval, format_ms, parse_interval
 from carnac.ports import Clock, TaskFilter
 
 if TYPE_CHECKING:
@@ -180,9 +180,9 @@ class LateDataProof:
 
     def run(self) -> list[LateRun]:
         """Run the stream under each way of locking; return what came of it."""
-        from carnac.bootstrap import open_store
-        from carnac.bootstrap_runners import open_runners
-        from carnac.bootstrap_tasks import open_loop, open_tasks
+        from carnac.bootstrap.runners import open_runners
+        from carnac.bootstrap.store import open_store
+        from carnac.bootstrap.tasks import open_loop, open_tasks
 
         with ExitStack() as stack:
             store = stack.enter_context(open_store(settings=self._settings, create=True))
@@ -195,7 +195,7 @@ class LateDataProof:
 
     def _make_runner(self, stack: ExitStack, store: Store) -> Callable[[str, int], object]:
         """Return what runs an attempt in a thread of this process: one store and one Spark serve all."""
-        from carnac.bootstrap import open_records
+        from carnac.bootstrap.store import open_records
         from carnac.overlord.attempt import run_attempt
         from carnac.store.jobs import StoreJobs
 

@@ -11,7 +11,7 @@ from carnac.cli.output import Output
 from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
 from carnac.console.export import write_chart
 from carnac.console.late_data import Bar, BarKind, Panel, Point, PointKind, draw_late_data
-from carnac.core.intervals import Interval
+from carnac.core.time.intervals import Interval
 
 _BARS: dict[str, BarKind] = {"finished": "finished", "revoked": "revoked"}
 _COLUMNS = [

@@ -109,7 +109,7 @@ class Story:
         return flights, write_files(flights, self.folder)
 
     def _open(self) -> Store:
-        from carnac.bootstrap import open_store
+        from carnac.bootstrap.store import open_store
 
         # Whatever the settings say of other stores: this one keeps its files in its own folder.
         settings = self.session.settings.model_copy(update={"deep_storage": None})

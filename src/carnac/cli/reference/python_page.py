@@ -10,24 +10,24 @@ from collections.abc import Iterator
 from typing import ForwardRef
 
 import carnac
-from carnac.bootstrap import open_store
-from carnac.bootstrap_compaction import open_compaction
-from carnac.bootstrap_tasks import open_tasks
-from carnac.compactor.desk import CompactionDesk, CompactionStatus
-from carnac.core.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
-from carnac.core.compaction.groups import CompactionGroup, CompactionTarget
-from carnac.core.compaction.planning import CompactionPlan, Explanation
-from carnac.core.compaction.states import ChunkState
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.entries import Chunk, Entry, VisibleSegment
-from carnac.core.intervals import Interval
-from carnac.core.late_ledger import LateLedger, LateLine, LateTotal
-from carnac.core.lateness import LateRows
-from carnac.core.leadership import Leadership
-from carnac.core.segments import Segment
+from carnac.bootstrap.compaction import open_compaction
+from carnac.bootstrap.store import open_store
+from carnac.bootstrap.tasks import open_tasks
+from carnac.core.compaction.control.states import ChunkState
+from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
+from carnac.core.compaction.plan.planning import CompactionPlan, Explanation
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.log.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
+from carnac.core.log.entries import Chunk, Entry, VisibleSegment
+from carnac.core.log.late_ledger import LateLedger, LateLine, LateTotal
+from carnac.core.segments.lateness import LateRows
+from carnac.core.segments.segment import Segment
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, RetryPolicy, Task
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.overlord import TaskService
+from carnac.overlord.compactor.desk import CompactionDesk, CompactionStatus
 from carnac.ports import (
     DatasourceInfo,
     Head,

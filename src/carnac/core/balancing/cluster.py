@@ -18,7 +18,7 @@ from carnac.core.balancing.columns import Flags, Floats, Ints
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.core.intervals import Interval
+    from carnac.core.time.intervals import Interval
 
 DEFAULT_TIER = "_default_tier"
 """Druid's name of the tier of servers that name none."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from carnac.core.intervals import MAX_MS, MIN_MS
+from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
 Ints: TypeAlias = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from carnac.core.intervals import Interval
+    from carnac.core.time.intervals import Interval
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

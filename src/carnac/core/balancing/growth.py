@@ -20,7 +20,7 @@ from carnac.core.balancing.tree import (
     Trees,
 )
 from carnac.core.balancing.tree_queries import MAX_TERMS
-from carnac.core.intervals import MAX_MS, MIN_MS
+from carnac.core.time.intervals import MAX_MS, MIN_MS
 
 ROOM = 4
 """How many times as long a table gets that has become too short: room that is not used yet costs no memory."""

@@ -38,7 +38,7 @@ from carnac.core.balancing.placing import (
 )
 from carnac.core.balancing.tree import pair_cost
 from carnac.core.balancing.tree_queries import add_costs, add_energies
-from carnac.core.intervals import MAX_MS, MIN_MS
+from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
 __all__ = ["TIE", "CostIndex", "pair_cost", "place"]

@@ -25,7 +25,7 @@ from carnac.core.balancing.tree import (
 )
 from carnac.core.balancing.tree_changes import add, holds
 from carnac.core.balancing.tree_queries import add_both_costs
-from carnac.core.intervals import MAX_MS, MIN_MS
+from carnac.core.time.intervals import MAX_MS, MIN_MS
 
 INFINITY_BITS = 0x7FF0000000000000
 TIE = 1e-9

@@ -26,8 +26,8 @@ import numpy as np
 
 from carnac.core.balancing.cluster import DEFAULT_TIER, Codes, SegmentTable
 from carnac.core.balancing.columns import Flags, Ints
-from carnac.core.intervals import MAX_MS, Interval, parse_interval
-from carnac.core.periods import Period, add_period, parse_period
+from carnac.core.time.intervals import MAX_MS, Interval, parse_interval
+from carnac.core.time.periods import Period, add_period, parse_period
 from carnac.errors import Invalid
 
 DEFAULT_REPLICAS = 2

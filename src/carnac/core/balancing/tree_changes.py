@@ -59,7 +59,7 @@ from carnac.core.balancing.tree import (
     reach_out,
     sum_up,
 )
-from carnac.core.intervals import MAX_MS, MIN_MS
+from carnac.core.time.intervals import MAX_MS, MIN_MS
 
 
 @part

@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.core.compaction.groups import GroupKind
-from carnac.core.compaction.planning import CompactionPlan
-from carnac.core.compaction.scoring import Action
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.intervals import Interval
+from carnac.core.compaction.plan.groups import GroupKind
+from carnac.core.compaction.plan.planning import CompactionPlan
+from carnac.core.compaction.plan.scoring import Action
+from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.invariants import check
+from carnac.core.time.intervals import Interval
 
 if TYPE_CHECKING:
-    from carnac.core.compaction.states import ChunkSight, ChunkState
+    from carnac.core.compaction.control.states import ChunkSight, ChunkState
 
 
 def check_finished(plan: CompactionPlan) -> None:

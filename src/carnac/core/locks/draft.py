@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
-from carnac.core.intervals import Interval
 from carnac.core.locks.model import (
     Lock,
     LockState,
@@ -22,6 +21,7 @@ from carnac.core.locks.model import (
     may_preempt,
     may_share,
 )
+from carnac.core.time.intervals import Interval
 
 
 class LockView(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from carnac.core.intervals import Interval
 from carnac.core.locks.model import Lock, LockType
-from carnac.core.versions import IdRanges
+from carnac.core.segments.version import IdRanges
+from carnac.core.time.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from carnac.core.intervals import Interval, format_ms
-from carnac.core.versions import IdRanges
+from carnac.core.segments.version import IdRanges
+from carnac.core.time.intervals import Interval, format_ms
 
 
 class LockType(StrEnum):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
-from carnac.core.intervals import Interval
 from carnac.core.locks.events import Decision
 from carnac.core.locks.machine import heard_of
 from carnac.core.locks.model import Lock, LockState, is_due
+from carnac.core.time.intervals import Interval
 
 
 class LockTable:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from carnac.core.leadership import Leadership
 from carnac.core.tasks.events import TaskDecision, TaskReply
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task, TaskState
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from carnac.core.leadership import Leadership
 from carnac.core.tasks.events import TaskDecision
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task, TaskState
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval
+from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import Interval
 from carnac.core.timeline.groups import Group
 from carnac.core.timeline.stacks import Stack
 

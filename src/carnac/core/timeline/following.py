@@ -7,10 +7,10 @@ their places. So with everything announced a timeline shows what the log says, e
 
 from __future__ import annotations
 
-from carnac.core.commits import DatasourceCommit
-from carnac.core.entries import ENTRY_BITS, Entry
-from carnac.core.intervals import Interval, interval_set
-from carnac.core.revisions import State
+from carnac.core.log.commits import DatasourceCommit
+from carnac.core.log.entries import ENTRY_BITS, Entry
+from carnac.core.log.revisions import State
+from carnac.core.time.intervals import Interval, interval_set
 from carnac.core.timeline.timeline import Timeline
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from operator import attrgetter
 
-from carnac.core.entries import Entry
+from carnac.core.log.entries import Entry
 from carnac.core.timeline.groups import Group, names_none
 from carnac.core.timeline.places import is_gone, is_present, shown_entry
 from carnac.errors import Invalid

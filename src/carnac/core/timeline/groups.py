@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from carnac.core.entries import MAX_ADDS_PER_COMMIT, Entry
+from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry
+from carnac.core.segments.version import IdRanges
 from carnac.core.timeline.places import Slot, is_expected, is_present
-from carnac.core.versions import IdRanges
 from carnac.errors import Invalid
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from carnac.core.intervals import ETERNITY, IntervalSet
 from carnac.core.invariants import check
+from carnac.core.time.intervals import ETERNITY, IntervalSet
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.groups import Group
 from carnac.core.timeline.places import is_present

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from carnac.core.entries import Entry
+from carnac.core.log.entries import Entry
 
 NEVER = -1
 

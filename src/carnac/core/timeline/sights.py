@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval, IntervalSet
+from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import Interval, IntervalSet
 
 
 class Visibility(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.sights import Piece, shows_in
 

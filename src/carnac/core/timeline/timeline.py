@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
-from carnac.core.entries import Entry
-from carnac.core.intervals import Interval, IntervalSet, interval_set
+from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.core.timeline.building import fill_slots
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.groups import Group

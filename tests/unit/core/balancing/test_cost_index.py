@@ -13,7 +13,7 @@ from carnac.core.balancing.columns import NOWHERE, room_for, segment_columns
 from carnac.core.balancing.cost import DAY_MS, joint_cost
 from carnac.core.balancing.index import CostIndex, place
 from carnac.core.balancing.sweep import MAX_ENDS, place_in_time_order
-from carnac.core.intervals import ETERNITY, Interval
+from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.errors import Invalid
 from tests.pairs import HOUR_MS, columns_of, hours
 

@@ -18,7 +18,7 @@ from carnac.core.balancing.rules import (
     parse_rule,
     parse_rules,
 )
-from carnac.core.intervals import parse_instant, parse_interval
+from carnac.core.time.intervals import parse_instant, parse_interval
 from carnac.errors import Invalid
 from tests.clusters import START_MS, hour, segment
 

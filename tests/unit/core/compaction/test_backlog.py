@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.backlog import Backlog
-from carnac.core.compaction.candidates import JudgedChunk
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.outcome import apply_group
-from carnac.core.compaction.planning import plan_compaction
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.tasks import Color, CompactionTask
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.backlog import Backlog
+from carnac.core.compaction.plan.candidates import JudgedChunk
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.outcome import apply_group
+from carnac.core.compaction.plan.planning import plan_compaction
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.tasks import Color, CompactionTask
+from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, NOW_MS
 
 DAYS = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(2)]

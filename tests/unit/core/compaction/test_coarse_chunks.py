@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from carnac.core.compaction.conductor import Conductor
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.states import RETRY_FIRST_MS, ChunkState, ChunkStatus
-from carnac.core.entries import Chunk
-from carnac.core.intervals import ETERNITY, Interval, interval_set, parse_interval
-from carnac.core.periods import parse_period
-from carnac.core.versions import SegmentVersion
+from carnac.core.compaction.control.conductor import Conductor
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.control.states import RETRY_FIRST_MS, ChunkState, ChunkStatus
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.log.entries import Chunk
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import ETERNITY, Interval, interval_set, parse_interval
+from carnac.core.time.periods import parse_period
 
 NAME = "events"
 HOURS = CompactionSettings(target=CompactionTarget(segment_granularity="HOUR"))

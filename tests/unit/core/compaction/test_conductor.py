@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from carnac.core.compaction.conductor import Conductor, Starts
-from carnac.core.compaction.flow import Outlook
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.manager import Capacity
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.states import ChunkState, ChunkStatus
-from carnac.core.granularity import HOUR
-from carnac.core.intervals import ETERNITY, Interval
-from carnac.core.periods import parse_period
+from carnac.core.compaction.control.conductor import Conductor, Starts
+from carnac.core.compaction.control.flow import Outlook
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.control.states import ChunkState, ChunkStatus
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.time.granularity import HOUR
+from carnac.core.time.intervals import ETERNITY, Interval
+from carnac.core.time.periods import parse_period
 from carnac.simulation.folding_world import FoldingWorld
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
 

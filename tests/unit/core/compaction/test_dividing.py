@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.compaction.groups import CHUNKS_MAX, CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.scoring import Action
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.intervals import (
+from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.plan.scoring import Action
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.time.intervals import (
     ETERNITY,
     Interval,
     IntervalSet,
     parse_instant,
     parse_interval,
 )
-from carnac.core.periods import parse_period
+from carnac.core.time.periods import parse_period
 
 NOW_MS = parse_instant("2026-11-22")
 HOURS = CompactionSettings(target=CompactionTarget(segment_granularity="HOUR"))

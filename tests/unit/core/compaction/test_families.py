@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.compaction.choosing import choose
-from carnac.core.compaction.chunks import TimeChunk
-from carnac.core.compaction.families import Kin, find_families, kin_of, rewritten
-from carnac.core.compaction.groups import CompactionTarget, GroupKind
-from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.likeness import TargetView
-from carnac.core.compaction.outcome import apply_tasks
-from carnac.core.compaction.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.intervals import Interval
-from carnac.core.segments import Column, ColumnType, Metric, MetricKind, RollupSpec, Segment
+from carnac.core.compaction.plan.choosing import choose
+from carnac.core.compaction.plan.chunks import TimeChunk
+from carnac.core.compaction.plan.families import Kin, find_families, kin_of, rewritten
+from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.likeness import TargetView
+from carnac.core.compaction.plan.outcome import apply_tasks
+from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.segments.segment import Column, ColumnType, Metric, MetricKind, RollupSpec, Segment
+from carnac.core.time.intervals import Interval
 from tests.compactions import DAY_MS, LIKES, MAX, NOW_MS, SUM, History, raw, rolled_up
 
 DAY = Interval(0, DAY_MS)

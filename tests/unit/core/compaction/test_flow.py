@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.compaction.flow import WINDOW_MS, Flow, Outlook, judge_flow
+from carnac.core.compaction.control.flow import WINDOW_MS, Flow, Outlook, judge_flow
 
 HOUR_MS = 3_600_000
 

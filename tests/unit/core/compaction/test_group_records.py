@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from carnac.core.compaction.group_records import (
+from carnac.core.compaction.plan.group_records import (
     group_from_json,
     group_to_json,
     target_from_json,
 )
-from carnac.core.compaction.groups import (
+from carnac.core.compaction.plan.groups import (
     CompactionGroup,
     CompactionTarget,
     GroupKind,
     Partitioning,
 )
-from carnac.core.intervals import Interval
-from carnac.core.segments import ColumnType, Metric, MetricKind
+from carnac.core.segments.segment import ColumnType, Metric, MetricKind
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 
 PLAIN = CompactionGroup(

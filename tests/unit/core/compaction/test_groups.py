@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.compaction.filtering import filter_of, with_filter
-from carnac.core.compaction.groups import whole_intervals
-from carnac.core.intervals import Interval, parse_interval
-from carnac.core.segments import Segment
+from carnac.core.compaction.plan.filtering import filter_of, with_filter
+from carnac.core.compaction.plan.groups import whole_intervals
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import Interval, parse_interval
 
 
 def months(*texts: str) -> list[Interval]:

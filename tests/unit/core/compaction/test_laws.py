@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.groups import CompactionTarget, GroupKind
-from carnac.core.compaction.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.scoring import Action
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.states import ChunkSight, ChunkState, ChunkStatus
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.states import ChunkSight, ChunkState, ChunkStatus
+from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
+from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
+from carnac.core.compaction.plan.scoring import Action
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.intervals import Interval
 from carnac.errors import InvariantError
 from tests.compactions import CHEAP, DAY_MS, NOW_MS, PlanSegment
 

@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from carnac.core.compaction.cutting import cut_of, with_cut
-from carnac.core.compaction.groups import CompactionTarget, Partitioning
-from carnac.core.compaction.inputs import PlanSegment, SegmentLayout, plan_segments
-from carnac.core.compaction.likeness import TargetView
-from carnac.core.compaction.outcome import apply_tasks, layout_of
-from carnac.core.compaction.planning import plan_compaction
-from carnac.core.compaction.scoring import DEFAULT_RULES, Action, Score
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.entries import Entry, VisibleSegment
-from carnac.core.intervals import Interval, IntervalSet, parse_interval
-from carnac.core.periods import parse_period
-from carnac.core.segments import (
+from carnac.core.compaction.plan.cutting import cut_of, with_cut
+from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout, plan_segments
+from carnac.core.compaction.plan.likeness import TargetView
+from carnac.core.compaction.plan.outcome import apply_tasks, layout_of
+from carnac.core.compaction.plan.planning import plan_compaction
+from carnac.core.compaction.plan.scoring import DEFAULT_RULES, Action, Score
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.log.entries import Entry, VisibleSegment
+from carnac.core.segments.segment import (
     Column,
     ColumnType,
     HashedPartition,
@@ -27,7 +25,9 @@ from carnac.core.segments import (
     RollupSpec,
     Segment,
 )
-from carnac.core.versions import SegmentVersion, id_ranges
+from carnac.core.segments.version import SegmentVersion, id_ranges
+from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.time.periods import parse_period
 from carnac.errors import Invalid
 from tests.compactions import SUM, rolled_up
 from tests.compactions import raw as raw_of

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from carnac.core.compaction.groups import CompactionGroup, GroupKind
-from carnac.core.compaction.manager import (
+from carnac.core.compaction.control.manager import (
     PASSES_MAX,
     Capacity,
     TaskQueue,
@@ -13,8 +12,9 @@ from carnac.core.compaction.manager import (
     shed_surplus,
     start_task,
 )
-from carnac.core.compaction.tasks import CompactionTask
-from carnac.core.intervals import Interval
+from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.intervals import Interval
 
 
 def task(

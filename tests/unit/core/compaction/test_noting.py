@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.compaction.groups import CompactionTarget, Partitioning
-from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.noting import note_absent
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.segments import ColumnType, Metric, MetricKind
+from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.noting import note_absent
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 
 RAW = SegmentLayout(dimensions=("page", "user"))
 ROLLED_UP = SegmentLayout(is_rolled_up=True, dimensions=("page",), metrics=("n",))

@@ -7,11 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.planning import plan_compaction
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.states import (
+from carnac.core.compaction.control.states import (
     RETRY_MAX_MS,
     ChunkSight,
     ChunkState,
@@ -20,12 +16,16 @@ from carnac.core.compaction.states import (
     fingerprint,
     standing_of,
 )
-from carnac.core.compaction.stretches import Extent, plan_stretches
-from carnac.core.compaction.survey import Survey
-from carnac.core.entries import Chunk
-from carnac.core.intervals import ETERNITY, Interval
-from carnac.core.periods import parse_period
-from carnac.core.versions import SegmentVersion
+from carnac.core.compaction.control.survey import Survey
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.planning import plan_compaction
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.compaction.plan.stretches import Extent, plan_stretches
+from carnac.core.log.entries import Chunk
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import ETERNITY, Interval
+from carnac.core.time.periods import parse_period
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
 
 DAY = Interval(0, DAY_MS)

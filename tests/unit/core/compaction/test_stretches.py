@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.stretches import (
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
+from carnac.core.compaction.plan.stretches import (
     Extent,
     find_stretch,
     first_instant_skipped,
     instant_before,
     plan_stretches,
 )
-from carnac.core.intervals import MAX_MS, MIN_MS, Interval, parse_instant, parse_interval
-from carnac.core.periods import parse_period
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, parse_instant, parse_interval
+from carnac.core.time.periods import parse_period
 
 NOW_MS = parse_instant("2026-03-18T12:34:56Z")
 RAW = CompactionTarget(segment_granularity="HOUR")

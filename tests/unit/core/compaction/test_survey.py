@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from carnac.core.compaction.groups import CompactionTarget
-from carnac.core.compaction.inputs import PlanSegment
-from carnac.core.compaction.settings import CompactionSettings
-from carnac.core.compaction.states import RETRY_FIRST_MS, ChunkSight, ChunkStatus
-from carnac.core.compaction.stretches import plan_stretches
-from carnac.core.compaction.survey import Survey
-from carnac.core.intervals import Interval
+from carnac.core.compaction.control.states import RETRY_FIRST_MS, ChunkSight, ChunkStatus
+from carnac.core.compaction.control.survey import Survey
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.stretches import plan_stretches
+from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
 
 SETTINGS = CompactionSettings(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.intervals import ETERNITY
 from carnac.core.locks.events import (
     BeginPublish,
     BreakLock,
@@ -21,6 +20,7 @@ from carnac.core.locks.events import (
 )
 from carnac.core.locks.machine import REVOKED_KEPT_MS
 from carnac.core.locks.model import BESIDE, Lock, LockState, LockType, Reason, may_publish
+from carnac.core.time.intervals import ETERNITY
 from carnac.errors import Invalid, NotFound
 from tests.locks import LEASE_MS, Box, hours, wants
 

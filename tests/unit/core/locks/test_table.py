@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from carnac.core.intervals import ETERNITY, Interval
 from carnac.core.locks.events import ReleaseLocks
 from carnac.core.locks.model import LockType
+from carnac.core.time.intervals import ETERNITY, Interval
 from tests.locks import HOUR_MS, LEASE_MS, Box, wants
 
 

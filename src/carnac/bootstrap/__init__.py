@@ -1,0 +1,1 @@
+"""The composition roots: the only modules that know everybody and join them."""

@@ -1,0 +1,166 @@
+"""The composition root of compaction: its desk, its controller alone in a process, or as a duty of an overlord."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.bootstrap.store import name_of_store, open_records
+from carnac.bootstrap.tasks import open_tasks
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import Settings, load_settings
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.plan.groups import CompactionGroup
+from carnac.errors import CarnacError
+from carnac.overlord.compactor.controller import Controller
+from carnac.overlord.compactor.desk import CompactionDesk
+from carnac.overlord.compactor.local import LocalRunner
+from carnac.overlord.compactor.overlord import OverlordRunner
+from carnac.ports import Clock, JobProgress, MetadataStore, TaskRunner
+from carnac.ports.compaction import GroupEnd
+from carnac.spark.interrupts import give_up, go_on
+
+if TYPE_CHECKING:
+    from carnac.store import Store
+    from carnac.store.compaction_reports import GroupReport
+
+
+def open_compaction(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+) -> CompactionDesk:
+    """Open what people ask of compaction: specs, plans with their reasons, status.
+
+    Args:
+        store: As for `carnac.open`.
+        settings: In place of those from `carnac.toml` and the environment.
+        clock: In place of the machine's clock, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    settings = settings or load_settings(os.environ, directory=Path.cwd())
+    if store is not None:
+        settings = settings.model_copy(update={"store": name_of_store(store, settings)})
+    clock = clock or SystemClock()
+    return CompactionDesk(open_records(settings=settings, clock=clock), clock)
+
+
+class LocalCompaction:
+    """A controller that compacts in this process; `close` waits for what runs."""
+
+    def __init__(
+        self, start: Callable[[], Controller], runner: LocalRunner, metadata: MetadataStore
+    ) -> None:
+        self._start = start
+        self.controller = start()
+        self.runner = runner
+        self._metadata = metadata
+
+    def start_anew(self) -> None:
+        """Let another controller take over, after a round that failed: it begins from what is written down."""
+        self.controller = self._start()
+
+    def close(self) -> None:
+        """Wait for the runs that are under way, and release connections."""
+        try:
+            self.runner.close()
+        finally:
+            go_on()
+            self._metadata.close()
+
+
+def open_local_compaction(
+    store: Store,
+    *,
+    settings: Settings,
+    datasources: Iterable[str] | None = None,
+    clock: Clock | None = None,
+) -> LocalCompaction:
+    """Open a controller that has the tasks run by `store`, in threads.
+
+    Args:
+        datasources: Only these of those that have a spec; None: all.
+    """
+    clock = clock or SystemClock()
+    metadata = open_records(settings=settings, clock=clock)
+    capacity = capacity_of(settings)
+    compact = partial(compact_groups, store)
+    runner = LocalRunner(compact, clock, tasks_max=capacity.tasks, on_stop=give_up)
+    start = partial(Controller, metadata, runner, clock, capacity=capacity, datasources=datasources)
+    return LocalCompaction(start, runner, metadata)
+
+
+class CompactionDuty:
+    """The controller as a duty of an overlord: rounds that start again from the store after a failure."""
+
+    def __init__(self, settings: Settings, runners: Mapping[str, TaskRunner], clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._metadata = open_records(settings=settings, clock=clock)
+        self._tasks = open_tasks(settings=settings, runners=runners, clock=clock)
+        self._controller: Controller | None = None
+
+    def run_round(self) -> None:
+        """Have a round."""
+        if self._controller is None:
+            self._controller = Controller(
+                self._metadata,
+                OverlordRunner(self._tasks, RandomIds()),
+                self._clock,
+                capacity=capacity_of(self._settings),
+            )
+        try:
+            self._controller.run_round()
+        except BaseException:
+            self._controller = None  # the next round begins from what is written down
+            raise
+
+    def close(self) -> None:
+        """Release connections; tasks that were submitted go on."""
+        self._tasks.close()
+        self._metadata.close()
+
+
+def capacity_of(settings: Settings) -> Capacity:
+    """Return what of compaction may run at a time."""
+    return Capacity(
+        tasks=settings.compaction_task_slots,
+        cost=settings.compaction_cost_capacity_bytes,
+        queue_max=settings.compaction_queue_max,
+    )
+
+
+def compact_groups(
+    store: Store,
+    groups: Sequence[CompactionGroup],
+    on_progress: Callable[[JobProgress], None] | None = None,
+) -> Sequence[GroupEnd]:
+    """Rewrite groups with a store; return what became of each; where the run breaks off, the rest fails of that."""
+    ended: list[GroupReport] = []
+    try:
+        store.compact(groups, message="compaction", on_group=ended.append, on_progress=on_progress)
+    except CarnacError as error:
+        known = {one.group.group_id for one in ended}
+        rest = [one.group_id for one in groups if one.group_id not in known]
+        failed = [GroupEnd(group_id=one, outcome="failed", error=error.message) for one in rest]
+        return [*ends_of(ended), *failed]
+    return ends_of(ended)
+
+
+def ends_of(reports: Iterable[GroupReport]) -> Sequence[GroupEnd]:
+    """Return reports of groups as the controller takes them."""
+    return [
+        GroupEnd(
+            group_id=one.group.group_id,
+            outcome=str(one.outcome),
+            error=None if one.error is None else one.error.message,
+            bytes_wasted=one.bytes_wasted,
+        )
+        for one in reports
+    ]

@@ -1,0 +1,142 @@
+"""The composition root of an overlord: its loop, its runners and its HTTP interface in one process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, cast
+
+from carnac.api.allocation import make_router as allocation_router
+from carnac.api.app import make_app
+from carnac.api.desk import Desk
+from carnac.api.server import HttpServer
+from carnac.bootstrap.compaction import CompactionDuty
+from carnac.bootstrap.runners import open_runners
+from carnac.bootstrap.store import make_lockbox, make_spark, make_spark_pipeline, open_records
+from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
+from carnac.clock import SystemClock
+from carnac.config import Settings
+from carnac.overlord.allocation import AllocationService
+from carnac.overlord.compactor.duty import CompactionThread
+from carnac.overlord.runners import InProcessRunner
+
+if TYPE_CHECKING:
+    from carnac.ports import DataPipeline, DeepStorage, IdSource
+
+_log = logging.getLogger(__name__)
+
+
+class Overlord:
+    """An overlord that was opened: it listens at its address, and does nothing before `start`.
+
+    Attributes:
+        url: Where others reach its HTTP interface.
+    """
+
+    def __init__(self, url: str, start: Callable[[], None], steps: ExitStack) -> None:
+        self.url = url
+        self.start = start
+        self._steps = steps
+
+    def close(self) -> None:
+        """Resign, answer what was asked, and leave attempts that can outlive this process to themselves. Idempotent."""
+        self._steps.close()
+
+
+def open_overlord(
+    *,
+    settings: Settings,
+    host: str,
+    port: int,
+    url: str | None = None,
+    has_access_log: bool = False,
+) -> Overlord:
+    """Open an overlord of the store that the settings name.
+
+    Args:
+        host: Address to listen at.
+        port: 0: one that is free.
+        url: Where others reach it; None: `host` and `port`, or this machine's name.
+        has_access_log: Whether each request is logged.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or the runner cannot work.
+    """
+    # what is opened is closed in the opposite order, also if the rest fails
+    with ExitStack() as steps:
+        server = HttpServer(host, port)
+        steps.callback(server.stop)
+        url = url or server.url
+        shared = _SharedSpark(settings)
+        steps.callback(shared.close)
+        run: Callable[[str, int], object] | None = None
+        if settings.task_runner == InProcessRunner.name:
+            run = _attempts_here(settings, shared)
+        runners = open_runners(settings, run=run)
+        for runner in {id(one): one for one in runners.values()}.values():
+            steps.callback(runner.close)
+        clock = SystemClock()
+        tasks = steps.enter_context(open_tasks(settings=settings, runners=runners))
+        metadata = open_records(settings=settings, clock=clock)
+        lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
+        loop = open_loop(settings=settings, runners=runners, url=url)
+        app = make_app(
+            Desk(tasks=tasks, locks=lockbox, loop=loop),
+            [allocation_router(AllocationService(metadata))],
+        )
+        duty = CompactionDuty(settings, runners, clock)
+        steps.callback(duty.close)
+        compaction = CompactionThread(
+            duty.run_round, lambda: loop.is_leader, period_ms=settings.compaction_period_ms
+        )
+        steps.callback(compaction.stop)
+        steps.callback(server.stop)
+        steps.callback(loop.close)  # first: another overlord may take over while the rest ends
+
+        def start() -> None:
+            server.start(app, has_access_log=has_access_log)
+            loop.start()
+            compaction.start()
+            _log.info("listening at %s, runner %s", url, settings.task_runner)
+
+        return Overlord(url, start, steps.pop_all())
+
+
+def _attempts_here(settings: Settings, shared: _SharedSpark) -> Callable[[str, int], object]:
+    def run(task_id: str, number: int) -> object:
+        return run_task_attempt(task_id, number, settings=settings, pipeline=shared.lend)
+
+    return run
+
+
+class _SharedSpark:
+    """One Spark for all attempts in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._spark = make_spark(settings)
+
+    def lend(self, deep_storage: DeepStorage, ids: IdSource) -> DataPipeline:
+        """Return a pipeline; whoever borrows it does not stop Spark."""
+        made = make_spark_pipeline(
+            deep_storage, self._settings, SystemClock(), ids, spark=self._spark
+        )
+        return cast("DataPipeline", _Lent(made))
+
+    def close(self) -> None:
+        """Stop Spark, if it was started."""
+        self._spark.close()
+
+
+class _Lent:
+    """A pipeline on somebody else's Spark."""
+
+    def __init__(self, pipeline: DataPipeline) -> None:
+        self._pipeline = pipeline
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pipeline, name)
+
+    def close(self) -> None:
+        """Do nothing: its owner closes it."""

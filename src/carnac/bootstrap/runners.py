@@ -1,0 +1,78 @@
+"""The composition root of runners: what runs attempts here, as the settings say."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
+
+from carnac.bootstrap.store import locate_store
+from carnac.config import Settings, to_environ
+from carnac.overlord.runners import InProcessRunner, ProcessRunner, SparkSubmitRunner
+from carnac.ports import TaskRunner
+
+LOG_FOLDER = "task-logs"
+
+
+def attempt_command(task_id: str, number: int) -> list[str]:
+    """Return the arguments of `carnac` that run an attempt in a process of its own."""
+    return ["task", "attempt", task_id, "--attempt", str(number)]
+
+
+def log_folder(settings: Settings) -> Path:
+    """Return where attempts write: where the settings say, beside the metadata file, or among temporary files."""
+    if settings.task_logs is not None:
+        return Path(settings.task_logs).expanduser().absolute()
+    folder = locate_store(settings.store).folder
+    return (folder if folder is not None else Path(tempfile.gettempdir()) / "carnac") / LOG_FOLDER
+
+
+def open_runners(
+    settings: Settings, *, run: Callable[[str, int], object] | None = None
+) -> Mapping[str, TaskRunner]:
+    """Return the runners by name. Those of child processes know also what another overlord has started on this host.
+
+    Args:
+        run: Runs an attempt, (task id, number), in this process; None: there is no runner that does so.
+
+    Raises:
+        Invalid, Unavailable: The settings want `spark_submit`, and there is none, or it cannot run drivers that way.
+    """
+    host = socket.gethostname()
+    environ = {**os.environ, **to_environ(settings)}
+    process = ProcessRunner(
+        attempt_command,
+        environ=environ,
+        spark_conf=settings.spark_conf,
+        logs=log_folder(settings),
+        host=host,
+        grace_ms=settings.task_stop_grace_ms,
+        log_limit_bytes=settings.task_log_limit_bytes,
+    )
+    runners: dict[str, TaskRunner] = {process.name: process, SparkSubmitRunner.name: process}
+    if settings.task_runner == SparkSubmitRunner.name:
+        runners[SparkSubmitRunner.name] = SparkSubmitRunner(
+            attempt_command,
+            master=settings.spark_master,
+            deploy_mode=settings.spark_deploy_mode,
+            prepare_java=_prepare_java,
+            environ=environ,
+            spark_conf=settings.spark_conf,
+            logs=log_folder(settings),
+            host=host,
+            grace_ms=settings.task_stop_grace_ms,
+            log_limit_bytes=settings.task_log_limit_bytes,
+        )
+    if run is not None:
+        runners[InProcessRunner.name] = InProcessRunner(
+            run, host=host, pid=os.getpid(), join_ms=settings.task_stop_grace_ms
+        )
+    return runners
+
+
+def _prepare_java(environ: MutableMapping[str, str]) -> None:
+    from carnac.spark.java import prepare_java
+
+    prepare_java(environ)

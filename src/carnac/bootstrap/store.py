@@ -1,0 +1,466 @@
+"""The composition root: joins metadata, deep storage, the pipeline and the query engine to a `Store`.
+
+A store is found by one text (`Settings.store`):
+
+    carnac-store, /data/events         a directory: SQLite metadata and segment files, both inside it
+    sqlite:////data/events/meta.db     SQLite metadata; segment files beside it, or where they were put
+    postgresql://user@host/database    PostgreSQL metadata; segment files where they were put
+    memory://                          nothing is kept: for tests and for trying things out
+
+Where the segment files are is remembered by the store itself, so a person names it once, when the store is made.
+Spark and DuckDB are imported when a job or a query first needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from carnac.clock import RandomIds, SystemClock
+from carnac.config import NICENESS, Settings, load_settings
+from carnac.errors import Invalid, NotFound
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
+from carnac.store import Store
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from carnac.core.log.allocation import AllocationReply, AllocationRequest
+    from carnac.overlord import Lockbox
+    from carnac.overlord.allocation import AllocationService
+    from carnac.spark.session import SparkHolder
+
+T = TypeVar("T")
+
+METADATA_FILE = "metadata.db"
+DEEP_STORAGE_FOLDER = "deep-storage"
+DEEP_STORAGE_KEY = "deep_storage"
+"""The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlace:
+    """Where a store is.
+
+    Attributes:
+        name: As its user wrote it, without a password: for people.
+        metadata_url: What `open_metadata` takes.
+        file: The metadata file, if there is one.
+    """
+
+    name: str
+    metadata_url: str
+    file: Path | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that holds the metadata file; relative deep storage starts here."""
+        return None if self.file is None else self.file.parent
+
+
+def show_name(name: str) -> str:
+    """Return the name of a store without the password that its URL may hold."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", name)
+
+
+def name_of_store(store: object, settings: Settings) -> str:
+    """Return the name of the store that a caller means; None means that of the settings.
+
+    Raises:
+        Invalid: `store` is neither a text nor a path, or the settings are none.
+    """
+    if not isinstance(settings, Settings):
+        raise Invalid(
+            f"settings are a carnac.config.Settings, not {settings!r}; give single ones by name"
+        )
+    if store is None:
+        return settings.store
+    name = os.fspath(store) if isinstance(store, os.PathLike) else store
+    if not isinstance(name, str):
+        raise Invalid(f"{store!r} names no store; give a directory or a URL as a text or a path")
+    return name
+
+
+def locate_store(name: str) -> StorePlace:
+    """Return where the store `name` is, or would be.
+
+    Raises:
+        Invalid: `name` is neither a directory nor a URL that Carnac knows.
+    """
+    scheme, separator, rest = name.partition("://")
+    if not name.strip():
+        raise Invalid("the store has an empty name; give a directory or a URL")
+    if not separator:
+        folder = Path(name).expanduser().absolute()
+        if folder.exists() and not folder.is_dir():
+            raise Invalid(f"{name} is a file; a store is a directory or a URL", store=name)
+        file = folder / METADATA_FILE
+        return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
+    if scheme == "memory":
+        return StorePlace(name=name, metadata_url="memory://")
+    if scheme == "sqlite":
+        if not rest.strip("/"):
+            raise Invalid(f"store {name} names no file; write it like sqlite:////data/events.db")
+        file = Path(rest.removeprefix("/")).absolute()
+        return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
+    if scheme.partition("+")[0] in {"postgresql", "postgres"}:
+        return StorePlace(name=show_name(name), metadata_url=name)
+    raise Invalid(
+        f"store {show_name(name)} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
+        store=show_name(name),
+    )
+
+
+def open_store(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    create: bool = False,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
+    **overrides: object,
+) -> Store:
+    """Open a store; with `create`, make it first if there is none.
+
+    Args:
+        store: A directory, `sqlite:///…`, `postgresql://…` or `memory://`. None: as the settings say
+            (`CARNAC_STORE`, `carnac.toml`, else the directory `carnac-store`).
+        create: Make the store if it is not there.
+        settings: In place of those from `carnac.toml` and the environment.
+        clock: In place of the machine's clock, for tests.
+        ids: In place of random ids, for tests.
+        pipeline: Makes what runs data jobs in place of Spark, for tests.
+        **overrides: Single settings by name, such as `spark_master="local[2]"` or `deep_storage="s3://bucket/events"`.
+
+    Raises:
+        NotFound: There is no store there, and `create` is not set.
+        Invalid: A setting or the name of the store is wrong.
+        Unavailable: The database or deep storage does not answer.
+    """
+    if settings is None:
+        settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
+    elif overrides:
+        settings = settings.model_copy(update=overrides)
+    place = locate_store(name_of_store(store, settings))
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    metadata = _open_metadata(place, create=create, clock=clock, ids=ids)
+    try:
+        deep_storage = _open_deep_storage(place, metadata, settings, create=create)
+    except BaseException:
+        metadata.close()
+        raise
+    make_pipeline = pipeline or (lambda root: make_spark_pipeline(root, settings, clock, ids))
+    jobs = _Once(lambda: make_pipeline(deep_storage))
+    engine = _Once(lambda: _make_engine(deep_storage, settings))
+
+    def close_all() -> None:
+        jobs.close()
+        engine.close()
+
+    return Store(
+        metadata=metadata,
+        deep_storage=deep_storage,
+        pipeline=jobs,
+        engine=engine,
+        clock=clock,
+        settings=settings,
+        holder=process_name(),
+        on_close=close_all,
+        allocator=_Allocator(metadata, settings),
+    )
+
+
+def find_obstacle(store: str) -> str | None:
+    """Return why this process cannot write a store that is there; None if it can."""
+    from carnac.metadata import find_obstacle
+
+    return find_obstacle(locate_store(store).metadata_url)
+
+
+def open_lockbox(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> Lockbox:
+    """Open the lockbox of a store that is there; arguments as for `open_store`.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `open_store`.
+    """
+    settings = settings or load_settings(os.environ, directory=Path.cwd())
+    clock = clock or SystemClock()
+    return make_lockbox(
+        open_records(store, settings=settings, clock=clock, ids=ids), settings, clock
+    )
+
+
+def make_lockbox(metadata: MetadataStore, settings: Settings, clock: Clock) -> Lockbox:
+    """Return the lockbox over metadata that are open; it closes them."""
+    from carnac.overlord import Lockbox
+
+    return Lockbox(
+        metadata,
+        clock,
+        holder=process_name(),
+        lease_ms=settings.lease_ttl_ms,
+        force_time_chunk_lock=settings.force_time_chunk_lock,
+    )
+
+
+def open_records(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource | None = None,
+    patience_ms: int | None = None,
+) -> MetadataStore:
+    """Open the metadata of a store that is there, and nothing else of it.
+
+    Args:
+        patience_ms: How long a write waits for those of other processes; None: as `open_metadata`.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `open_store`.
+    """
+    place = locate_store(name_of_store(store, settings))
+    metadata = _open_metadata(
+        place, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
+    )
+    if metadata.settings().get(DEEP_STORAGE_KEY) is None and place.metadata_url != "memory://":
+        metadata.close()
+        raise _no_store(place.name)
+    return metadata
+
+
+def _open_metadata(
+    place: StorePlace,
+    *,
+    create: bool,
+    clock: Clock,
+    ids: IdSource,
+    patience_ms: int | None = None,
+) -> MetadataStore:
+    from carnac.metadata import open_metadata
+
+    if place.file is not None and not place.file.is_file():
+        if not create:
+            raise _no_store(place.name)
+        try:
+            place.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Invalid(
+                f"store {place.name} cannot be made: {error.strerror} ({error.filename})",
+                store=place.name,
+            ) from None
+    try:
+        return open_metadata(
+            place.metadata_url, clock=clock, ids=ids, create=create, patience_ms=patience_ms
+        )
+    except NotFound:
+        raise _no_store(place.name) from None
+
+
+def _open_deep_storage(
+    place: StorePlace, metadata: MetadataStore, settings: Settings, *, create: bool
+) -> DeepStorage:
+    """Open the deep storage that the store remembers; remember one if it is new."""
+    from carnac.deep_storage import open_deep_storage
+
+    url = metadata.settings().get(DEEP_STORAGE_KEY)
+    if url is None:
+        is_memory = place.metadata_url == "memory://"
+        if not create and not is_memory:
+            raise _no_store(place.name)
+        url = _deep_storage_of_new(place, settings)
+        deep_storage = open_deep_storage(_resolve_url(place, url))
+        _require_unused(deep_storage, place)
+        metadata.put_settings({DEEP_STORAGE_KEY: url})
+        return deep_storage
+    return open_deep_storage(_resolve_url(place, url))
+
+
+def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
+    """Refuse segment files of another store, or of one that lost its metadata: they would be garbage to this one.
+
+    Raises:
+        Invalid: There are some.
+    """
+    from carnac.store.maintenance import SEGMENTS_PREFIX
+
+    if next(iter(deep_storage.list_files(SEGMENTS_PREFIX)), None) is not None:
+        raise Invalid(
+            f"store {place.name} is not made over {deep_storage.url}, which holds segment files already: put their "
+            "metadata back, or give the new store a deep storage of its own (--deep-storage)",
+            store=place.name,
+        )
+
+
+def _deep_storage_of_new(place: StorePlace, settings: Settings) -> str:
+    """Return what a new store remembers: relative inside its folder, so that the folder can be moved."""
+    if settings.deep_storage is not None:
+        given = settings.deep_storage
+        return given if "://" in given else str(Path(given).expanduser().absolute())
+    if place.folder is not None:
+        return DEEP_STORAGE_FOLDER
+    if place.metadata_url == "memory://":
+        return "memory://"
+    raise Invalid(
+        f"say where the segment files of {place.name} go: set deep_storage to a directory or URL, "
+        "for example --deep-storage s3://bucket/events",
+        store=place.name,
+    )
+
+
+def _resolve_url(place: StorePlace, url: str) -> str:
+    if "://" in url or Path(url).is_absolute() or place.folder is None:
+        return url
+    return str(place.folder / url)
+
+
+def open_files(metadata: MetadataStore, settings: Settings) -> DeepStorage:
+    """Return the deep storage of a store whose metadata are open."""
+    return _open_deep_storage(locate_store(settings.store), metadata, settings, create=False)
+
+
+def make_spark_pipeline(
+    deep_storage: DeepStorage,
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    spark: SparkHolder | None = None,
+) -> DataPipeline:
+    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
+
+    Args:
+        spark: The Spark to use; None: one of its own.
+    """
+    from carnac.jobs.pipeline import SparkPipeline
+
+    return SparkPipeline(
+        output_url=deep_storage.url,
+        clock=clock,
+        ids=ids,
+        spark=spark or make_spark(settings),
+    )
+
+
+def make_spark(settings: Settings) -> SparkHolder:
+    """Return a Spark that starts when it is first needed; whoever makes it closes it."""
+    from carnac.spark.session import SparkHolder, SparkSettings
+
+    return SparkHolder(
+        SparkSettings(
+            master=settings.spark_master,
+            remote=settings.spark_remote,
+            config=settings.spark_conf,
+            niceness=settings.spark_niceness or 0,
+        )
+    )
+
+
+def giving_way(settings: Settings) -> Settings:
+    """Return the settings for work that nobody waits for: unless they say otherwise, its Spark gives way to others."""
+    if settings.spark_niceness is not None:
+        return settings
+    return settings.model_copy(update={"spark_niceness": NICENESS})
+
+
+def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
+    from carnac.query import DuckDbQueryEngine
+
+    return DuckDbQueryEngine(
+        deep_storage,
+        threads=settings.query_threads,
+        memory_limit_bytes=settings.query_memory_limit_bytes,
+    )
+
+
+def _no_store(name: str) -> NotFound:
+    return NotFound(f"there is no store at {name}; make one with: carnac init {name}", store=name)
+
+
+def process_name() -> str:
+    """Return who this is, for people: command, process, machine."""
+    command = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    return f"{command}, process {os.getpid()} on {socket.gethostname()}"
+
+
+class _Allocator:
+    """Gives places to the jobs of this process and to their executors (port `Allocator`)."""
+
+    def __init__(self, metadata: MetadataStore, settings: Settings) -> None:
+        self._metadata = metadata
+        self._settings = settings
+        self._service = _Once(self._make)
+
+    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
+        """Return what becomes of each request, in order."""
+        return self._service().allocate(requests)
+
+    def serving(self) -> AbstractContextManager[str]:
+        """Answer over HTTP until the block ends, where the executors reach this machine; yields the URL."""
+        from carnac.api.allocation import serve
+
+        return serve(self._service(), host=_driver_host(self._settings))
+
+    def _make(self) -> AllocationService:
+        from carnac.overlord.allocation import AllocationService
+
+        return AllocationService(self._metadata)
+
+
+def _driver_host(settings: Settings) -> str:
+    """Return the address under which executors reach this machine."""
+    host = settings.spark_conf.get("spark.driver.host")
+    if host is not None:
+        return host
+    if settings.spark_remote is None and settings.spark_master.startswith("local"):
+        return "127.0.0.1"
+    master = urlsplit(settings.spark_master)
+    if master.scheme == "spark" and master.hostname is not None:
+        # sends nothing: asks the system which of its addresses leads there
+        with (
+            suppress(OSError),
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+        ):
+            probe.connect((master.hostname, master.port or 7077))
+            return str(probe.getsockname()[0])
+    return socket.gethostbyname(socket.gethostname())
+
+
+class _Once(Generic[T]):
+    """Makes a thing when it is first called for, once, and closes it if it was made. Safe for threads."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: list[T] = []
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+    def close(self) -> None:
+        """Close the thing if it was made; what comes after makes a new one."""
+        with self._lock:
+            made, self._made = self._made, []
+        for thing in made:
+            close = getattr(thing, "close", None)
+            if close is not None:
+                close()

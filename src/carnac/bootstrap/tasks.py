@@ -1,0 +1,211 @@
+"""The composition root of tasks: the service, the overlord's loop, and what runs an attempt."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from carnac.bootstrap.store import (
+    giving_way,
+    make_lockbox,
+    name_of_store,
+    open_files,
+    open_records,
+    open_store,
+    process_name,
+)
+from carnac.clock import MarkedIds, RandomIds, SystemClock
+from carnac.config import Settings, load_settings
+from carnac.core.ids import mark_of
+from carnac.core.tasks.model import Attempt
+from carnac.overlord.attempt import run_attempt
+from carnac.overlord.clearing import note_waste
+from carnac.overlord.loop import LoopSettings, OverlordLoop
+from carnac.overlord.tasks import TaskHead, TaskService
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, TaskRunner
+
+_log = logging.getLogger(__name__)
+
+
+def open_tasks(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    runners: Mapping[str, TaskRunner] | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> TaskService:
+    """Open the tasks of a store that is there. Use it in a `with` block, or call `close`.
+
+    An overlord (`carnac overlord`) runs what is submitted; it need not run now.
+
+    Args:
+        store: As for `carnac.open`.
+        settings: In place of those from `carnac.toml` and the environment.
+        runners: What can tell about the logs of attempts; None: those of this machine.
+        clock: In place of the machine's clock, for tests.
+        ids: In place of random ids, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    from carnac.bootstrap.runners import open_runners
+
+    settings = _settings(store, settings)
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    metadata = open_records(settings=settings, clock=clock, ids=ids)
+    return TaskService(
+        metadata,
+        clock,
+        ids,
+        load=_load,
+        runners=open_runners(settings) if runners is None else runners,
+    )
+
+
+def open_loop(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    runners: Mapping[str, TaskRunner],
+    url: str = "",
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    wait: Callable[[float], bool] | None = None,
+) -> OverlordLoop:
+    """Open the loop of an overlord; `run` or `start` it, `stop` and `close` it.
+
+    Args:
+        runners: By name; `Settings.task_runner` among them starts attempts.
+        url: Where this overlord's HTTP interface is.
+        wait: In place of waiting on the machine's clock, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    settings = _settings(store, settings)
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    metadata = open_records(
+        settings=settings, clock=clock, ids=ids, patience_ms=settings.lease_ttl_ms
+    )
+
+    return OverlordLoop(
+        metadata,
+        clock,
+        leader_id=ids.new_id(),
+        holder=process_name(),
+        runners=runners,
+        settings=LoopSettings(
+            runner=settings.task_runner,
+            capacity=settings.task_slots,
+            lease_ms=settings.lease_ttl_ms,
+            start_lease_ms=settings.task_start_timeout_ms,
+            period_ms=settings.overlord_period_ms,
+            upkeep_period_ms=settings.overlord_upkeep_period_ms,
+            url=url,
+        ),
+        clear_up=partial(_clear_up, metadata, settings),
+        upkeep=partial(_keep_up, settings, runners, clock, ids),
+        wait=wait,
+    )
+
+
+def _keep_up(
+    settings: Settings, runners: Mapping[str, TaskRunner], clock: Clock, ids: IdSource
+) -> None:
+    """Do what the leader does now and then."""
+    with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
+        service.trim(retention_ms=settings.task_retention_ms)
+    with make_lockbox(
+        open_records(settings=settings, clock=clock, ids=ids), settings, clock
+    ) as lockbox:
+        lockbox.expire()
+    with open_store(settings=settings, clock=clock, ids=ids) as opened:
+        opened.gc()
+
+
+def _clear_up(metadata: MetadataStore, settings: Settings, attempt: Attempt) -> None:
+    """Remove what an attempt that is over has left behind, here and in deep storage."""
+    from carnac.overlord.runners.scratch import remove_scratch
+    from carnac.store.leftovers import remove_leftovers
+
+    mark = _mark(attempt)
+    remove_scratch(mark)
+    task = metadata.find_task(attempt.task_id)
+    if task is None:
+        return
+    files = open_files(metadata, settings)
+    removed = remove_leftovers(metadata, files, task.datasource, mark)
+    if removed:
+        _log.info("%s left %s files behind, removed now", attempt.lock_owner, len(removed))
+    if removed and task.type == "compact":
+        note_waste(metadata, attempt, sum(file.size_bytes for file in removed))
+
+
+def run_task_attempt(
+    task_id: str,
+    number: int,
+    *,
+    settings: Settings,
+    on_lost: Callable[[], None] = lambda: None,
+    pipeline: Callable[[DeepStorage, IdSource], DataPipeline] | None = None,
+    clock: Clock | None = None,
+) -> Mapping[str, object]:
+    """Run one attempt of a task of the store that the settings name; return its report.
+
+    Args:
+        on_lost: Called from a thread once the attempt has no right to its task any more: end the process.
+        pipeline: Makes what runs data jobs, with ids that bear the attempt's mark; None: a Spark of its own.
+
+    Raises:
+        Revoked: The attempt is not to be run, or not any more.
+        CarnacError: It failed; that is written down.
+    """
+    from carnac.store.jobs import StoreJobs
+
+    clock = clock or SystemClock()
+    metadata = open_records(settings=settings, clock=clock)
+    try:
+        marked = [one for one in metadata.attempts(task_id) if one.number == number]
+        ids = MarkedIds(_mark(marked[0])) if marked else RandomIds()
+        make = None if pipeline is None else partial(_with_ids, pipeline, ids)
+        task = metadata.find_task(task_id)
+        if task is not None and task.type == "compact":
+            settings = giving_way(settings)
+        with open_store(settings=settings, clock=clock, ids=ids, pipeline=make) as store:
+            return run_attempt(
+                metadata,
+                make_lockbox(metadata, settings, clock),
+                StoreJobs(store, find_payload=metadata.task_payload, interrupt=lambda: None),
+                clock,
+                holder=process_name(),
+                task_id=task_id,
+                number=number,
+                on_lost=on_lost,
+            )
+    finally:
+        metadata.close()
+
+
+def _mark(attempt: Attempt) -> str:
+    return mark_of(attempt.task_id, attempt.number, attempt.created_at_ms)
+
+
+def _with_ids(
+    make: Callable[[DeepStorage, IdSource], DataPipeline], ids: IdSource, root: DeepStorage
+) -> DataPipeline:
+    return make(root, ids)
+
+
+def _load(payload: Mapping[str, object]) -> TaskHead:
+    from carnac.specs.tasks.spec import load_task
+
+    return load_task(payload)
+
+
+def _settings(store: str | os.PathLike[str] | None, settings: Settings | None) -> Settings:
+    settings = settings or load_settings(os.environ, directory=Path.cwd())
+    return settings.model_copy(update={"store": name_of_store(store, settings)})

@@ -1,0 +1,132 @@
+"""Compaction groups: what a planner asks for and a job does.
+
+A group is the unit of everything: it is read by one task where it fits, proved, and committed alone. Its inputs are
+segments, not instants, so that what is appended meanwhile is none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, NamedTuple, TypeAlias
+
+from carnac.core.segments.segment import Metric
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval
+
+DEFAULT_TARGET_ROWS = 5_000_000
+"""Rows that a segment aims at (Source: Druid's `maxRowsPerSegment`)."""
+CHUNKS_MAX = 10_000
+"""A group has at most so many time chunks: a year of hours, and no commit that nobody can look at."""
+
+PartitionKind: TypeAlias = Literal["dynamic", "hashed", "range"]
+
+
+class GroupKind(StrEnum):
+    """How much of a time chunk a group takes.
+
+    `MINOR` takes a set of segments: its outputs join their chunks under the next minor version, and all other
+    segments stay as they are, ids and all. `MAJOR` takes what its interval shows: the outputs' chunks get a new major
+    version, chunks in their way are carved, and what was appended meanwhile is carried over.
+    """
+
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioning:
+    """How the rows of a time chunk are divided into segments.
+
+    Attributes:
+        dimensions: Of `hashed` (empty: all dimensions) and `range` (at least one, most important first).
+        buckets: Of `hashed`: how many; None: as many as the target of rows wants.
+    """
+
+    kind: PartitionKind = "dynamic"
+    dimensions: tuple[str, ...] = ()
+    buckets: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTarget:
+    """What the rows of a group are to become. The defaults keep every row as it is.
+
+    Attributes:
+        target_rows: Rows that a segment aims at.
+        target_bytes: Bytes that a segment file aims at (dynamic partitioning only); what is reached first counts. None:
+            rows alone decide.
+        partitioning: How the rows of a chunk are divided into segments.
+        sort_by: Columns that order the rows in a segment; None: as most inputs are ordered. Range dimensions go first.
+        segment_granularity: Canonical text; the rows of a major group go to its buckets. None: chunks stay as they are
+            (the group's interval is the chunk).
+        query_granularity: Canonical text; times are truncated to it where it is coarser. Lossy. None: times stay.
+        dimensions: The dimensions to keep, in file order. Lossy if one is left out. None: all.
+        metrics: What raw rows are rolled up to; `input` names a column of theirs. Lossy. None: raw rows stay raw.
+        filter: A condition in Spark SQL about one row, as the inputs have it, or one of Druid's filters as JSON; rows
+            for which it is not true are left out. Lossy. None: all rows stay.
+        allow_lossy: Without it, a step that cannot be undone is refused.
+    """
+
+    target_rows: int = DEFAULT_TARGET_ROWS
+    target_bytes: int | None = None
+    partitioning: Partitioning = field(default_factory=Partitioning)
+    sort_by: tuple[str, ...] | None = None
+    segment_granularity: str | None = None
+    query_granularity: str | None = None
+    dimensions: tuple[str, ...] | None = None
+    metrics: tuple[Metric, ...] | None = None
+    filter: str | None = None
+    allow_lossy: bool = False
+
+
+class CompactionGroup(NamedTuple):
+    """Segments to be rewritten together, in one commit.
+
+    Attributes:
+        group_id: Unique in its plan; reports name it.
+        datasource: Of all inputs.
+        kind: Minor: just these segments. Major: all that the interval shows.
+        interval: Minor: the time chunk of the segments. Major: what the outputs take over, a whole number of buckets of
+            the target's segment granularity if it has one, else one time chunk. Only what segments show inside of it is
+            read and replaced.
+        segment_ids: The inputs; for a major group, all that show something in the interval as the planner saw it. A
+            segment that is gone when the job begins makes the group a conflict. Empty: all that the interval shows when
+            the job begins.
+        target: What their rows become.
+        rows: About how many rows the inputs show; work is shared out by it.
+        size_bytes: Of the inputs' files.
+        revision: That the planner saw; None if it does not matter.
+    """
+
+    group_id: str
+    datasource: str
+    kind: GroupKind
+    interval: Interval
+    segment_ids: tuple[str, ...] = ()
+    target: CompactionTarget = CompactionTarget()
+    rows: int = 0
+    size_bytes: int = 0
+    revision: int | None = None
+
+
+def whole_intervals(
+    chunks: Sequence[Interval], segment_granularity: str | None
+) -> Iterator[Interval]:
+    """Yield the intervals that a change to this granularity must rewrite together; chunks are in order of time."""
+    if segment_granularity is None:
+        yield from chunks
+        return
+    granularity = parse_granularity(segment_granularity)
+    current: Interval | None = None
+    for chunk in chunks:
+        whole = granularity.buckets_over(chunk)
+        if current is not None and whole.start_ms < current.end_ms:
+            current = Interval(current.start_ms, max(current.end_ms, whole.end_ms))
+            continue
+        if current is not None:
+            yield current
+        current = whole
+    if current is not None:
+        yield current

@@ -1,0 +1,121 @@
+"""What the planner knows of a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from carnac.core.compaction.plan.cutting import cut_of
+from carnac.core.compaction.plan.families import Kin, kin_of
+from carnac.core.compaction.plan.filtering import filter_of
+from carnac.core.log.entries import VisibleSegment
+from carnac.core.segments.segment import HashedPartition, Partition, RangePartition
+from carnac.core.time.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLayout:
+    """How the rows of a segment are kept, as far as a target may ask for something else.
+
+    Attributes:
+        query_granularity: Canonical text.
+        is_rolled_up: Whether its metrics are states of several rows.
+        partition_kind: `dynamic`, `hashed` or `range`.
+        dimensions: Columns that are no metrics, in file order; of raw rows all columns.
+        metrics: All other columns; none of raw rows.
+        filtered_by: The condition that all rows have passed.
+        cut_for: What it was cut for by a rewrite and is too large for nevertheless.
+        kin: With which others it can be put together. None: not known; with all, where these are of one family.
+    """
+
+    query_granularity: str = "none"
+    is_rolled_up: bool = False
+    partition_kind: str = "dynamic"
+    partition_dimensions: tuple[str, ...] = ()
+    sort_columns: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    filtered_by: str | None = None
+    cut_for: str | None = None
+    kin: Kin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSegment:
+    """A segment that is visible in a time chunk, as the planner sees it.
+
+    Attributes:
+        start_ms: Where what is visible of it begins.
+        end_ms: Where that ends, exclusive; after `start_ms`.
+        size_bytes: Of its file, by the share of its time that is visible; > 0.
+        rows: Likewise.
+        chunk: The live time chunk that it is visible in; None where the timeline is a mere list of segments.
+        revision: Of the commit that made it visible here.
+        layout: None: not known, so nothing is asked of it.
+        is_part: Other time chunks may show other parts of the segment.
+    """
+
+    segment_id: str
+    start_ms: int
+    end_ms: int
+    size_bytes: int
+    rows: int
+    chunk: Interval | None = None
+    revision: int = 0
+    layout: SegmentLayout | None = None
+    is_part: bool = False
+
+
+def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
+    """Return what the planner must know of visible segments, in their order."""
+    layouts: dict[SegmentLayout, SegmentLayout] = {}
+    found: list[PlanSegment] = []
+    for item in visible:
+        segment, entry = item.segment, item.entry
+        size_bytes, rows = segment.size_bytes, segment.rows
+        start_ms, end_ms = entry.span.start_ms, entry.span.end_ms
+        if entry.clip is not None:
+            pieces = entry.clip.intervals
+            start_ms, end_ms = pieces[0].start_ms, pieces[-1].end_ms
+            shown_ms = sum(piece.duration_ms for piece in pieces)
+            size_bytes = -(-size_bytes * shown_ms // entry.span.duration_ms)
+            rows = -(-rows * shown_ms // entry.span.duration_ms)
+        layout = _layout_of(item)
+        found.append(
+            PlanSegment(
+                segment_id=entry.segment_id,
+                start_ms=start_ms,
+                end_ms=end_ms,
+                size_bytes=max(size_bytes, 1),
+                rows=max(rows, 1),
+                chunk=entry.chunk,
+                revision=entry.added_revision,
+                layout=layouts.setdefault(layout, layout),
+                is_part=entry.clip is not None,
+            )
+        )
+    return found
+
+
+def _layout_of(item: VisibleSegment) -> SegmentLayout:
+    segment = item.segment
+    rollup = segment.rollup
+    names = tuple([column.name for column in segment.columns])
+    return SegmentLayout(
+        query_granularity=segment.query_granularity,
+        is_rolled_up=rollup is not None,
+        partition_kind=_kind_of(segment.partition),
+        partition_dimensions=() if segment.partition is None else segment.partition.dimensions,
+        sort_columns=segment.sort_columns,
+        dimensions=names if rollup is None else rollup.dimensions,
+        metrics=() if rollup is None else tuple([one.name for one in rollup.metrics]),
+        filtered_by=filter_of(segment) if segment.attributes else None,
+        cut_for=cut_of(segment) if segment.attributes else None,
+        kin=kin_of(segment),
+    )
+
+
+def _kind_of(partition: Partition | None) -> str:
+    if isinstance(partition, HashedPartition):
+        return "hashed"
+    return "range" if isinstance(partition, RangePartition) else "dynamic"

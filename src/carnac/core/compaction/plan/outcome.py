@@ -1,0 +1,204 @@
+"""What segments become when planned groups are done, as far as a planner can foresee it.
+
+Simulations and laws use it: outputs are of equal size and layout, and hold exactly what the inputs showed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from carnac.core.compaction.plan.families import Blend, Kin, rewritten
+from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.likeness import UNKNOWN, TargetView
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet
+
+
+def apply_tasks(
+    segments: Sequence[PlanSegment], tasks: Iterable[CompactionTask], *, revision: int
+) -> list[PlanSegment]:
+    """Return the segments after the tasks, done in the order given.
+
+    Args:
+        revision: Of the first group's commit; each group after it makes the next one.
+    """
+    state = list(segments)
+    for task in tasks:
+        for group in task.groups:
+            state = apply_group(state, group, chunks_of(task, group, state), revision=revision)
+            revision += 1
+    return state
+
+
+def chunks_of(
+    task: CompactionTask, group: CompactionGroup, segments: Iterable[PlanSegment]
+) -> list[Interval]:
+    """Return the time chunks that a group of a task writes, in order of time.
+
+    Args:
+        segments: As they are before it.
+    """
+    mine = [chunk for chunk in task.chunks if group.interval.contains(chunk)]
+    text = group.target.segment_granularity
+    if text is None or group.kind is GroupKind.MINOR:
+        return mine
+    granularity, chosen = parse_granularity(text), set(group.segment_ids)
+    read = [Interval(one.start_ms, one.end_ms) for one in segments if one.segment_id in chosen]
+    found: set[Interval] = set()
+    for chunk in mine:
+        if granularity.is_bucket(chunk):
+            found.add(chunk)
+            continue
+        pieces = [piece for one in read if (piece := one.intersect(chunk)) is not None]
+        found.update(bucket for piece in pieces for bucket in granularity.buckets(piece))
+    return sorted(found)
+
+
+def apply_group(
+    segments: Sequence[PlanSegment],
+    group: CompactionGroup,
+    chunks: Sequence[Interval],
+    *,
+    revision: int,
+) -> list[PlanSegment]:
+    """Return the segments after a group that writes the chunks."""
+    chosen = set(group.segment_ids)
+    kept: list[PlanSegment] = []
+    read: list[PlanSegment] = []
+    for segment in segments:
+        inside, outside = _cut(segment, chunks)
+        if not inside:
+            kept.append(_carved(segment, chunks, revision))
+        elif segment.segment_id in chosen:
+            read.extend(inside)
+            kept.extend(outside)
+        elif group.kind is GroupKind.MAJOR:
+            kept.extend(replace(part, revision=revision) for part in inside)
+            kept.extend(replace(part, revision=revision) for part in outside)
+        else:
+            kept.append(segment)
+    for chunk in chunks:
+        parts = [part for part in read if chunk.holds(part.start_ms)]
+        kept.extend(_written(parts, chunk, group, revision))
+    return kept
+
+
+def _written(
+    parts: Sequence[PlanSegment], chunk: Interval, group: CompactionGroup, revision: int
+) -> list[PlanSegment]:
+    view = TargetView(group.target)
+    mixture = view.mixture(parts)
+    families: dict[int, list[PlanSegment]] = {}
+    for part in parts:
+        number = UNKNOWN if mixture is None else mixture.get(id(part.layout), UNKNOWN)
+        families.setdefault(number, []).append(part)
+    name = f"{group.datasource}-{revision}-{chunk.start_ms}"
+    return [
+        replace(one, segment_id=f"{name}-{number}", chunk=chunk, revision=revision)
+        for number, one in enumerate(
+            one for family in families.values() for one in _united(family, view)
+        )
+    ]
+
+
+def _united(parts: Sequence[PlanSegment], view: TargetView) -> list[PlanSegment]:
+    """Return what segments of one family become; they have no names yet."""
+    size_bytes = sum(part.size_bytes for part in parts)
+    rows = sum(part.rows for part in parts)
+    count = min(view.ideal(size_bytes, rows), rows, size_bytes)
+    kins = [part.layout.kin for part in parts if part.layout and part.layout.kin]
+    return [
+        PlanSegment(
+            segment_id="",
+            start_ms=min(part.start_ms for part in parts),
+            end_ms=max(part.end_ms for part in parts),
+            size_bytes=size_bytes * (number + 1) // count - size_bytes * number // count,
+            rows=rows * (number + 1) // count - rows * number // count,
+            layout=layout_of(view.target, kins),
+        )
+        for number in range(count)
+    ]
+
+
+def layout_of(target: CompactionTarget, kins: Sequence[Kin] = ()) -> SegmentLayout:
+    """Return the layout of segments that are as the target asks for.
+
+    Args:
+        kins: Of what was put together, all of one family; empty: not known.
+    """
+    kin = _blended(kins, target)
+    by = target.partitioning
+    order = (*(by.dimensions if by.kind == "range" else ()), *(target.sort_by or ()))
+    return SegmentLayout(
+        query_granularity=kin.query_granularity if kin else target.query_granularity or "none",
+        is_rolled_up=kin.is_rollup if kin else target.metrics is not None,
+        partition_kind=by.kind,
+        partition_dimensions=by.dimensions,
+        sort_columns=tuple(dict.fromkeys(order)),
+        dimensions=tuple(name for name, _ in kin.dimensions) if kin else target.dimensions or (),
+        metrics=tuple(metric.name for metric in kin.metrics) if kin else (),
+        filtered_by=target.filter,
+        kin=kin,
+    )
+
+
+def _blended(kins: Sequence[Kin], target: CompactionTarget) -> Kin | None:
+    if not kins:
+        return None
+    first, *others = [rewritten(kin, target) for kin in kins]
+    blend = Blend(first)
+    for kin in others:
+        blend.add(kin)
+    return blend.kin()
+
+
+def _cut(
+    segment: PlanSegment, chunks: Sequence[Interval]
+) -> tuple[list[PlanSegment], list[PlanSegment]]:
+    """Return what of a segment is inside of the chunks, by chunk, and what is outside."""
+    whole = Interval(segment.start_ms, segment.end_ms)
+    inside = [
+        _part(segment, piece, chunk)
+        for chunk in chunks
+        if (piece := whole.intersect(chunk)) is not None
+    ]
+    outside = [
+        _part(segment, piece, _rest_of(segment.chunk, chunks, piece))
+        for piece in IntervalSet((whole,)).minus(IntervalSet(tuple(chunks)))
+    ]
+    return inside, outside
+
+
+def _carved(segment: PlanSegment, chunks: Sequence[Interval], revision: int) -> PlanSegment:
+    """Return a segment of which nothing is written anew; its live chunk gives way to those that are."""
+    chunk = segment.chunk
+    if chunk is None or not any(chunk.overlaps(one) for one in chunks):
+        return segment
+    rest = _rest_of(chunk, chunks, Interval(segment.start_ms, segment.end_ms))
+    return replace(segment, chunk=rest, revision=revision)
+
+
+def _rest_of(
+    chunk: Interval | None, written: Sequence[Interval], piece: Interval
+) -> Interval | None:
+    """Return what is left of a live chunk around a piece when others have been written into it."""
+    if chunk is None:
+        return None
+    left = IntervalSet((chunk,)).minus(IntervalSet(tuple(written)))
+    return next(one for one in left if one.contains(piece))
+
+
+def _part(segment: PlanSegment, piece: Interval, chunk: Interval | None) -> PlanSegment:
+    length_ms = segment.end_ms - segment.start_ms
+    return replace(
+        segment,
+        start_ms=piece.start_ms,
+        end_ms=piece.end_ms,
+        size_bytes=-(-segment.size_bytes * piece.duration_ms // length_ms),
+        rows=-(-segment.rows * piece.duration_ms // length_ms),
+        chunk=chunk,
+        is_part=segment.is_part or piece.duration_ms < length_ms,
+    )

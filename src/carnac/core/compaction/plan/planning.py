@@ -1,0 +1,193 @@
+"""The plan of a datasource: every chunk judged, with a reason; the tasks that follow from it.
+
+    segments of a timeline → spans → chunks → scores → candidates → tasks → colours
+
+`plan_compaction` is a function of its arguments. What it plans again after everything it planned was done is nothing
+(CP-1); tasks that may run at the same time share no segment (CP-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from carnac.core.arguments import checked
+from carnac.core.compaction.plan.candidates import JudgedChunk, plan_tasks
+from carnac.core.compaction.plan.choosing import ChunkHistory
+from carnac.core.compaction.plan.chunks import TimeChunk, cut_chunks
+from carnac.core.compaction.plan.colouring import color_by_neighbour
+from carnac.core.compaction.plan.dividing import divide_coarse
+from carnac.core.compaction.plan.inputs import PlanSegment
+from carnac.core.compaction.plan.noting import note_absent
+from carnac.core.compaction.plan.scoring import (
+    DEFAULT_RULES,
+    Action,
+    Rule,
+    Situation,
+    score_chunk,
+)
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.spans import Span, find_gaps, find_spans
+from carnac.core.compaction.plan.stretches import first_instant_skipped, plan_stretches
+from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What the planner has to say about a stretch of time.
+
+    Attributes:
+        interval: The stretch: a time chunk, or a gap.
+        action: None: a gap, where there is no segment.
+        reason: Why, as a phrase.
+        segments: That show something there.
+        size_bytes: Their share of bytes there.
+        priority: Of the compaction, 0 to 1; 0 if there is none.
+        task_id: The task that the chunk is part of; None if there is none.
+    """
+
+    interval: Interval
+    action: Action | None
+    reason: str
+    segments: int = 0
+    size_bytes: int = 0
+    priority: float = 0.0
+    task_id: str | None = None
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What should be done with a datasource, and why.
+
+    Attributes:
+        datasource: Its name.
+        revision: That was looked at.
+        chunks: All chunks that have segments, in order of time.
+        tasks: In order of time.
+        spans: Runs of segments without a gap, in order of time.
+        tasks_by_chunk: Id of the task that rewrites something of a chunk.
+        standings: What else there is to say of chunks: how they stand with the controller.
+        notes: What is probably a mistake in the settings, one sentence each.
+    """
+
+    datasource: str
+    revision: int
+    chunks: Sequence[JudgedChunk]
+    tasks: Sequence[CompactionTask]
+    spans: Sequence[Span] = ()
+    tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
+    standings: Mapping[Interval, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    def task_of(self, chunk: Interval) -> str | None:
+        """Return the task that rewrites something of the chunk."""
+        return self.tasks_by_chunk.get(chunk)
+
+    def explain(self, interval: Interval | None = None) -> list[Explanation]:
+        """Return the reason for every chunk that overlaps the interval, and the gaps, in order of time."""
+        found = [self._explain(one) for one in self.chunks]
+        chunks = interval_set(one.interval for one in self.chunks)
+        spans = IntervalSet(tuple(span.interval for span in self.spans))
+        found.extend(
+            Explanation(interval=piece, action=Action.EMPTY, reason="no rows of any segment")
+            for piece in spans.minus(chunks)
+        )
+        found.extend(
+            Explanation(interval=gap, action=None, reason="gap: no segments")
+            for gap in IntervalSet(find_gaps(self.spans)).minus(chunks)
+        )
+        wanted = (one for one in found if interval is None or interval.overlaps(one.interval))
+        return sorted(wanted, key=lambda one: one.interval)
+
+    def _explain(self, one: JudgedChunk) -> Explanation:
+        task_id = self.task_of(one.interval)
+        reason = one.score.reason
+        if one.score.may_join and task_id is not None:
+            reason += "; it goes along with its neighbour"
+        standing = self.standings.get(one.interval)
+        if standing is not None:
+            reason += f"; {standing}"
+        return Explanation(
+            interval=one.interval,
+            action=one.score.action,
+            reason=reason,
+            segments=len(one.chunk.segments),
+            size_bytes=one.chunk.size_bytes,
+            priority=one.score.priority,
+            task_id=task_id,
+        )
+
+
+def plan_compaction(
+    datasource: str,
+    segments: Sequence[PlanSegment],
+    settings: CompactionSettings,
+    *,
+    now_ms: int,
+    revision: int = 0,
+    within: IntervalSet | None = None,
+    refusals: Mapping[Interval, str] | None = None,
+    busy: Mapping[str, str] | None = None,
+    histories: Mapping[Interval, ChunkHistory] | None = None,
+    standings: Mapping[Interval, str] | None = None,
+    filter_columns: Mapping[str, Collection[str]] | None = None,
+    latest_ms: int | None = None,
+    rules: Sequence[Rule] = DEFAULT_RULES,
+) -> CompactionPlan:
+    """Return the plan of a datasource.
+
+    Args:
+        segments: All that are visible, in any order; of a timeline of holders, `segments_of_holders`.
+        revision: Of the state that `segments` is.
+        within, refusals, busy, histories: See `Situation`.
+        standings: See `CompactionPlan`.
+        filter_columns: See `note_absent`.
+        latest_ms: Where the newest data of the datasource end; None: where those of `segments` do.
+    """
+    situation = Situation(
+        settings=settings,
+        skip_from_ms=first_instant_skipped(
+            settings, end_of(segments) if latest_ms is None else latest_ms
+        ),
+        within=within,
+        refusals=refusals or {},
+        busy=busy or {},
+        histories=histories or {},
+    )
+    chunks = divide_coarse(
+        cut_chunks(segments, plan_stretches(settings, now_ms)),
+        settings,
+        starts=[one.start_ms for one in within or ()],
+        ends=[situation.skip_from_ms, *(one.end_ms for one in within or ())],
+    )
+    judged = judge_chunks(chunks, situation, rules)
+    tasks = color_by_neighbour(plan_tasks(datasource, judged, settings, revision))
+    return CompactionPlan(
+        datasource=datasource,
+        revision=revision,
+        chunks=judged,
+        tasks=tasks,
+        spans=find_spans(segments),
+        tasks_by_chunk={chunk: task.task_id for task in tasks for chunk in task.chunks},
+        standings=standings or {},
+        notes=note_absent(segments, settings, filter_columns),
+    )
+
+
+def judge_chunks(
+    chunks: Iterable[TimeChunk], situation: Situation, rules: Sequence[Rule] = DEFAULT_RULES
+) -> list[JudgedChunk]:
+    """Return the chunks with their scores."""
+    return [
+        JudgedChunk(chunk=chunk, score=score_chunk(chunk, situation, rules)) for chunk in chunks
+    ]
+
+
+def end_of(segments: Iterable[PlanSegment]) -> int | None:
+    """Return where the newest data end; None if there are none.
+
+    Rows count, not time chunks: the month of today is not newer than its rows.
+    """
+    return max([one.end_ms for one in segments], default=None)

@@ -1,0 +1,79 @@
+"""What runs: groups that are done one after another or side by side by one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
+from carnac.core.time.intervals import Interval
+
+
+class Color(StrEnum):
+    """Red tasks may run at once; black ones wait for the tasks they name."""
+
+    RED = "red"
+    BLACK = "black"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTask:
+    """Groups that run together, each published alone.
+
+    Attributes:
+        task_id: Says what it is about; unique in its plan.
+        datasource: Its name.
+        datasource_priority: The higher one goes first, before `priority`.
+        groups: In order of time.
+        chunks: The time chunks of the groups, in order.
+        segments_out: How many segments are expected to come out.
+        gain: What the segments that go, or become as asked for, are worth, in bytes of the cost model.
+        cost: In bytes of the cost model.
+        chunk_costs: What of it each of the chunks costs, in their order; empty: not known.
+        color: Red: starts at once. Black: waits for `after`.
+        after: Ids of the tasks of its plan that must have ended before, because they share a segment with it.
+        order: Sorts the queue: datasource's priority, own priority, newest first, name.
+    """
+
+    task_id: str
+    datasource: str
+    datasource_priority: int
+    groups: Sequence[CompactionGroup]
+    chunks: tuple[Interval, ...]
+    segments_out: int
+    gain: int
+    cost: int
+    chunk_costs: tuple[int, ...] = field(default=(), repr=False)
+    color: Color = Color.RED
+    after: tuple[str, ...] = ()
+    order: tuple[int, float, int, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        order = (-self.datasource_priority, -self.priority, -self.chunks[-1].end_ms, self.task_id)
+        object.__setattr__(self, "order", order)
+
+    @property
+    def priority(self) -> float:
+        """0..1: what it is good for, by what it costs besides."""
+        return self.gain / (self.gain + self.cost)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that it reads."""
+        return sum(group.size_bytes for group in self.groups)
+
+    @property
+    def rows(self) -> int:
+        """Rows that it reads."""
+        return sum(group.rows for group in self.groups)
+
+    @property
+    def segment_ids(self) -> frozenset[str]:
+        """The segments that it rewrites."""
+        return frozenset(one for group in self.groups for one in group.segment_ids)
+
+    @property
+    def kinds(self) -> tuple[GroupKind, ...]:
+        """The kinds of its groups, each once."""
+        return tuple(dict.fromkeys(group.kind for group in self.groups))

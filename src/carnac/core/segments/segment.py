@@ -1,0 +1,225 @@
+"""The record of a segment: one immutable Parquet file, and what a planner or a reader must know of it.
+
+A segment has a random id and no state in its name. Where it is visible is said by entries (`core/log/entries.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from carnac.core.segments.lateness import LateRows
+from carnac.core.time.intervals import Interval
+
+TIME_COLUMN = "__time"
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class ColumnType(StrEnum):
+    """What a column holds. The value is the word used in specs, records and reports."""
+
+    STRING = "string"
+    LONG = "long"
+    DOUBLE = "double"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    JSON = "json"
+    """Nested data, kept as JSON text."""
+    STRING_ARRAY = "array<string>"
+    """A multi-value dimension or an array of strings."""
+    LONG_ARRAY = "array<long>"
+    DOUBLE_ARRAY = "array<double>"
+    HLL = "hll"
+    """Apache DataSketches HLL bytes; also `theta` and `quantiles` are sketch bytes."""
+    THETA = "theta"
+    QUANTILES = "quantiles"
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether values are the bytes of a mergeable sketch."""
+        return self in {ColumnType.HLL, ColumnType.THETA, ColumnType.QUANTILES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a segment file other than `__time`, with statistics over the file's rows for pruning.
+
+    Attributes:
+        null_count: Rows in which it is null; None if unknown.
+        min_value: A lower bound of the non-null values, comparable as the type is; None if unknown (also for
+            sketches, arrays, JSON, NaN-holding floats, and when all values are null).
+        max_value: An upper bound; None if unknown.
+    """
+
+    name: str
+    type: ColumnType
+    null_count: int | None = None
+    min_value: Scalar = None
+    max_value: Scalar = None
+
+
+class MetricKind(StrEnum):
+    """How a metric of several rows becomes the metric of one.
+
+    All are mergeable in any order; first and last go by the time that they keep beside the value.
+    """
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    FIRST = "first"
+    LAST = "last"
+    HLL = "hll"
+    THETA = "theta"
+    QUANTILES = "quantiles"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A rolled-up column.
+
+    Attributes:
+        input: Column of the input rows; None for `count`.
+        type: Type of the stored column (the sketch's type for sketches).
+        params: Sketch sizes: `lg_k` of HLL, `lg_k` of theta, `k` of quantiles. Sorted pairs.
+        is_state: The input column already holds states (sketch bytes, or counts for `count`): merge, do not update.
+    """
+
+    name: str
+    kind: MetricKind
+    input: str | None
+    type: ColumnType
+    params: tuple[tuple[str, int], ...] = ()
+    is_state: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollupSpec:
+    """How the rows of a segment were rolled up; None in its place means that they are raw.
+
+    Attributes:
+        query_granularity: Canonical text of the granularity to which `__time` was truncated.
+        dimensions: Group-by columns in order, without `__time`.
+        is_perfect: No two rows of one commit and chunk share time and dimensions.
+    """
+
+    query_granularity: str
+    dimensions: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    is_perfect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashedPartition:
+    """Rows of one hash bucket: `hash(dimensions) % buckets == bucket`.
+
+    Attributes:
+        dimensions: Columns hashed, in order; empty means all dimensions.
+        function: Name and version of the hash, so that a reader prunes only what it can compute.
+    """
+
+    dimensions: tuple[str, ...]
+    bucket: int
+    buckets: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangePartition:
+    """Rows whose `dimensions` lie, as a tuple, in `[start, end)`; None is unbounded; null sorts first.
+
+    Values are compared as the columns' types are.
+    """
+
+    dimensions: tuple[str, ...]
+    start: tuple[Scalar, ...] | None
+    end: tuple[Scalar, ...] | None
+
+
+Partition: TypeAlias = HashedPartition | RangePartition
+
+
+class _ColumnsLater:
+    """What lets a segment have its columns when they are first asked for: most of a record, and rarely wanted."""
+
+    __slots__ = ("_columns_later",)
+
+    _columns_later: tuple[Callable[[str], tuple[Column, ...]], str]
+
+    def leave_columns(self, decode: Callable[[str], tuple[Column, ...]], text: str) -> None:
+        """Forget the columns of a new segment; who asks for them is given those that `decode` makes of the text."""
+        object.__delattr__(self, "columns")
+        object.__setattr__(self, "_columns_later", (decode, text))
+
+    if not TYPE_CHECKING:  # a misspelt attribute is still found by mypy
+
+        def __getattr__(self, name: str) -> object:
+            if name != "columns":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            decode, text = self._columns_later
+            columns = decode(text)
+            object.__setattr__(self, "columns", columns)
+            return columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment(_ColumnsLater):
+    """The record of one segment file.
+
+    Attributes:
+        segment_id: Random; says nothing, and never changes.
+        datasource: That it was written for.
+        chunk: The time chunk it was written for. Where its rows are now is said by its entries.
+        path: Place in deep storage, relative to its root, `/`-separated.
+        size_bytes: Of the file.
+        rows: Rows in the file, > 0.
+        input_rows: Input rows that went into them (equal to `rows` without rollup).
+        min_time_ms: Time of the earliest row.
+        max_time_ms: Time of the latest row, inclusive.
+        columns: All columns except `__time`, in file order.
+        sort_columns: The rows are sorted by these, ascending, nulls first.
+        query_granularity: Canonical text; `none` keeps milliseconds.
+        rollup: None if the rows are raw.
+        partition: None for dynamic partitioning.
+        checksum: `<algorithm>:<hex>` over the file's bytes.
+        row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
+        created_at_ms: When the file was written.
+        attributes: What else its writer noted, by name: numbers and texts.
+        late: Its rows that were late when they were appended; None if none was.
+    """
+
+    segment_id: str
+    datasource: str
+    chunk: Interval
+    path: str
+    size_bytes: int
+    rows: int
+    input_rows: int
+    min_time_ms: int
+    max_time_ms: int
+    columns: tuple[Column, ...]
+    sort_columns: tuple[str, ...] = ()
+    query_granularity: str = "none"
+    rollup: RollupSpec | None = None
+    partition: Partition | None = None
+    checksum: str = ""
+    row_hash: int = 0
+    created_at_ms: int = 0
+    attributes: Mapping[str, Scalar] = field(default_factory=dict)
+    late: LateRows | None = None
+
+    @property
+    def span(self) -> Interval:
+        """The smallest interval that holds all its rows."""
+        return Interval(self.min_time_ms, self.max_time_ms + 1)
+
+
+def safe_name(datasource: str) -> str:
+    """Return a datasource's name as one that is safe in paths and URLs."""
+    from urllib.parse import quote
+
+    return quote(datasource, safe=" ").replace(" ", "_").replace(".", "%2E")

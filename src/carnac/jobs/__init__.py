@@ -1,0 +1,5 @@
+"""Jobs over rows, on Spark: ingest, compact, delete. The port `DataPipeline` is `pipeline.SparkPipeline`.
+
+Only `spark` and this package may import pyspark, and their modules do so where Spark is first needed: importing the
+package itself is cheap.
+"""

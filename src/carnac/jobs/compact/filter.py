@@ -1,0 +1,256 @@
+"""Rewrites whose target has a condition: Spark's own plan evaluates it, between two halves of the same code.
+
+    segments  → [read: visible rows, all columns]  → condition (Spark)  → [measure, cut → part files]
+
+Square brackets are Python workers (`mapInArrow`); there is no shuffle, so one Spark task does a whole line. What
+follows is what follows the first half of every rewrite that tasks share.
+
+Conditions have one meaning wherever they run: ANSI mode is off (a cast that fails gives null, and the row goes), times
+are UTC, names of columns are case-sensitive. They see rows as the inputs hold them: times before truncation, dimensions
+that are about to be left out, and null for columns that only other segments have, or none. One of Druid's filters is
+compiled here, where the types of columns are known: of a multi-value dimension one value must pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from carnac.core.compaction.plan.filtering import filter_of
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.errors import Corrupt, Unavailable
+from carnac.jobs.compact.conservation import Side
+from carnac.jobs.compact.measure import as_read, measure
+from carnac.jobs.compact.parts import PartWriters, Scattered, ScatterTask
+from carnac.jobs.compact.read import ReadPlan, conformed
+from carnac.jobs.compact.shape import Share
+from carnac.jobs.ingest.ingest import Workshop
+from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
+from carnac.jobs.read_back import SPARK_TYPE
+from carnac.rows.row_hash import hash_rows
+from carnac.rows.segment_writer import segment_schema
+from carnac.spark.failures import TaskFailure, of_task
+from carnac.spark.progress import Phase, Tally, Watch, classic_context
+from carnac.spark.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
+from carnac.specs.druid.filters import read_condition
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+KEPT_COLUMN = "__kept"
+PASSED_COLUMN = "__passed"
+"""Whether the row has passed the condition before, in another rewrite, and is not asked again."""
+SEEN_COLUMN = "__seen"
+"""Null but in a row of its own that ends each task: number and hash of the rows that were handed to Spark."""
+NAMES_MAX = 100
+"""A condition may name so many columns that no segment has."""
+_NAME = re.compile(r"`((?:[^`]|``)+)`")
+BATCH_ROWS = 16_384
+"""Rows that are handed to Spark at a time."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def scatter_filtered(
+    workshop: Workshop, tasks: Sequence[ScatterTask], *, phase: Phase
+) -> Sequence[Scattered]:
+    """Run the first half with the condition of the share that all tasks are of.
+
+    Raises:
+        Invalid: The condition is none.
+        CarnacError: As `scatter`.
+    """
+    share = tasks[0].share
+    with _session(workshop) as session:
+        watch = Watch(session, phase, workshop.clock, None)
+        frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+            _reader(tasks), _declared(tasks[0])
+        )
+        line = map_batches(_judged(frame, share), _cutter(tasks, watch.tally), RESULT_SCHEMA)
+        rows = collect(workshop.holder, line, watch)
+    if len({row["task"] for row in rows}) != len(tasks):
+        raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")
+    return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
+
+
+@contextlib.contextmanager
+def _session(workshop: Workshop) -> Iterator[SparkSession]:
+    """Yield a session in which conditions mean what they mean here; jobs beside one another do not wait."""
+    session = workshop.holder.session()
+    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
+        with with_settings(session):
+            yield session
+        return
+    own = session.newSession()
+    for key, value in SETTINGS.items():
+        own.conf.set(key, value)
+    yield own
+
+
+def _declared(task: ScatterTask) -> str:
+    columns = [f"`{TIME_COLUMN}` timestamp"]
+    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in task.columns]
+    return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
+
+
+def _judged(frame: DataFrame, share: Share) -> DataFrame:
+    """Return the rows with what the condition says of each; starts no job.
+
+    Raises:
+        Invalid: Spark does not take the condition.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in share.elsewhere]
+    with one_sentence("the filter"):
+        rows = frame.drop(PASSED_COLUMN, SEEN_COLUMN).select("*", *absent)
+        types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+        condition = F.expr(read_condition(share.condition or "true", types))
+        absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
+    passed = F.coalesce(condition, F.lit(False))
+    kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)
+    columns = [name for name in frame.columns if name != PASSED_COLUMN]
+    return frame.select("*", *absent).select(*map(F.col, map(_quoted, columns)), kept)
+
+
+def _names_of_nothing(rows: DataFrame, condition: Column) -> list[str]:
+    """Return the columns that a condition names and no segment of the rewrite has: they are null, as in Druid.
+
+    Raises:
+        AnalysisException: The condition is wrong besides.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    names: list[str] = []
+    while True:
+        absent = [F.lit(None).alias(name) for name in names]
+        try:
+            _ = rows.select("*", *absent).where(condition).schema  # Spark names one at a time
+        except AnalysisException as error:
+            name = _unresolved(error)
+            if name is None or name in names or len(names) == NAMES_MAX:
+                raise
+            names.append(name)
+        else:
+            return names
+
+
+def _unresolved(error: AnalysisException) -> str | None:
+    """Return the column that Spark does not find; None if that is not it, or if it is a part of another column."""
+    if not (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        return None
+    found = _NAME.fullmatch((error.getMessageParameters() or {}).get("objectName", ""))
+    return None if found is None else found[1].replace("``", "`")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ----------------------------------------------------------------------------- inside of tasks
+
+
+def _reader(tasks: Sequence[ScatterTask]) -> Callable[[Batches], Batches]:
+    """Return the function for `mapInArrow` over the numbers of the tasks: it gives the visible rows."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                try:
+                    yield from _read(tasks[index])
+                except Exception as error:
+                    raise TaskFailure(of_task(error)) from error
+
+    return run
+
+
+def _read(task: ScatterTask) -> Batches:
+    """Yield the visible rows, and then what they are together: whole files are what their records say."""
+    plan, side = _whole(task), Side()
+    schema = segment_schema(plan.columns)
+    schema = schema.append(pa.field(PASSED_COLUMN, pa.bool_()))
+    schema = schema.append(pa.field(SEEN_COLUMN, pa.string()))
+    for source, table in as_read(plan, task.share.inputs, side):
+        has_passed = filter_of(source.segment) == task.share.condition
+        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+            arrays = [
+                array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+                for array in batch.columns
+            ]
+            arrays.append(pa.repeat(pa.scalar(has_passed), len(batch)))
+            arrays.append(pa.nulls(len(batch), pa.string()))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    yield pa.RecordBatch.from_pylist([{SEEN_COLUMN: _said(side)}], schema)
+
+
+def _whole(task: ScatterTask) -> ReadPlan:
+    """Return how inputs are read for a condition: all columns, exact times."""
+    return ReadPlan(
+        output_url=task.plan.output_url,
+        columns=task.columns,
+        truncate_to=None,
+        chunks=task.plan.chunks,
+    )
+
+
+def _cutter(tasks: Sequence[ScatterTask], tally: Tally) -> Callable[[Batches], Batches]:
+    """Return the function for `mapInArrow` that ends the plan: one row of `RESULT_SCHEMA` for each task."""
+
+    def run(batches: Batches) -> Batches:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        index = 0 if context is None else context.partitionId()
+        task = tasks[index]
+
+        def work(rows: Batches, attempt: Attempt) -> Scattered:
+            return _cut(task, rows, attempt)
+
+        yield result_batch(index, *guarded(work, batches, tally))
+
+    return run
+
+
+def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
+    """Measure the rows that stay, and cut them into part files.
+
+    Raises:
+        Corrupt: Rows that stay and rows that go are not together what was read, or what the records of the inputs say.
+    """
+    share, side, seen = task.share, Side(), Side()
+    own = dict(task.columns)
+    said: list[str] = []
+    writers = PartWriters(task, attempt.number)
+    with writers:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            said += table.column(SEEN_COLUMN).drop_null().to_pylist()
+            table = table.filter(pc.is_null(table.column(SEEN_COLUMN)))
+            rows = table.drop_columns([KEPT_COLUMN, SEEN_COLUMN])
+            seen.add_known(rows.num_rows, hash_rows(rows))
+            kept = rows.filter(table.column(KEPT_COLUMN))
+            if kept.num_rows:
+                writers.add(measure(share, conformed(task.plan, kept, own), side))
+            attempt.count(rows=table.num_rows)
+    if said != [_said(seen)]:
+        names = ", ".join(source.segment.segment_id for source in share.inputs)
+        raise Corrupt(
+            f"what was read of {names} is not what their records speak of, or not what Spark handed on "
+            f"(rows and hash: {' and '.join(said) or 'none'} read, {_said(seen)} handed on); run 'verify'"
+        )
+    return Scattered(side=side, parts=writers.parts())
+
+
+def _said(side: Side) -> str:
+    return f"{side.rows} {side.row_hash}"
+
+
+__all__ = ["scatter_filtered"]

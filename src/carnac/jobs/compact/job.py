@@ -1,0 +1,356 @@
+"""Rewrites on Spark: every job for itself, none waits for another.
+
+A job that fits into one task is one task, without a shuffle; small ones share a task, so that starting it does not cost
+more than its work. One of very many time chunks is spread over tasks by ranges of chunks (`compact_spread`). Each task
+is a Spark job of its own, sent from a thread of its own: what has ended can be published at once, and one job can be
+cancelled while the others go on. Jobs that need several tasks are scattered (`compact_scatter`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+
+from carnac.core.segments.segment import Segment, safe_name
+from carnac.errors import CarnacError, Unavailable
+from carnac.jobs.compact.buckets import find_buckets
+from carnac.jobs.compact.conservation import prove
+from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
+from carnac.jobs.compact.shape import Family, plan_families
+from carnac.jobs.compact.spread import join_ranges, spread_chunks
+from carnac.jobs.compact.task import FamilyTask, Rewritten, remove_written
+from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER, Workshop
+from carnac.jobs.ingest.write_pass import remove_others
+from carnac.ports import JobProgress, RewriteJob, RewriteResult
+from carnac.rows.output import take_waste
+from carnac.spark.failures import dump_failure, load_failure, may_retry, of_task
+from carnac.spark.interrupts import Held, hold_signals
+from carnac.spark.progress import POLL_S, OnProgress, Phase
+from carnac.spark.tasks import Attempt, run_tasks
+
+ROWS_PER_TASK = 250_000
+"""Jobs with fewer rows share a task up to this many: what they wait for one another is less than a second."""
+MAX_JOBS_PER_TASK = 32
+TASKS_AHEAD = 2
+"""So many tasks more than cores are handed to Spark, which has the next one ready when a core is free."""
+PHASE = "rewrite"
+
+OnWaste = Callable[[RewriteJob, int], None]
+OnEnd = Callable[[RewriteJob, RewriteResult | CarnacError], None]
+FindDoom = Callable[[RewriteJob], CarnacError | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTask:
+    """The families of one job. Picklable."""
+
+    key: str
+    families: tuple[FamilyTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnd:
+    """How a job ended inside of a task: what it became, or its failure as text."""
+
+    key: str
+    families: tuple[Rewritten, ...] = ()
+    failure: str | None = None
+
+
+def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
+    """Run the jobs of one Spark task; a failure that a retry cannot mend is the job's own."""
+    ends: list[JobEnd] = []
+    try:
+        ends.extend(_rewrite_one(task, attempt) for task in tasks)
+    except BaseException:
+        for end in ends:
+            remove_written(tasks[0].families[0].output_url, _segments(end.families))
+        raise
+    return ends
+
+
+def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
+    written: list[Rewritten] = []
+    try:
+        written.extend(rewrite_in_task(family, attempt) for family in task.families)
+    except BaseException as error:
+        remove_written(task.families[0].output_url, _segments(written))
+        failure = of_task(error) if isinstance(error, Exception) else None
+        if failure is None or may_retry(failure):
+            raise
+        return JobEnd(key=task.key, failure=dump_failure(failure))
+    return JobEnd(key=task.key, families=tuple(written))
+
+
+def result_of(written: Sequence[Rewritten]) -> RewriteResult:
+    """Return what a job's families became, with the proof over all of them."""
+    return RewriteResult(
+        segments=_segments(written),
+        proof=prove([one.went_in for one in written], [one.came_out for one in written]),
+    )
+
+
+def _segments(written: Sequence[Rewritten]) -> tuple[Segment, ...]:
+    return tuple(segment for one in written for segment in one.segments)
+
+
+class RewriteRun:
+    """One call of `run_rewrites`."""
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: OnEnd,
+        find_doom: FindDoom | None,
+        on_waste: OnWaste | None,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._workshop = workshop
+        self._jobs = jobs
+        self._on_end = on_end
+        self._find_doom = find_doom or (lambda _job: None)
+        self._on_waste = on_waste or (lambda _job, _size_bytes: None)
+        self._wasted: Counter[str] = Counter()
+        self._dooms: dict[str, CarnacError] = {}
+        self._on_progress = on_progress
+        self._folders = {job.key: self._new_folder(job) for job in jobs}
+        self._started_ms = workshop.clock.now_ms()
+        self._mutex = threading.Lock()
+        self._done = self._rows = 0
+        self._is_stopped = False
+        self._cores = 1
+
+    def run(self) -> None:
+        """Run all jobs; returns when the last one has ended."""
+        if not self._jobs:
+            return
+        cores = self._cores = self._workshop.cores()  # Spark starts here, or fails to
+        self._tell()
+        units = self._units(self._jobs)
+        with (
+            hold_signals(self._workshop.holder.end_jvm) as held,
+            ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool,
+        ):
+            futures = [pool.submit(unit) for unit in units]
+            try:
+                _wait_for(futures, held)
+            except BaseException:
+                self._is_stopped = True
+                for future in futures:
+                    future.cancel()
+                raise
+
+    def _units(self, jobs: Sequence[RewriteJob]) -> list[Callable[[], None]]:
+        """Return what is sent to Spark one by one, the largest first."""
+        units: list[Callable[[], None]] = []
+        shared: list[tuple[RewriteJob, JobTask]] = []
+        for job in sorted(jobs, key=lambda job: (-job.rows, job.key)):
+            if not job.chunks:
+                units.append(partial(self._run_sparse, job))
+                continue
+            try:
+                families = plan_families(job.inputs, job.target)
+            except CarnacError as error:
+                self._end(job, error)
+                continue
+            tasks = tuple(self._family_task(job, family) for family in families)
+            if any(wants_scatter(task) for task in tasks):
+                units.append(lambda job=job, tasks=tasks: self._scatter(job, tasks))  # type: ignore[misc]
+                continue
+            ranges = spread_chunks(tasks, self._cores // max(len(self._jobs), 1))
+            if len(ranges) > 1:
+                units.append(partial(self._run_spread, job, tasks, ranges))
+                continue
+            shared.append((job, JobTask(key=job.key, families=tasks)))
+        return units + [
+            lambda chosen=chosen: self._run_shared(chosen) for chosen in share_tasks(shared)
+        ]
+
+    def _run_sparse(self, job: RewriteJob) -> None:
+        """Find the few time chunks that a job has rows in, and run it."""
+        if self._is_doomed(job) or self._is_stopped:
+            return
+        try:
+            chunks = find_buckets(self._workshop.output_url, job)
+        except CarnacError as error:
+            self._end(job, error)
+            return
+        for unit in self._units([replace(job, chunks=chunks)]):
+            unit()
+
+    def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:
+        jobs = [job for job, _ in chosen]
+        alive = [(job, task) for job, task in chosen if not self._is_doomed(job)]
+        if not alive or self._is_stopped:
+            return
+        try:
+            [ends] = run_tasks(
+                self._workshop.holder,
+                rewrite_all,
+                [tuple(task for _, task in alive)],
+                phase=self._phase([job for job, _ in alive]),
+                clock=self._workshop.clock,
+            )
+        except CarnacError as error:
+            for job, _ in alive:
+                self._end(job, self._doom_of(job) or error)
+            return
+        by_key = {job.key: job for job in jobs}
+        for end in ends:
+            failure = None if end.failure is None else load_failure(end.failure)
+            self._end(by_key[end.key], failure or result_of(end.families))
+
+    def _run_spread(
+        self,
+        job: RewriteJob,
+        tasks: Sequence[FamilyTask],
+        ranges: Sequence[tuple[FamilyTask, ...]],
+    ) -> None:
+        """Run a job of many time chunks in several tasks, each with a range of them."""
+        if self._is_doomed(job) or self._is_stopped:
+            return
+        try:
+            ends = run_tasks(
+                self._workshop.holder,
+                rewrite_all,
+                [(JobTask(key=job.key, families=families),) for families in ranges],
+                phase=replace(self._phase([job]), total=len(ranges)),
+                clock=self._workshop.clock,
+            )
+            failures = [one.failure for [one] in ends if one.failure is not None]
+            if failures:
+                raise load_failure(failures[0])
+            written = join_ranges(tasks, ranges, [one.families for [one] in ends])
+        except CarnacError as error:
+            self._end(job, self._doom_of(job) or error)
+            return
+        self._end(job, result_of(written))
+
+    def _scatter(self, job: RewriteJob, tasks: Sequence[FamilyTask]) -> None:
+        if self._is_stopped:
+            return
+        written: list[Rewritten] = []
+        try:
+            for task in tasks:
+                doom = self._doom_of(job)
+                if doom is not None:
+                    raise doom
+                written.append(self._scatter_one(job, task))
+        except CarnacError as error:
+            self._end(job, self._doom_of(job) or error)
+            return
+        self._end(job, result_of(written))
+
+    def _scatter_one(self, job: RewriteJob, task: FamilyTask) -> Rewritten:
+        workshop = self._workshop
+        runner = SparkRunner(workshop, self._phase([job]))
+        staging_url = workshop.staging_url(f"rewrite-{task.id_prefix}")
+        line = ScatterJob(task, runner, staging_url=staging_url, cores=workshop.cores())
+        try:
+            return line.run()
+        finally:
+            self._wasted[job.key] += line.bytes_staged
+
+    def _phase(self, jobs: Sequence[RewriteJob]) -> Phase:
+        """Return a phase that stops when nobody needs what the jobs write any more, or whoever is told says so."""
+
+        def stop_when(_: object) -> CarnacError | None:
+            try:
+                self._tell()
+            except CarnacError as error:
+                return error
+            dooms = [self._doom_of(job) for job in jobs]
+            return dooms[0] if all(doom is not None for doom in dooms) else None
+
+        return Phase(name=PHASE, total=1, stop_when=stop_when)
+
+    def _is_doomed(self, job: RewriteJob) -> bool:
+        doom = self._doom_of(job)
+        if doom is not None:
+            self._end(job, doom)
+        return doom is not None
+
+    def _doom_of(self, job: RewriteJob) -> CarnacError | None:
+        """Return why the job is in vain, if it is; once it is, it stays so."""
+        if self._is_stopped:
+            return Unavailable("the rewrite was interrupted")
+        doom = self._dooms.get(job.key) or self._find_doom(job)
+        if doom is not None:
+            self._dooms[job.key] = doom
+        return doom
+
+    def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
+        kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []
+        removed = remove_others(self._workshop.output_url, self._folders[job.key], kept)
+        if isinstance(end, CarnacError):
+            wasted = removed + self._wasted.pop(job.key, 0) + take_waste(end)
+            if wasted:
+                self._on_waste(job, wasted)
+        self._on_end(job, end)
+        with self._mutex:
+            self._done += 1
+            self._rows += job.rows
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_progress is None:
+            return
+        done, total = self._done, len(self._jobs)
+        eta_ms = None
+        rows = sum(job.rows for job in self._jobs)
+        if done and self._rows:
+            elapsed_ms = max(self._workshop.clock.now_ms() - self._started_ms, 0)
+            eta_ms = elapsed_ms * (rows - self._rows) // self._rows
+        self._on_progress(
+            JobProgress(phase=PHASE, done=done, total=total, rows=self._rows, eta_ms=eta_ms)
+        )
+
+    def _family_task(self, job: RewriteJob, family: Family) -> FamilyTask:
+        return FamilyTask(
+            datasource=job.datasource,
+            family=family,
+            target=job.target,
+            chunks=job.chunks,
+            output_url=self._workshop.output_url,
+            path_prefix=self._folders[job.key],
+            id_prefix=self._workshop.ids.new_id(),
+            created_at_ms=self._workshop.clock.now_ms(),
+            temp_dir=self._workshop.holder.scratch(self._folders[job.key].rsplit("/", 1)[1]),
+            memory_bytes=self._workshop.task_memory_bytes,
+            is_whole=job.is_whole,
+        )
+
+    def _new_folder(self, job: RewriteJob) -> str:
+        return f"{SEGMENTS_FOLDER}/{safe_name(job.datasource)}/{self._workshop.ids.new_id()}"
+
+
+def _wait_for(futures: Sequence[Future[None]], held: Held) -> None:
+    """Wait for all; raises what the first one that fails raises, or at once where a signal arrives."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, POLL_S, return_when="FIRST_EXCEPTION")
+        for future in done:
+            future.result()
+        if held.failure is not None:
+            raise held.failure
+
+
+def share_tasks(
+    jobs: Sequence[tuple[RewriteJob, JobTask]],
+) -> list[list[tuple[RewriteJob, JobTask]]]:
+    """Return the jobs, which come largest first, in the tasks that they share."""
+    bins: list[list[tuple[RewriteJob, JobTask]]] = []
+    room = 0
+    for job, task in jobs:
+        if job.rows > room or len(bins[-1]) == MAX_JOBS_PER_TASK:
+            bins.append([])
+            room = ROWS_PER_TASK
+        bins[-1].append((job, task))
+        room -= min(job.rows, room)
+    return bins

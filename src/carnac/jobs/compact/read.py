@@ -1,0 +1,324 @@
+"""Reads what is visible of segments as Arrow tables of one schema, for rewrites.
+
+Texts come as dictionaries. Types are widened by DuckDB where they differ, so that a value reads after a rewrite as it
+read before it; times are truncated here, in integers, and not by the engine that rolls up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
+from carnac.core.segments.sql_columns import SQL_TYPE
+from carnac.core.time.granularity import NONE, parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.errors import Corrupt, NotFound
+from carnac.ports import SegmentInput
+from carnac.rows.normalise.shape import quote
+from carnac.rows.output import local_root
+from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BUCKET_LIMIT = 10_000_000
+"""Most buckets of the query granularity that one segment may span."""
+HELD_ROWS = 16_384
+"""Hidden rows of a file that is no larger may keep all of it in memory, until they are measured."""
+_WORDS = {ColumnType.STRING, ColumnType.JSON}
+EXACT_COLUMN = "__exact"
+Columns = tuple[tuple[str, ColumnType], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """How inputs are read. Picklable.
+
+    Attributes:
+        columns: Of the tables, after `__time`; null where a segment lacks one.
+        truncate_to: Canonical text of the granularity that times are truncated to; None: times stay.
+        chunks: Time chunks of the outputs; truncation puts no row before its own.
+        keeps_exact: Tables end with a column `EXACT_COLUMN`: microseconds before truncation.
+    """
+
+    output_url: str
+    columns: Columns
+    truncate_to: str | None
+    chunks: tuple[Interval, ...]
+    keeps_exact: bool = False
+
+
+def is_clipped(source: SegmentInput) -> bool:
+    """Whether some instant of the segment's span is not to be read."""
+    span = IntervalSet((source.segment.span,))
+    return source.visible.intersect(span) != span
+
+
+def read_tables(
+    plan: ReadPlan,
+    source: SegmentInput,
+    *,
+    most_groups: int | None = None,
+    on_hidden: Callable[[pa.Table], None] | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the visible rows of a segment, one table for each row group that has some.
+
+    Args:
+        most_groups: Read so many row groups at most, spread over the file; None: all.
+        on_hidden: Called with the rows that are not visible, as they would be read if they were; None: row groups
+            whose times say that nothing in them is visible are not read.
+
+    Raises:
+        NotFound: The segment's file is gone.
+        Corrupt: It cannot be read, or does not hold what the segment's record says.
+    """
+    segment = source.segment
+    own = {column.name: column.type for column in segment.columns}
+    present = [name for name, _ in plan.columns if name in own]
+    words = [name for name in present if own[name] in _WORDS]
+    clipped = is_clipped(source)
+    with _opened(plan.output_url, segment) as opened, _readable(segment):
+        # reading ahead takes threads, which cost more than a small file
+        is_far = local_root(plan.output_url) is None
+        file = pq.ParquetFile(opened, read_dictionary=words, pre_buffer=is_far)
+        for index in _spread(file.num_row_groups, most_groups):
+            if clipped and on_hidden is None and _is_hidden(file, index, source):
+                continue
+            table = file.read_row_group(index, columns=[TIME_COLUMN, *present], use_threads=False)
+            if not clipped:
+                if table.num_rows:
+                    yield conformed(plan, table, own)
+                continue
+            shown = within(micros(table), source.visible)
+            if on_hidden is None:  # what is hidden may be wrong to conform, and takes its time
+                if shown.any():
+                    yield conformed(plan, _where(table, shown), own)
+                continue
+            table = conformed(plan, table, own)
+            if not shown.all():
+                on_hidden(_where(table, ~shown, held=HELD_ROWS))
+            if shown.any():
+                yield _where(table, shown)
+
+
+def _where(table: pa.Table, mask: Any, *, held: int = 0) -> pa.Table:
+    """Return some of the rows, without a copy if they are neighbours, as in a file that is sorted by time.
+
+    Args:
+        held: What is not copied keeps all rows in memory, so it is half of them, or they are no more than these.
+    """
+    count = int(np.count_nonzero(mask))
+    if count == len(mask):
+        return table
+    first = int(mask.argmax())
+    if len(mask) <= max(2 * count, held) and mask[first : first + count].all():
+        return table.slice(first, count)
+    return table.filter(pa.array(mask))
+
+
+def _is_hidden(file: pq.ParquetFile, index: int, source: SegmentInput) -> bool:
+    """Whether the least and the greatest time of a row group say that no row in it is visible."""
+    place = file.schema_arrow.get_field_index(TIME_COLUMN)
+    if file.schema_arrow.types[place] != TIME_TYPE:
+        return False
+    group = file.metadata.row_group(index)
+    columns = (group.column(number) for number in range(group.num_columns))
+    known = next((one.statistics for one in columns if one.path_in_schema == TIME_COLUMN), None)
+    if known is None or not known.has_min_max:
+        return False
+    return not any(
+        known.min_raw < piece.end_ms * 1000 and known.max_raw >= piece.start_ms * 1000
+        for piece in source.visible
+    )
+
+
+def _spread(count: int, most: int | None) -> Sequence[int]:
+    """Return the numbers of some of `count` things, first and last among them; all if `most` is None."""
+    if most is None or most >= count:
+        return range(count)
+    return [int(place) for place in np.linspace(0, count - 1, most).round()]
+
+
+def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
+    """Return the bytes of a segment's columns before compression, from the file's footer.
+
+    Raises:
+        NotFound, Corrupt: As `read_tables`.
+    """
+    with _opened(output_url, source.segment) as opened, _readable(source.segment):
+        footer = pq.read_metadata(opened)
+        return sum(
+            footer.row_group(index).total_byte_size for index in range(footer.num_row_groups)
+        )
+
+
+@contextlib.contextmanager
+def _opened(output_url: str, segment: Segment) -> Iterator[Any]:
+    root = local_root(output_url)
+    try:
+        if root is not None:
+            with pa.OSFile(str(root / segment.path), "rb") as file:
+                yield file
+            return
+        import fsspec
+
+        filesystem, base = fsspec.core.url_to_fs(output_url)
+        with filesystem.open(f"{base.rstrip('/')}/{segment.path}", "rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise NotFound(
+            f"file {segment.path} of segment {segment.segment_id} is gone; run 'verify'",
+            segment_id=segment.segment_id,
+        ) from None
+
+
+@contextlib.contextmanager
+def _readable(segment: Segment) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Corrupt(
+            f"file {segment.path} of segment {segment.segment_id} cannot be read: {reason}; run 'verify'",
+            segment_id=segment.segment_id,
+        ) from error
+
+
+def micros(table: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the times of rows in microseconds."""
+    column = table.column(TIME_COLUMN).cast(pa.int64())
+    times: NDArray[np.int64] = column.to_numpy()
+    return times
+
+
+def within(times_us: NDArray[np.int64], intervals: IntervalSet | Sequence[Interval]) -> Any:
+    """Return for each time whether one of the intervals holds it."""
+    mask = np.zeros(len(times_us), bool)
+    for piece in intervals:
+        mask |= (times_us >= piece.start_ms * 1000) & (times_us < piece.end_ms * 1000)
+    return mask
+
+
+def places_by_chunk(
+    times_us: NDArray[np.int64], chunks: Sequence[Interval]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the number of each chunk that has rows, and their places, ascending; in one go, however many chunks.
+
+    Args:
+        chunks: Disjoint, in order of time. What is in none of them is left out.
+    """
+    starts = np.array([chunk.start_ms for chunk in chunks], np.int64) * 1000
+    ends = np.array([chunk.end_ms for chunk in chunks], np.int64) * 1000
+    numbers = np.searchsorted(starts, times_us, side="right") - 1
+    numbers[(numbers >= 0) & (times_us >= ends[numbers])] = -1
+    kind = np.int16 if len(chunks) < 1 << 15 else np.int64  # few bits are sorted digit by digit
+    order = np.argsort(numbers.astype(kind), kind="stable")
+    found, firsts = np.unique(numbers[order], return_index=True)
+    lasts = np.append(firsts, len(order))[1:]
+    for number, first, last in zip(found.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        if number >= 0:
+            yield number, order[first:last]
+
+
+def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) -> pa.Table:
+    """Return the table, whose columns have the types of `own`, with exactly the columns of the plan."""
+    widened = _widened(
+        table,
+        [(name, own[name], kind) for name, kind in plan.columns if own.get(name, kind) is not kind],
+    )
+    arrays: list[Any] = [_truncated(plan, table)]
+    for name, kind in plan.columns:
+        if name not in own:
+            arrays.append(_nulls(table.num_rows, kind))
+        elif name in widened:
+            arrays.append(widened[name])
+        else:
+            arrays.append(_as_arrow(table.column(name), kind))
+    names = [TIME_COLUMN, *(name for name, _ in plan.columns)]
+    if plan.keeps_exact:
+        arrays.append(pa.array(micros(table)))
+        names.append(EXACT_COLUMN)
+    return pa.table(arrays, names=names)
+
+
+def _as_arrow(column: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        return column
+    if kind in _WORDS:
+        return column.cast(pa.string()).dictionary_encode()
+    return column if column.type == ARROW_TYPE[kind] else column.cast(ARROW_TYPE[kind])
+
+
+def _nulls(count: int, kind: ColumnType) -> pa.Array:
+    if kind in _WORDS:
+        return pa.nulls(count, pa.string()).dictionary_encode()
+    return pa.nulls(count, ARROW_TYPE[kind])
+
+
+def _widened(
+    table: pa.Table, casts: Sequence[tuple[str, ColumnType, ColumnType]]
+) -> dict[str, pa.ChunkedArray]:
+    """Return columns whose type has been widened since the segment was written, as queries show them."""
+    if not casts:
+        return {}
+    columns = []
+    for name, own, kind in casts:
+        column, sql_type = quote(name), SQL_TYPE[kind]
+        value = f"CAST({column} AS {sql_type})"
+        if sql_type.endswith("[]") and not own.value.startswith("array"):
+            value = (
+                f"CASE WHEN {column} IS NULL THEN NULL ELSE [CAST({column} AS {sql_type[:-2]})] END"
+            )
+        columns.append(f"{value} AS {column}")
+    chosen = table.select([name for name, _, _ in casts])
+    with _caster(os.getpid()).cursor() as con:
+        con.register("chosen", chosen)
+        found = con.sql(f"SELECT {', '.join(columns)} FROM chosen").to_arrow_table()
+    return {name: _as_arrow(found.column(name), kind) for name, _, kind in casts}
+
+
+@cache
+def _caster(_pid: int) -> Any:
+    """Return the engine that casts in this process: opening one takes ten times as long as casting a small file."""
+    import duckdb
+
+    return duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
+
+
+def _truncated(plan: ReadPlan, table: pa.Table) -> Any:
+    """Return the times, truncated if the plan says so; not before the time chunk that holds them."""
+    if plan.truncate_to is None:
+        return table.column(TIME_COLUMN).cast(TIME_TYPE)
+    times = micros(table)
+    starts = np.array([chunk.start_ms for chunk in plan.chunks], np.int64) * 1000
+    own_chunk = starts[np.searchsorted(starts, times, side="right") - 1]
+    return pa.array(np.maximum(_floors(times, plan.truncate_to), own_chunk)).cast(TIME_TYPE)
+
+
+def _floors(times_us: NDArray[np.int64], text: str) -> NDArray[np.int64]:
+    granularity = parse_granularity(text)
+    if granularity == NONE:
+        return times_us
+    if granularity.mode == "all":
+        return np.full(len(times_us), granularity.bucket(0).start_ms * 1000, np.int64)
+    length_ms = granularity.fixed_ms
+    if length_ms is not None:
+        origin_us = granularity.origin_ms * 1000
+        floors: NDArray[np.int64] = times_us - (times_us - origin_us) % (length_ms * 1000)
+        return floors
+    span = Interval(int(times_us.min()) // 1000, int(times_us.max()) // 1000 + 1)
+    edges = np.array(
+        [bucket.start_ms for bucket in granularity.buckets(span, limit=BUCKET_LIMIT)], np.int64
+    )
+    edges *= 1000
+    found: NDArray[np.int64] = edges[np.searchsorted(edges, times_us, side="right") - 1]
+    return found

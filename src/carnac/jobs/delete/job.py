@@ -1,0 +1,77 @@
+"""Predicate deletes as a Spark job: each of its tasks looks at some of the segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from carnac.core.segments.schema import unite_columns
+from carnac.core.segments.segment import ColumnType, safe_name
+from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
+from carnac.jobs.delete.predicate import check_predicate
+from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER, Workshop
+from carnac.jobs.ingest.write_pass import into_bins, remove_others
+from carnac.ports import SegmentInput, SegmentRewrite
+from carnac.spark.progress import OnProgress, Phase
+from carnac.spark.tasks import Attempt, run_tasks
+
+
+def delete_where(
+    workshop: Workshop,
+    datasource: str,
+    inputs: Sequence[SegmentInput],
+    predicate: str,
+    *,
+    columns: Mapping[str, ColumnType] | None = None,
+    on_progress: OnProgress | None,
+) -> tuple[SegmentRewrite, ...]:
+    """Rewrite the segments of `inputs` that hold a visible row for which the predicate is true.
+
+    Raises:
+        Invalid: The predicate is no condition over the datasource's columns, or fails on a value.
+    """
+    if columns is None:
+        columns = unite_columns(source.segment.columns for source in inputs)
+    check_predicate(predicate, columns)
+    job_id = workshop.ids.new_id()
+    folder = f"{SEGMENTS_FOLDER}/{safe_name(datasource)}/{job_id}"
+    tasks = [
+        DeleteTask(
+            source=source,
+            predicate=predicate,
+            columns=tuple(columns.items()),
+            output_url=workshop.output_url,
+            path_prefix=folder,
+            id_prefix=workshop.ids.new_id(),
+            created_at_ms=workshop.clock.now_ms(),
+            temp_dir=workshop.holder.scratch(job_id),
+            memory_bytes=workshop.task_memory_bytes,
+        )
+        for source in inputs
+    ]
+    bins = into_bins(tasks, lambda task: task.source.segment.rows, cores=workshop.cores())
+    try:
+        found = run_tasks(
+            workshop.holder,
+            _rewrite_all,
+            bins,
+            phase=Phase(name="rewrite segments", total=len(bins)),
+            clock=workshop.clock,
+            on_progress=on_progress,
+        )
+    except BaseException:
+        remove_others(workshop.output_url, folder, ())
+        raise
+    rewrites = tuple(rewrite for some in found for rewrite in some)
+    kept = [segment.path for rewrite in rewrites for segment in rewrite.replacements]
+    remove_others(workshop.output_url, folder, kept)
+    return rewrites
+
+
+def _rewrite_all(tasks: Sequence[DeleteTask], attempt: Attempt) -> list[SegmentRewrite]:
+    rewrites = []
+    for task in tasks:
+        rewrite = rewrite_segment(task, attempt=attempt.number)
+        attempt.count(rows=task.source.segment.rows)
+        if rewrite is not None:
+            rewrites.append(rewrite)
+    return rewrites

@@ -1,0 +1,133 @@
+"""Checks the SQL predicate of a deletion before anything runs: one expression over columns, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.sql_columns import SQL_TYPE
+from carnac.errors import Invalid
+from carnac.rows.normalise.shape import ORDER_PREFIX, quote
+
+_TIME_TYPE = "TIMESTAMP WITH TIME ZONE"
+
+
+def check_predicate(predicate: str, columns: Mapping[str, ColumnType]) -> None:
+    """Check that a predicate is a boolean expression over the columns, with one meaning for every row.
+
+    Refused: subqueries, aggregates, window functions, anything beside the expression, and functions whose result
+    depends on when they run (`now()`, `random()`), because rows are counted first and rewritten later.
+
+    Args:
+        columns: United columns of the datasource, without `__time`.
+
+    Raises:
+        Invalid: It is not; says why in one sentence.
+    """
+    import duckdb
+
+    names = {name: kind for name, kind in columns.items() if not name.startswith(ORDER_PREFIX)}
+    declared = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in names.items())
+    with duckdb.connect(":memory:", config={"autoload_known_extensions": False}) as con:
+        time = f"{quote(TIME_COLUMN)} {_TIME_TYPE}"
+        con.execute(f"CREATE TABLE rows ({', '.join(filter(None, [time, declared]))})").complete()
+        for setting in ("enable_external_access = false", "lock_configuration = true"):
+            con.execute(f"SET {setting}").complete()
+        expression = _parsed(con, predicate)
+        _check_nodes(con, expression, predicate, {TIME_COLUMN, *names})
+        try:
+            kind = con.sql(f"SELECT (\n{predicate}\n) AS hit FROM rows").types[0]
+            con.execute(f"SELECT 1 FROM rows WHERE (\n{predicate}\n)").complete()
+        except duckdb.Error as error:
+            raise _invalid(predicate, _reason(error)) from error
+    if str(kind) not in {"BOOLEAN", '"NULL"', "NULL"}:
+        raise _invalid(predicate, f"it is of type {kind}, not a condition")
+
+
+def _parsed(con: Any, predicate: str) -> Any:
+    """Return the syntax tree of the expression, which must be whole with and without parentheses around it."""
+    expression: Any = None
+    for opening, closing in (("", ""), ("(", ")")):
+        tree = _tree(con, f"{opening}\n{predicate}\n{closing}")
+        if tree.get("error"):
+            raise _invalid(predicate, str(tree.get("error_message", "it cannot be parsed")))
+        statements = tree["statements"]
+        template = _tree(con, "TRUE")["statements"]
+        if len(statements) != 1:
+            raise _invalid(predicate, "it is more than one statement")
+        expression = statements[0]["node"].pop("where_clause", None)
+        template[0]["node"].pop("where_clause")
+        if expression is None or statements != template:
+            raise _invalid(predicate, "it is more than one expression")
+    return expression
+
+
+def _tree(con: Any, condition: str) -> dict[str, Any]:
+    statement = f"SELECT 1 FROM rows WHERE {condition}"
+    row = con.execute("SELECT json_serialize_sql(?::VARCHAR)", [statement]).fetchall()[0]
+    tree: dict[str, Any] = json.loads(row[0])
+    return tree
+
+
+def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str]) -> None:
+    folded = {name.casefold() for name in names}
+    for node in _nodes(expression):
+        kind = node.get("class")
+        if kind == "SUBQUERY":
+            raise _invalid(predicate, "subqueries are not allowed")
+        if kind in {"STAR", "PARAMETER", "WINDOW", "DEFAULT"}:
+            raise _invalid(predicate, f"it uses {str(kind).lower()}, which is not allowed")
+        if kind == "FUNCTION":
+            _check_function(con, str(node["function_name"]), predicate)
+        if kind == "COLUMN_REF":
+            path = [str(name).casefold() for name in node["column_names"]]
+            if path[0] == "rows" and len(path) > 1:
+                path = path[1:]
+            if path[0] not in folded and not _is_lambda(expression, path[0]):
+                raise _invalid(predicate, f"there is no column '{node['column_names'][-1]}'")
+
+
+def _is_lambda(expression: Any, name: str) -> bool:
+    """Whether some lambda of the expression names its parameter so; the binder checks where it is used."""
+    for node in _nodes(expression):
+        if node.get("class") == "LAMBDA":
+            names = json.dumps(node).casefold()
+            if f'"{name}"' in names:
+                return True
+    return False
+
+
+def _check_function(con: Any, function: str, predicate: str) -> None:
+    rows = con.execute(
+        "SELECT DISTINCT stability FROM duckdb_functions() WHERE function_name = ?",
+        [function.lower()],
+    ).fetchall()
+    stabilities = {row[0] for row in rows if row[0] is not None}
+    if stabilities - {"CONSISTENT"}:
+        raise _invalid(predicate, f"{function}() does not give the same answer every time")
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _nodes(value)
+
+
+def _reason(error: Exception) -> str:
+    line = next(iter(str(error).splitlines()), type(error).__name__)
+    return line.split(": ", 1)[-1]
+
+
+def _invalid(predicate: str, reason: str) -> Invalid:
+    text = " ".join(predicate.split())
+    short = text if len(text) <= 80 else text[:77] + "..."
+    return Invalid(
+        f"the predicate '{short}' cannot be used: {reason.rstrip('.')}", predicate=predicate
+    )

@@ -1,0 +1,318 @@
+"""A batch ingestion, from input to segment files that are not yet published.
+
+    plan     find the input, share it out among tasks                                    (driver)
+    read     pass 1: parse, coerce, roll up what pays, cut into time chunks    (Spark, one task per split)
+    write    pass 2: merge the parts of a chunk, roll up, sort, write segments  (Spark, largest chunk first)
+
+Nothing is shuffled through the JVM: what pass 1 leaves for pass 2 are files in the staging folder, which is removed at
+the end, also on failure. Files of attempts that lost or died are removed too.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.core.log.commits import Place
+from carnac.core.log.late_ledger import with_late
+from carnac.core.segments.segment import TIME_COLUMN, Segment, safe_name
+from carnac.core.time.intervals import IntervalSet
+from carnac.errors import CarnacError, Invalid
+from carnac.jobs.ingest.places import plan_places
+from carnac.jobs.ingest.read_pass import (
+    PassOne,
+    SplitResult,
+    united_late,
+    united_shape,
+)
+from carnac.jobs.ingest.write_pass import merge_all, pack, plan_merges, remove_others
+from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
+from carnac.ports.places import PlacePlan
+from carnac.rows.merge_task import MergeTask
+from carnac.rows.normalise.shape import row_shape
+from carnac.rows.normalise.timestamps import REASON_MISSING
+from carnac.rows.output import local_root
+from carnac.rows.parts import Cut, remove_staged
+from carnac.rows.read.rejections import gather
+from carnac.spark.failures import of_task
+from carnac.spark.interrupts import hold_signals
+from carnac.spark.progress import OnProgress, Phase, Tally
+from carnac.spark.session import SparkHolder, local_master
+from carnac.spark.tasks import run_tasks
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest.spec import IngestSpec
+
+SEGMENTS_FOLDER = "segments"
+STAGING_FOLDER = "staging"
+QUARANTINE_FOLDER = "quarantine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What every data job works with.
+
+    Attributes:
+        output_url: Root of deep storage.
+        task_memory_bytes: What one task may hold in memory before it spills to disk.
+    """
+
+    holder: SparkHolder
+    clock: Clock
+    ids: IdSource
+    output_url: str
+    task_memory_bytes: int
+
+    def cores(self) -> int:
+        """Return how many tasks Spark runs at the same time, as far as it says."""
+        session = self.holder.session()
+        try:
+            with hold_signals(self.holder.end_jvm):
+                return max(1, session.sparkContext.defaultParallelism)
+        except Exception:
+            return 2  # Spark Connect does not say; it only steers how finely work is divided
+
+    def staging_url(self, job_id: str) -> str:
+        """Return where tasks leave files for one another.
+
+        It must be reached by all of them: this machine's disk if all run here, else deep storage.
+        """
+        settings = self.holder.settings
+        is_here = settings.remote is None and local_master(settings.master) is not None
+        if is_here and local_root(self.output_url) is None:
+            return str(Path(tempfile.gettempdir()) / f"carnac-{STAGING_FOLDER}" / job_id)
+        return f"{self.output_url.rstrip('/')}/{STAGING_FOLDER}/{job_id}"
+
+
+@dataclass(slots=True)
+class Timer:
+    """Wall seconds by phase, in order."""
+
+    clock: Clock
+    seconds: dict[str, float] = field(default_factory=dict)
+    _since_ms: int | None = None
+
+    def lap(self, phase: str) -> None:
+        """End a phase that began at the lap before, or when the timer was made."""
+        now_ms = self.clock.now_ms()
+        since_ms = now_ms if self._since_ms is None else self._since_ms
+        elapsed = max(now_ms - since_ms, 0) / 1000
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + elapsed
+        self._since_ms = now_ms
+
+    def start(self) -> None:
+        """Begin the first phase now."""
+        self._since_ms = self.clock.now_ms()
+
+
+class IngestJob:
+    """One run of one spec.
+
+    Attributes:
+        shape: Of its rows; the reader replaces it where the shape depends on the data.
+    """
+
+    def __init__(
+        self,
+        workshop: Workshop,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        newest_before_ms: int | None,
+        on_progress: OnProgress | None,
+        places: PlacePlan | None = None,
+    ) -> None:
+        self.workshop = workshop
+        self.spec = spec
+        self.layout = layout
+        self.on_progress = on_progress
+        self.places = places
+        self.job_id = workshop.ids.new_id()
+        self.staging_url = workshop.staging_url(self.job_id)
+        self.folder = f"{SEGMENTS_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
+        self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
+        self.timer = Timer(workshop.clock)
+        self.shape = row_shape(spec)
+        self.cut = Cut(
+            layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
+        )
+
+    @property
+    def within(self) -> IntervalSet | None:
+        """The instants whose rows are taken; None: all."""
+        spec, layout = self.spec.intervals or None, self.layout.within
+        if spec is None or layout is None:
+            return spec if layout is None else layout
+        return spec.intersect(layout)
+
+    def run(self, read: Callable[[IngestJob], Sequence[SplitResult]]) -> JobResult:
+        """Run both passes; `read` runs the first.
+
+        Raises:
+            CarnacError: Nothing is left behind but rejected rows.
+        """
+        self.timer.start()
+        segments: tuple[Segment, ...] = ()
+        try:
+            results = read(self)
+            rejected = self._rejected(results)
+            self.timer.lap("read")
+            segments, places = self._write(results)
+            self.timer.lap("write")
+        except OSError as error:
+            # of this process, such as a full disk while rows are handed to tasks
+            raise of_task(error) from error
+        finally:
+            remove_staged(self.staging_url)
+            remove_others(
+                self.workshop.output_url, self.folder, [segment.path for segment in segments]
+            )
+        self.timer.lap("clean up")
+        late = united_late(results)
+        return JobResult(
+            segments=with_late(segments, late, self.cut.newest_before_ms),
+            report=self._report(
+                results, segments, rejected, rows_late=sum(map(sum, late.values()))
+            ),
+            places=places,
+        )
+
+    def common(self, *, tasks: int) -> PassOne:
+        """Return what all tasks of pass 1 have in common, if there are so many."""
+        return PassOne(
+            job_id=self.job_id,
+            shape=self.shape,
+            cut=self.cut,
+            output_url=self.workshop.output_url,
+            quarantine_folder=self.quarantine_folder,
+            examples=self.spec.tuning.max_saved_parse_exceptions,
+            is_logged=self.spec.tuning.log_parse_exceptions,
+            memory_bytes=self.workshop.task_memory_bytes,
+            threads=max(1, self.workshop.cores() // max(1, tasks)),
+        )
+
+    def phase(self, name: str, total: int | None) -> Phase:
+        """Return a phase that stops when too many rows are rejected."""
+        return Phase(name=name, total=total, stop_when=self._too_many)
+
+    def _too_many(self, tally: Tally) -> CarnacError | None:
+        limit = self.spec.tuning.max_parse_exceptions
+        if limit is None or tally.rejected <= limit:
+            return None
+        return self._too_many_error(tally.rejected, "so far")
+
+    def _rejected(self, results: Sequence[SplitResult]) -> RejectedRows:
+        """Return what all tasks rejected.
+
+        Raises:
+            Invalid: It is more than the spec puts up with.
+        """
+        found = [result.rejections for result in results]
+        kept = [path for one in found for path in one.paths]
+        remove_others(self.workshop.output_url, self.quarantine_folder, kept)
+        tuning = self.spec.tuning
+        rejected = gather(
+            found, folder=self.quarantine_folder, examples=tuning.max_saved_parse_exceptions
+        )
+        limit = tuning.max_parse_exceptions
+        if limit is not None and rejected.count > limit:
+            raise self._too_many_error(rejected.count, ", ".join(rejected.by_reason))
+        read = sum(result.counts.rows_read for result in results)
+        if read and rejected.by_reason == {REASON_MISSING: read}:
+            raise self._no_time_error(read, rejected)
+        return rejected
+
+    def _no_time_error(self, count: int, rejected: RejectedRows) -> CarnacError:
+        made = any(one.name == TIME_COLUMN for one in self.spec.transforms.transforms)
+        where = "the transform of __time" if made else f"field '{self.spec.timestamp.column}'"
+        example = next((one["raw"] for one in rejected.examples if one.get("raw")), None)
+        like = "" if example is None else f", such as {example[:200]}"
+        return Invalid(
+            f"{'the only row' if count == 1 else f'none of the {count:,} rows'} has"
+            f"{' no' if count == 1 else ' a'} time in {where}{like}: nothing was published, "
+            "name the field that holds it in timestampSpec",
+            column=self.spec.timestamp.column,
+            path=self.quarantine_folder,
+        )
+
+    def _too_many_error(self, count: int, what: str) -> CarnacError:
+        rows = "1 row was" if count == 1 else f"{count:,} rows were"
+        return Invalid(
+            f"{rows} rejected ({what}) and maxParseExceptions allows"
+            f" {self.spec.tuning.max_parse_exceptions:,}; nothing was published, the rejected rows are in"
+            f" {self.quarantine_folder}",
+            rejected=count,
+            path=self.quarantine_folder,
+        )
+
+    def _write(
+        self, results: Sequence[SplitResult]
+    ) -> tuple[tuple[Segment, ...], tuple[Place, ...]]:
+        shape = united_shape(self.shape, (result.shape for result in results))
+        spec, cores = self.spec, self.workshop.cores()
+        parts = [part for result in results for part in result.parts]
+        may_divide = spec.rollup != "perfect" and spec.partitions.type == "dynamic"
+        template = MergeTask(
+            datasource=spec.datasource,
+            parts=(),
+            shape=shape,
+            chunk=parts[0].chunk if parts else None,  # type: ignore[arg-type]  # set for each merge
+            partitions=spec.partitions,
+            output_url=self.workshop.output_url,
+            path_prefix=self.folder,
+            id_prefix="",
+            created_at_ms=self.workshop.clock.now_ms(),
+            temp_dir=self.workshop.holder.scratch(self.job_id) + "-merge",
+            target_bytes=spec.tuning.target_segment_size_bytes,
+            memory_bytes=self.workshop.task_memory_bytes,
+        )
+        merges = plan_merges(
+            parts,
+            template,
+            max_rows=spec.partitions.rows_per_segment if may_divide else None,
+            new_id=_new_ids(self.workshop.ids),
+        )
+        merges = plan_places(
+            merges, self.places, job_id=self.job_id, is_perfect=spec.rollup == "perfect"
+        )
+        tasks = pack(merges, cores=cores)
+        written = run_tasks(
+            self.workshop.holder,
+            merge_all,
+            tasks,
+            phase=Phase(name="write segments", total=len(tasks)),
+            clock=self.workshop.clock,
+            on_progress=self.on_progress,
+        )
+        found = (segment for one in written for segment in one.segments)
+        places = tuple(place for one in written for place in one.places)
+        return tuple(sorted(found, key=lambda segment: (segment.chunk, segment.segment_id))), places
+
+    def _report(
+        self,
+        results: Sequence[SplitResult],
+        segments: Sequence[Segment],
+        rejected: RejectedRows,
+        *,
+        rows_late: int,
+    ) -> JobReport:
+        return JobReport(
+            rows_read=sum(result.counts.rows_read for result in results),
+            rows_filtered=sum(
+                result.counts.rows_thrown_away + result.filtered for result in results
+            ),
+            rows_written=sum(segment.rows for segment in segments),
+            rows_late=rows_late,
+            rejected=rejected,
+            segments=len(segments),
+            size_bytes=sum(segment.size_bytes for segment in segments),
+            seconds_by_phase=dict(self.timer.seconds),
+        )
+
+
+def _new_ids(ids: IdSource) -> Iterator[str]:
+    while True:
+        yield ids.new_id()

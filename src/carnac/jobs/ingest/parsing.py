@@ -1,0 +1,230 @@
+"""The first half of the front end of `spark_rows`: files become typed columns that Spark's expressions can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.jobs.ingest.read_pass import PassOne
+from carnac.rows.duck import connect, translated
+from carnac.rows.normalise.coerce import Field
+from carnac.rows.normalise.projection import prepare, time_cell
+from carnac.rows.normalise.shape import INPUT_PREFIX, ORDER_PREFIX, DimensionShape, RowShape, quote
+from carnac.rows.parts import open_staged
+from carnac.rows.read.columnar import describe
+from carnac.rows.read.discover import SeenFields, type_of
+from carnac.rows.read.reading import ReadTask, load_rows
+from carnac.rows.read.rejections import Rejections, keep_rejected
+from carnac.spark.failures import TaskFailure, of_task
+from carnac.spark.progress import Tally
+from carnac.spark.tasks import attempt_number
+from carnac.specs.ingest.schema import TimestampSpec
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.specs.ingest.transforms import Transforms
+
+PARSED_TIME = TimestampSpec(column=TIME_COLUMN, format="auto")
+"""How the second half reads the time that this half parsed."""
+BATCH_ROWS = 1 << 16
+_EMPTY_SHAPE = RowShape(dimensions=())
+_FRAME = "__carnac_frame"
+
+
+def parse_shape(
+    shape: RowShape, transforms: Transforms, seen: SeenFields, declared: Mapping[str, str]
+) -> RowShape:
+    """Return the shape of what the first half gives: what expressions read, and what the job's rows take as it is.
+
+    Args:
+        declared: Types that the spec gives to fields.
+    """
+    made = {name for name, _ in transforms.columns}
+    dimensions = {one.name: one for one in shape.dimensions if one.name not in made}
+    for name in sorted(transforms.inputs & seen.kinds.keys() - dimensions.keys() - {TIME_COLUMN}):
+        kind = declared.get(name)
+        column_type = type_of(seen.kinds[name]) if kind is None else ColumnType(kind)
+        dimensions[name] = DimensionShape(name=name, type=column_type, multi_value="array")
+    for name, one in dimensions.items():
+        has_arrays = any(kind.endswith("[]") for kind in seen.kinds.get(name, ()))
+        if one.type is ColumnType.STRING and has_arrays:
+            dimensions[name] = replace(one, type=ColumnType.STRING_ARRAY)
+    return replace(
+        shape,
+        dimensions=tuple(dimensions.values()),
+        metrics=tuple(metric for metric in shape.metrics if metric.input not in made),
+        order_fields=tuple(pair for pair in shape.order_fields if pair[1] not in made),
+        is_rollup=False,
+        query_granularity="none",
+        sort_columns=(),
+    )
+
+
+def load_parsed_shape(shape: RowShape, transforms: Transforms) -> RowShape:
+    """Return the job's shape with the inputs of metrics called as the first half calls them."""
+    made = {name for name, _ in transforms.columns}
+    return replace(
+        shape,
+        metrics=tuple(
+            metric
+            if metric.input is None or metric.input in made
+            else replace(metric, input=INPUT_PREFIX + metric.name)
+            for metric in shape.metrics
+        ),
+        order_fields=tuple(
+            (metric, field if field in made else ORDER_PREFIX + metric)
+            for metric, field in shape.order_fields
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParseTask:
+    """What one task parses. Picklable."""
+
+    common: PassOne
+    read: ReadTask
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What one attempt at parsing saw; left in the staging folder for the second half."""
+
+    rows_read: int
+    rows_parsed: int
+    rejections: Rejections
+
+
+def parse_split(
+    tasks: Sequence[ParseTask], shape: RowShape, tally: Tally
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for `mapInArrow` over the numbers of the tasks: it gives the rows that could be parsed."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                try:
+                    yield from _parse(tasks[index], shape, tally)
+                except TaskFailure:
+                    raise
+                except Exception as error:
+                    raise TaskFailure(of_task(error)) from error
+
+    return run
+
+
+def _parse(task: ParseTask, shape: RowShape, tally: Tally) -> Iterator[pa.RecordBatch]:
+    common, number = task.common, attempt_number()
+    read = replace(task.read, scratch_dir=common.scratch_dir(), within=None)
+    with connect(
+        temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
+    ) as con:
+        counts = load_rows(con, read, shape)
+        tally.add(rows=counts.rows_read, rejected=counts.rows_rejected)
+        rejections = keep_rejected(
+            con,
+            counts,
+            root_url=common.output_url,
+            path=f"{common.quarantine_folder}/{task.index}-{number}.parquet",
+            temp_dir=common.scratch_dir(),
+            examples=common.examples,
+            is_logged=common.is_logged,
+        )
+        save_parsed(
+            common,
+            number,
+            Parsed(
+                rows_read=counts.rows_read,
+                rows_parsed=counts.rows_parsed,
+                rejections=rejections,
+            ),
+        )
+        instants = [
+            f"make_timestamptz({quote(name)}) AS {quote(name)}" for name in _instants(shape)
+        ]
+        replaced = f" REPLACE ({', '.join(instants)})" if instants else ""
+        yield from con.sql(f"SELECT *{replaced} FROM rows").to_arrow_reader(BATCH_ROWS)
+
+
+def _instants(shape: RowShape) -> list[str]:
+    """Return the columns that order `first` and `last`: numbers here, times for whoever reads them again."""
+    return [name for name, _ in shape.normalised_columns if name.startswith(ORDER_PREFIX)]
+
+
+def save_parsed(common: PassOne, number: int, parsed: Parsed) -> None:
+    """Leave what an attempt saw where the second half of the same attempt finds it."""
+    rejections = parsed.rejections
+    text = json.dumps(
+        {
+            "rows_read": parsed.rows_read,
+            "rows_parsed": parsed.rows_parsed,
+            "by_reason": dict(rejections.by_reason),
+            "paths": list(rejections.paths),
+            "examples": [dict(example) for example in rejections.examples],
+        }
+    )
+    with open_staged(_parsed_path(common, number)) as file:
+        file.write(text.encode())
+
+
+def load_parsed(common: PassOne, number: int) -> Parsed:
+    """Return what the first half of this attempt saw."""
+    import fsspec
+
+    with fsspec.open(_parsed_path(common, number), "rb") as file:
+        value = json.loads(file.read())
+    return Parsed(
+        rows_read=value["rows_read"],
+        rows_parsed=value["rows_parsed"],
+        rejections=Rejections(
+            by_reason=value["by_reason"],
+            paths=tuple(value["paths"]),
+            examples=tuple(value["examples"]),
+        ),
+    )
+
+
+def _parsed_path(common: PassOne, number: int) -> str:
+    return f"{common.cut.staging_url}/parsed/{number}.json"
+
+
+def add_time(
+    common: PassOne, timestamp: TimestampSpec
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for `mapInArrow` that adds `__time` to typed rows, null where it cannot be read."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+            prepare(con, _EMPTY_SHAPE)
+            con.execute("SET preserve_insertion_order = true").complete()
+            for batch in batches:
+                yield from _with_time(con, batch, timestamp)
+
+    return run
+
+
+def _with_time(
+    con: duckdb.DuckDBPyConnection, batch: pa.RecordBatch, timestamp: TimestampSpec
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([batch])
+    con.register(_FRAME, table)
+    kinds = describe(con, _FRAME)
+    field = Field(kind="absent")
+    if timestamp.column in kinds:
+        kind = str(kinds[timestamp.column])
+        field = Field(kind="typed", sql=quote(timestamp.column), sql_type=kind)
+    value = time_cell(field, quote(TIME_COLUMN), timestamp).value
+    with translated("reading the timestamps"):
+        times = con.sql(f"SELECT {value} AS {quote(TIME_COLUMN)} FROM {_FRAME}").to_arrow_table()
+    con.unregister(_FRAME)
+    others = [name for name in table.schema.names if name != TIME_COLUMN]
+    merged = table.select(others).append_column(TIME_COLUMN, times.column(TIME_COLUMN))
+    yield from merged.combine_chunks().to_batches()

@@ -1,0 +1,160 @@
+"""Pass 1: some input files become part files, one for each time chunk that they have rows for."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts
+from carnac.core.segments.segment import ColumnType
+from carnac.core.time.intervals import Interval
+from carnac.errors import Invalid
+from carnac.rows.duck import connect
+from carnac.rows.normalise.coerce import SeveralValues
+from carnac.rows.normalise.shape import RowShape
+from carnac.rows.parts import Cut, Part
+from carnac.rows.read.reading import ReadCounts, ReadTask, load_rows
+from carnac.rows.read.rejections import Rejections, keep_rejected
+from carnac.spark.tasks import Attempt
+
+if TYPE_CHECKING:
+    import duckdb
+
+Load = Callable[["duckdb.DuckDBPyConnection", RowShape], ReadCounts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassOne:
+    """What all tasks of pass 1 have in common. Picklable.
+
+    Attributes:
+        job_id: Of the job; names its scratch folders.
+        output_url: Root of deep storage.
+        quarantine_folder: Below it, for rejected rows.
+        examples: Rejected rows that a task brings back for the report.
+        is_logged: Whether each rejected row is logged.
+    """
+
+    job_id: str
+    shape: RowShape
+    cut: Cut
+    output_url: str
+    quarantine_folder: str
+    examples: int
+    is_logged: bool
+    memory_bytes: int
+    threads: int
+
+    def scratch_dir(self) -> str:
+        """Return a folder of this process, on the machine that runs the task."""
+        return str(Path(tempfile.gettempdir()) / f"carnac-{self.job_id}-{os.getpid()}")
+
+    def run(
+        self, name: str, load: Load, attempt: Attempt, *, shape: RowShape | None = None
+    ) -> SplitResult:
+        """Load rows with `load`, cut them, and keep the rejected ones.
+
+        Args:
+            name: Of this attempt at this task, unique in the job.
+            shape: To load by, if the inputs of metrics are called otherwise than the job's shape says.
+        """
+        with connect(
+            temp_dir=self.scratch_dir(), memory_bytes=self.memory_bytes, threads=self.threads
+        ) as con:
+            shape, counts = load_widening(con, load, shape or self.shape)
+            attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
+            cut = self.cut.rows(con, "rows", shape, name=name)
+            rejections = keep_rejected(
+                con,
+                counts,
+                root_url=self.output_url,
+                path=f"{self.quarantine_folder}/{name}.parquet",
+                temp_dir=self.scratch_dir(),
+                examples=self.examples,
+                is_logged=self.is_logged,
+            )
+        return SplitResult(
+            shape=shape, counts=counts, parts=cut.parts, late=cut.late, rejections=rejections
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTask:
+    """What one task of pass 1 does with files. Picklable."""
+
+    common: PassOne
+    read: ReadTask
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitResult:
+    """What one task of pass 1 did.
+
+    Attributes:
+        shape: That of its parts: string dimensions that showed several values are arrays.
+        late: Late rows by time chunk.
+        filtered: Rows that the spec's filter took out; those outside of its intervals are in `counts`.
+    """
+
+    shape: RowShape
+    counts: ReadCounts
+    parts: tuple[Part, ...]
+    late: Mapping[Interval, LateCounts]
+    rejections: Rejections
+    filtered: int = 0
+
+
+def read_split(task: SplitTask, attempt: Attempt) -> SplitResult:
+    """Read the files of a task and cut their rows."""
+    common = task.common
+    read = replace(task.read, scratch_dir=common.scratch_dir())
+    name = f"{task.index}-{attempt.number}"
+    return common.run(name, lambda con, shape: load_rows(con, read, shape), attempt)
+
+
+def load_widening(
+    con: duckdb.DuckDBPyConnection, load: Load, shape: RowShape
+) -> tuple[RowShape, ReadCounts]:
+    """Load rows; where a string dimension shows several values, widen it to an array and load again."""
+    for _ in range(len(shape.dimensions) + 1):
+        try:
+            return shape, load(con, shape)
+        except SeveralValues as error:
+            shape = widen(shape, error.columns)
+    raise Invalid("a dimension has several values although it is an array")
+
+
+def widen(shape: RowShape, names: Collection[str]) -> RowShape:
+    """Return the shape with these string dimensions as arrays of strings."""
+    dimensions = tuple(
+        replace(dimension, type=ColumnType.STRING_ARRAY)
+        if dimension.name in names and dimension.type is ColumnType.STRING
+        else dimension
+        for dimension in shape.dimensions
+    )
+    return replace(shape, dimensions=dimensions)
+
+
+def united_late(results: Iterable[SplitResult]) -> dict[Interval, LateCounts]:
+    """Return the late rows of all tasks, by time chunk."""
+    found: dict[Interval, LateCounts] = {}
+    for result in results:
+        for chunk, counts in result.late.items():
+            found[chunk] = add_counts((found.get(chunk, NONE_LATE), counts))
+    return found
+
+
+def united_shape(shape: RowShape, shapes: Iterable[RowShape]) -> RowShape:
+    """Return the job's shape with every dimension as wide as some task needed it."""
+    several = {
+        dimension.name
+        for other in shapes
+        for dimension in other.dimensions
+        if dimension.type is ColumnType.STRING_ARRAY
+    }
+    return widen(shape, several)

@@ -1,0 +1,283 @@
+"""Pass 1 without Spark's own plan: from files, or from a table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Invalid
+from carnac.jobs.ingest.ingest import IngestJob
+from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
+from carnac.rows.duck import connect
+from carnac.rows.normalise.shape import row_shape
+from carnac.rows.parts import open_staged
+from carnac.rows.read.discover import (
+    SeenFields,
+    discover_fields,
+    discover_in_arrow,
+    discovered_columns,
+    needs_discovery,
+    unite_seen,
+)
+from carnac.rows.read.inputs import InputFile, resolve_input
+from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
+from carnac.rows.read.split import share_out
+from carnac.spark.progress import Phase
+from carnac.spark.session import first_line
+from carnac.spark.tasks import Attempt, run_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.core.time.intervals import IntervalSet
+    from carnac.specs.ingest.schema import TimestampSpec
+
+MAX_SLICE_ROWS = 1_000_000
+MIN_SLICE_ROWS = 50_000
+"""Tables in memory are given to tasks in slices between these."""
+
+
+def read_files(job: IngestJob) -> Sequence[SplitResult]:
+    """Run pass 1 over the files that the spec names."""
+    reads = plan_reads(job)
+    if needs_discovery(job.spec):
+        seen = discover(job, reads)
+        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    job.timer.lap("plan")
+    results: dict[int, SplitResult] = {}
+    todo = list(range(len(reads)))
+    while todo:
+        common = job.common(tasks=len(todo))
+        tasks = [SplitTask(common=common, read=reads[index], index=index) for index in todo]
+        found = run_tasks(
+            job.workshop.holder,
+            read_split,
+            tasks,
+            phase=job.phase("read", len(tasks)),
+            clock=job.workshop.clock,
+            on_progress=job.on_progress,
+        )
+        results.update(zip(todo, found, strict=True))
+        job.shape = united_shape(job.shape, (result.shape for result in found))
+        # A dimension that had several values elsewhere only: read again, as arrays. Rare, so no look ahead.
+        todo = [i for i, one in results.items() if one.shape.dimensions != job.shape.dimensions]
+    return [results[index] for index in range(len(reads))]
+
+
+def plan_reads(job: IngestJob) -> list[ReadTask]:
+    """Find the files and share them out among tasks.
+
+    Raises:
+        NotFound: There are none.
+    """
+    found = resolve_input(job.spec.input)
+    splits = share_out(found.files, found.format, cores=job.workshop.cores())
+    return [
+        ReadTask(
+            files=files,
+            format=found.format,
+            timestamp=job.spec.timestamp,
+            scratch_dir="",
+            within=job.within,
+        )
+        for files in splits
+    ]
+
+
+def discover(job: IngestJob, reads: Sequence[ReadTask]) -> SeenFields:
+    """Return the fields that the input has, of all its rows."""
+    common = job.common(tasks=len(reads))
+    seen = run_tasks(
+        job.workshop.holder,
+        _discover,
+        [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)],
+        phase=Phase(name="discover fields", total=len(reads)),
+        clock=job.workshop.clock,
+        on_progress=job.on_progress,
+    )
+    # Tasks come largest first; fields come as the files do, sorted by name.
+    order = sorted(range(len(reads)), key=lambda index: _first(reads[index].files))
+    return unite_seen(seen[index] for index in order)
+
+
+def _first(files: Sequence[InputFile]) -> tuple[str, int]:
+    return min((file.url, file.start_byte) for file in files)
+
+
+def _discover(task: SplitTask, _attempt: Attempt) -> SeenFields:
+    common = task.common
+    read = replace(task.read, scratch_dir=common.scratch_dir())
+    with connect(
+        temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
+    ) as con:
+        return discover_fields(con, read)
+
+
+# ------------------------------------------------------------------------------- tables in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceTask:
+    """What one task of pass 1 does with rows of a table in memory. Picklable.
+
+    Attributes:
+        path: Arrow file in the staging folder.
+        first_row: Number of its first row in the table, from 1.
+    """
+
+    common: PassOne
+    path: str
+    first_row: int
+    timestamp: TimestampSpec
+    within: IntervalSet | None
+
+
+def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
+    """Run pass 1 over a table in memory."""
+    if needs_discovery(job.spec):
+        seen = discover_in_table(job, table.schema)
+        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    size = -(-table.num_rows // job.workshop.cores())
+    size = max(MIN_SLICE_ROWS, min(MAX_SLICE_ROWS, size))
+    starts = range(0, table.num_rows, size)
+    common = job.common(tasks=len(starts))
+    tasks = []
+    for start in starts:
+        path = f"{job.staging_url}/input/{start}.arrow"
+        stage_rows(table.slice(start, size), path)
+        tasks.append(
+            SliceTask(
+                common=common,
+                path=path,
+                first_row=start + 1,
+                timestamp=job.spec.timestamp,
+                within=job.within,
+            )
+        )
+    job.timer.lap("plan")
+    return run_tasks(
+        job.workshop.holder,
+        _read_slice,
+        tasks,
+        phase=job.phase("read", len(tasks)),
+        clock=job.workshop.clock,
+        on_progress=job.on_progress,
+    )
+
+
+def discover_in_table(job: IngestJob, schema: pa.Schema) -> SeenFields:
+    """Return the fields of Arrow data, from its schema alone."""
+    common = job.common(tasks=1)
+    with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+        return discover_in_arrow(con, schema)
+
+
+def arrow_table(rows: Any) -> pa.Table:
+    """Return an Arrow table, a pandas or a Polars DataFrame as an Arrow table that the engine reads.
+
+    Raises:
+        Invalid: It is none of these, has no columns or two of one name, or a column mixes types.
+    """
+    try:
+        table = _as_table(rows)
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's own are of these kinds
+        raise Invalid(
+            f"the rows cannot be read as a table: {_words_of(error)}; give each column one name and one type"
+        ) from error
+    if not table.num_columns:
+        raise Invalid("the rows have no columns; give at least the one that holds the time")
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
+    return _readable(table)
+
+
+def _words_of(error: Exception) -> str:
+    """Return what an error says; Arrow's may say it in two parts, the second one of which column."""
+    if len(error.args) > 1 and all(isinstance(part, str) for part in error.args):
+        return ": ".join(part.splitlines()[0] for part in reversed(error.args) if part)
+    return first_line(error)
+
+
+def _as_table(rows: Any) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if hasattr(rows, "to_arrow"):
+        objects = [name for name, kind in rows.schema.items() if str(kind) == "Object"]
+        if objects:  # Polars hands over their addresses in memory
+            raise ValueError(f"column {objects[0]} holds Python objects")
+        return pa.table(rows.to_arrow())
+    if hasattr(rows, "iloc"):
+        named = [name for name in rows.index.names if name is not None and name not in rows.columns]
+        return pa.Table.from_pandas(
+            rows.reset_index(named) if named else rows, preserve_index=False
+        )
+    raise Invalid(
+        f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame"
+        " or an Arrow table"
+    )
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """Return the table with halves of floats as floats; the engine does not know them.
+
+    Raises:
+        Invalid: A column has another type that the engine does not know.
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    for index, field in enumerate(table.schema):
+        if kinds.is_float16(field.type):
+            wider = table.column(index).cast(pa.float32())
+            table = table.set_column(index, field.with_type(pa.float32()), wider)
+        elif _is_unknown(field.type):
+            raise Invalid(
+                f"column '{field.name}' of type {field.type} cannot be read; cast it to another type"
+            )
+    return table
+
+
+def _is_unknown(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    if kinds.is_float16(kind) or kinds.is_decimal256(kind):
+        return True
+    return any(_is_unknown(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def stage_rows(table: pa.Table, path: str) -> None:
+    """Write rows to an Arrow file; its pieces may have dictionaries of their own."""
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+    with open_staged(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
+        writer.write_table(table)
+
+
+def _read_slice(task: SliceTask, attempt: Attempt) -> SplitResult:
+    import fsspec
+    import pyarrow as pa
+
+    with fsspec.open(task.path, "rb") as file:
+        table = pa.ipc.open_file(file).read_all()
+    return task.common.run(
+        f"{task.first_row}-{attempt.number}",
+        lambda con, shape: load_rows_from_arrow(
+            con,
+            table,
+            shape,
+            origin="rows in memory",
+            timestamp=task.timestamp,
+            within=task.within,
+            first_row=task.first_row,
+        ),
+        attempt,
+    )

@@ -1,0 +1,382 @@
+"""The front end for specs with transforms or a filter, and for Spark DataFrames.
+
+Spark's own plan evaluates the expressions, between two halves of the same code that reads files without Spark:
+
+    files      → [parse: the fields that the spec needs; bad rows go out]  → transforms, filter → [rows → parts]
+    DataFrame  → ([add `__time`], if an expression reads it)               → transforms, filter → [rows → parts]
+
+Square brackets are Python workers (`mapInArrow`). There is no shuffle, so one Spark task does a whole line. Of JSON,
+the expressions see the types that the spec declares, else those that the data shows; of CSV, else text.
+
+Expressions are evaluated with ANSI mode off, whatever the session says: a division by zero, an overflow or a cast that
+fails gives null for that row, and does not fail the job. Times are UTC, names of columns are case-sensitive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.errors import Invalid
+from carnac.jobs.ingest.ingest import IngestJob
+from carnac.jobs.ingest.metric_filters import filtered_shape, with_filtered_inputs
+from carnac.jobs.ingest.parsing import (
+    PARSED_TIME,
+    ParseTask,
+    add_time,
+    load_parsed_shape,
+    parse_shape,
+    parse_split,
+)
+from carnac.jobs.ingest.read_pass import SplitResult, widen
+from carnac.jobs.ingest.readers import arrow_table, discover, discover_in_table, plan_reads
+from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
+from carnac.jobs.read_back import SPARK_TYPE
+from carnac.rows.normalise.coerce import SeveralValues
+from carnac.rows.normalise.projection import field_names
+from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, row_shape
+from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
+from carnac.spark.interrupts import hold_signals
+from carnac.spark.progress import Watch
+from carnac.spark.session import first_line
+from carnac.spark.tasks import RESULT_SCHEMA, collect
+from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from carnac.rows.read.reading import ReadTask
+    from carnac.specs.ingest.schema import TimestampSpec
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+}
+"""What holds while the job plans and runs; the session's own settings come back afterwards."""
+_SETTINGS_LOCK = RLock()
+_CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
+
+
+def is_spark_frame(rows: object) -> bool:
+    """Whether the rows are a Spark DataFrame, without importing Spark."""
+    return type(rows).__module__.startswith("pyspark.sql.") and type(rows).__name__ == "DataFrame"
+
+
+def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResult]:
+    """Run pass 1 with the transforms and the filter of the spec.
+
+    Args:
+        rows: A DataFrame, or a table in memory; None: the files that the spec names.
+    """
+    if rows is None:
+        session = job.workshop.holder.session()
+    elif is_spark_frame(rows):
+        session = rows.sparkSession  # type: ignore[attr-defined]
+        job.workshop.holder.adopt(session)
+    else:
+        session = job.workshop.holder.session()
+    with hold_signals(job.workshop.holder.end_jvm), with_settings(session):
+        _check_syntax(session, job)
+        if rows is None:
+            return _read_files(job, session)
+        frame: Any = rows if is_spark_frame(rows) else _frame_of(session, arrow_table(rows))
+        return _read_frame(job, session, frame)
+
+
+def _frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return session.createDataFrame(table.cast(_signed(table.schema)))
+    except PySparkException as error:
+        raise Invalid(
+            f"the rows cannot become a Spark DataFrame: {first_line(error)}; cast the column to another type"
+        ) from error
+
+
+def _signed(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with types that hold the unsigned ones and views of texts, which Spark does not have."""
+    import pyarrow as pa
+
+    wider = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+        pa.string_view(): pa.string(),
+        pa.binary_view(): pa.binary(),
+    }
+    return pa.schema([field.with_type(wider.get(field.type, field.type)) for field in schema])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A line of work that is ready to run.
+
+    Attributes:
+        watch: Its tally is in the functions of the frame already.
+    """
+
+    frame: DataFrame
+    watch: Watch
+
+
+# ----------------------------------------------------------------------------------------- files
+
+
+def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
+    reads = plan_reads(job)
+    seen = discover(job, reads)
+    job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    declared = declared_types(job.spec)
+    transforms = compile_transforms(job.spec, {})
+    shape = parse_shape(job.shape, transforms, seen, declared)
+    job.timer.lap("plan")
+    for _ in range(len(shape.dimensions) + 1):
+        try:
+            return _run(job, _files_line(job, session, reads, shape, seen))
+        except SeveralValues as error:
+            shape = widen(shape, error.columns)
+    raise Invalid("a dimension has several values although it is an array")
+
+
+def _files_line(
+    job: IngestJob,
+    session: SparkSession,
+    reads: Sequence[ReadTask],
+    shape: RowShape,
+    seen: SeenFields,
+) -> _Line:
+    watch = _watch(job, session, len(reads))
+    common = job.common(tasks=len(reads))
+    tasks = [ParseTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
+    columns = [f"`{TIME_COLUMN}` timestamp"]
+    columns += [
+        f"{_quoted(name)} {'timestamp' if name.startswith(ORDER_PREFIX) else SPARK_TYPE[kind]}"
+        for name, kind in shape.normalised_columns
+    ]
+    parsed = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+        parse_split(tasks, shape, watch.tally), ", ".join(columns)
+    )
+    frame, transforms = _transformed(job, parsed)
+    made = {name for name, _ in transforms.columns}
+    if made and needs_discovery(job.spec):
+        of_input = SeenFields({n: kinds for n, kinds in seen.kinds.items() if n not in made})
+        of_transforms = discover_in_table(
+            job, _arrow_schema(frame.select(*map(_quoted, sorted(made))))
+        )
+        united = unite_seen([of_input, of_transforms])
+        job.shape = row_shape(job.spec, discovered_columns(united, job.spec))
+    return _finish(
+        job,
+        frame,
+        transforms,
+        watch,
+        shape=load_parsed_shape(job.shape, transforms),
+        timestamp=PARSED_TIME,
+        is_parsed=True,
+    )
+
+
+# ------------------------------------------------------------------------------------- DataFrames
+
+
+def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequence[SplitResult]:
+    watch = _watch(job, session, None)
+    names = compile_transforms(job.spec, {}).inputs
+    timestamp: TimestampSpec = job.spec.timestamp
+    if TIME_COLUMN in names and TIME_COLUMN not in {t.name for t in job.spec.transforms.transforms}:
+        fields = [f for f in frame.schema.fields if f.name != TIME_COLUMN]
+        schema = ", ".join(f"{_quoted(f.name)} {f.dataType.simpleString()}" for f in fields)
+        frame = map_batches(
+            frame,
+            add_time(job.common(tasks=job.workshop.cores()), timestamp),
+            f"{schema}, `{TIME_COLUMN}` timestamp" if schema else f"`{TIME_COLUMN}` timestamp",
+        )
+    frame, transforms = _transformed(job, frame)
+    if any(name == TIME_COLUMN for name, _ in transforms.columns):
+        timestamp = PARSED_TIME
+    if needs_discovery(job.spec):
+        seen = discover_in_table(job, _arrow_schema(frame))
+        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    arrays = [f.name for f in frame.schema.fields if f.dataType.typeName() == "array"]
+    job.shape = widen(job.shape, arrays)
+    job.timer.lap("plan")
+    return _run(
+        job,
+        _finish(
+            job, frame, transforms, watch, shape=job.shape, timestamp=timestamp, is_parsed=False
+        ),
+    )
+
+
+def _arrow_schema(frame: DataFrame) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+# ------------------------------------------------------------------------------------ both of them
+
+
+def _watch(job: IngestJob, session: SparkSession, total: int | None) -> Watch:
+    return Watch(
+        session, job.phase("read and transform", total), job.workshop.clock, job.on_progress
+    )
+
+
+def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transforms]:
+    """Return the rows with the transforms, filtered; starts no job.
+
+    Raises:
+        Invalid: An expression names a column that there is not, or does not fit the types.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    transforms = compile_transforms(job.spec, types)
+    if _is_druid(job):
+        absent = sorted(transforms.inputs - types.keys() - {name for name, _ in transforms.columns})
+        frame = frame.select("*", *(F.lit(None).cast("string").alias(name) for name in absent))
+    made = {name for name, _ in transforms.columns}
+    kept = [F.col(_quoted(name)) for name in frame.columns if name not in made]
+    for name, sql in transforms.columns:
+        with one_sentence(f"transform '{name}'"):
+            # A condition is about one row: Spark refuses what would make several rows of one, or one of several.
+            _ = frame.where(F.expr(sql).isNotNull()).schema
+    result = frame.select(*kept, *(F.expr(sql).alias(name) for name, sql in transforms.columns))
+    if transforms.filter is not None:
+        with one_sentence("the filter"):
+            result = result.where(F.expr(transforms.filter))
+            _ = result.schema
+    for name, sql in transforms.conditions:
+        with one_sentence(f"the filter of metric '{name}'"):
+            _ = result.where(F.expr(sql)).schema
+    return result, transforms
+
+
+def _finish(
+    job: IngestJob,
+    frame: DataFrame,
+    transforms: Transforms,
+    watch: Watch,
+    *,
+    shape: RowShape,
+    timestamp: TimestampSpec,
+    is_parsed: bool,
+) -> _Line:
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    frame = with_filtered_inputs(frame, job.shape, transforms)
+    shape = filtered_shape(shape, transforms)
+    there = set(frame.columns)
+    wanted = [name for name in field_names(shape, timestamp) if name in there]
+    work = SecondHalf(
+        common=job.common(tasks=job.workshop.cores()),
+        shape=shape,
+        timestamp=timestamp,
+        within=job.within,
+        is_parsed=is_parsed,
+    )
+    frame = frame.select(*(F.col(_quoted(name)) for name in wanted))
+    return _Line(
+        frame=map_batches(frame, second_half(work, watch.tally), RESULT_SCHEMA), watch=watch
+    )
+
+
+def map_batches(frame: DataFrame, function: Callable[[Batches], Batches], schema: str) -> DataFrame:
+    """Apply a function to the batches of a frame; Spark itself takes a dot in the name of a column for a path."""
+    names = frame.columns
+    if not any(letter in name for name in names for letter in ".`"):
+        return frame.mapInArrow(function, schema)
+
+    def with_names(batches: Batches) -> Batches:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
+    return numbered.mapInArrow(with_names, schema)
+
+
+def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
+    rows = collect(job.workshop.holder, line.frame, line.watch)
+    return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
+
+
+def _is_druid(job: IngestJob) -> bool:
+    """Whether all expressions are Druid's, for which a column that there is not is null."""
+    spec = job.spec.transforms
+    filters = (spec.filter, *(metric.filter for metric in job.spec.metrics))
+    is_text = any(isinstance(one, str) for one in filters)
+    return not is_text and all(t.type == "druid" for t in spec.transforms)
+
+
+def _check_syntax(session: SparkSession, job: IngestJob) -> None:
+    """Let Spark parse all expressions, before anything starts.
+
+    Raises:
+        Invalid: One is not an expression.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    transforms = compile_transforms(job.spec, {})
+    texts = [(f"transform '{name}'", sql) for name, sql in transforms.columns]
+    if transforms.filter is not None:
+        texts.append(("the filter", transforms.filter))
+    texts += [(f"the filter of metric '{name}'", sql) for name, sql in transforms.conditions]
+    for what, sql in texts:
+        with one_sentence(what):
+            try:
+                _ = session.range(1).select(F.expr(sql)).schema
+            except ParseException:
+                raise
+            except AnalysisException:  # its columns are not there yet
+                continue
+
+
+@contextlib.contextmanager
+def one_sentence(what: str) -> Iterator[None]:
+    """Turn Spark's words about an expression into one sentence.
+
+    Raises:
+        Invalid: Spark does not take the expression.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        if error.getCondition() == "INVALID_WHERE_CONDITION":
+            raise Invalid(f"{what} is wrong: an aggregate is not about one row") from error
+        text = next(line for line in str(error).splitlines() if line.strip())
+        reason = _CODE.sub("", _CODE.sub("", text)).strip().rstrip(".")
+        raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error
+
+
+@contextlib.contextmanager
+def with_settings(session: SparkSession) -> Iterator[None]:
+    """Let `SETTINGS` hold in the session; jobs of other threads that need them wait."""
+    with _SETTINGS_LOCK:
+        before = {key: session.conf.get(key, None) for key in SETTINGS}
+        for key, value in SETTINGS.items():
+            session.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, old in before.items():
+                if old is None:
+                    session.conf.unset(key)
+                else:
+                    session.conf.set(key, old)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

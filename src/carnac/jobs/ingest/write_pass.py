@@ -1,0 +1,152 @@
+"""Pass 2: the part files of all chunks become segments, on Spark, the largest chunk first."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from carnac.core.log.commits import Place
+from carnac.core.segments.segment import Segment
+from carnac.jobs.ingest.places import PlaceTaker
+from carnac.rows.merge import merge_parts
+from carnac.rows.merge_task import Merge, MergeTask
+from carnac.rows.output import local_root, note_waste, remove_file, size_of
+from carnac.rows.parts import Part
+from carnac.spark.tasks import Attempt
+
+T = TypeVar("T")
+
+BINS_PER_CORE = 4
+"""Small chunks share a Spark task; so many tasks for each core even out what was guessed wrongly."""
+MAX_ROWS_PER_BIN = 5_000_000
+"""No chunk joins others in a task beyond this: what a lost worker costs is bounded."""
+
+
+def plan_merges(
+    parts: Iterable[Part], template: MergeTask, *, max_rows: int | None, new_id: Iterable[str]
+) -> tuple[Merge, ...]:
+    """Return the merges that make segments of all parts, in order of time.
+
+    Args:
+        template: What all merges have in common.
+        max_rows: A chunk with more rows than this may be divided between merges, so that several cores share it; None
+            where all rows of a chunk must meet (perfect rollup, hashed and range partitions).
+        new_id: Ids, one is taken for each merge.
+    """
+    by_chunk: dict[object, list[Part]] = {}
+    for part in sorted(parts, key=lambda part: (part.chunk, part.path)):
+        by_chunk.setdefault(part.chunk, []).append(part)
+    ids = iter(new_id)
+    merges = []
+    for chunk_parts in by_chunk.values():
+        groups = _divide(chunk_parts, max_rows)
+        merges += [
+            Merge(
+                task=replace(
+                    template,
+                    parts=tuple(part.path for part in group),
+                    chunk=group[0].chunk,
+                    id_prefix=next(ids),
+                    is_perfect=len(groups) == 1,
+                ),
+                rows=sum(part.rows for part in group),
+            )
+            for group in groups
+        ]
+    return tuple(merges)
+
+
+def _divide(parts: Sequence[Part], max_rows: int | None) -> list[list[Part]]:
+    total = sum(part.rows for part in parts)
+    if max_rows is None or total <= max_rows:
+        return [list(parts)]
+    count = min(len(parts), -(-total // max_rows))
+    return [list(parts[index::count]) for index in range(count)]
+
+
+def pack(merges: Sequence[Merge], *, cores: int) -> list[tuple[MergeTask, ...]]:
+    """Return the merges in as many Spark tasks as serve the cores well, largest task first."""
+    bins = into_bins(merges, lambda merge: merge.rows, cores=cores)
+    return [tuple(merge.task for merge in chosen) for chosen in bins]
+
+
+def into_bins(items: Sequence[T], rows: Callable[[T], int], *, cores: int) -> list[list[T]]:
+    """Return the items in bins of about equally many rows, as many as serve the cores well, largest first.
+
+    A bin is one Spark task: starting one costs more than a small item.
+    """
+    wanted = max(cores * BINS_PER_CORE, -(-sum(map(rows, items)) // MAX_ROWS_PER_BIN))
+    bins: list[list[T]] = [[] for _ in range(min(len(items), wanted))]
+    heap = [(0, index) for index in range(len(bins))]
+    for item in sorted(items, key=rows, reverse=True):
+        filled, index = heapq.heappop(heap)
+        bins[index].append(item)
+        heapq.heappush(heap, (filled + rows(item), index))
+    return sorted(bins, key=lambda chosen: -sum(map(rows, chosen)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a Spark task wrote, and where some of it goes."""
+
+    segments: tuple[Segment, ...]
+    places: tuple[Place, ...]
+
+
+def merge_all(tasks: tuple[MergeTask, ...], attempt: Attempt) -> Written:
+    """Run the merges of one Spark task; if one fails, what the others wrote is removed."""
+    segments: list[Segment] = []
+    places: list[Place] = []
+    try:
+        for task in tasks:
+            taker = None if task.numbers is None else PlaceTaker(task.numbers)
+            segments += merge_parts(
+                task,
+                attempt=attempt.number,
+                on_rows=lambda rows: attempt.count(rows=rows),
+                watch=taker,
+            )
+            places += [] if taker is None else taker.places
+    except BaseException:
+        remove_segments(segments, tasks[0].output_url)
+        raise
+    return Written(segments=tuple(segments), places=tuple(places))
+
+
+def remove_segments(segments: Iterable[Segment], output_url: str) -> None:
+    """Remove the files of segments that will not be published; the error that is being handled says how much it was."""
+    for segment in segments:
+        with contextlib.suppress(OSError):
+            remove_file(output_url, segment.path)
+            note_waste(segment.size_bytes)
+
+
+def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> int:
+    """Remove the files below a job's own folder that are not among `keep`; return their bytes.
+
+    They are of attempts that died or lost a race. What is not seen here is left to garbage collection.
+    """
+    kept, removed = set(keep), 0
+    root = local_root(output_url)
+    if root is not None:
+        for path in sorted((root / folder).glob("*")):
+            if path.relative_to(root).as_posix() not in kept:
+                removed += size_of(path)
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        with contextlib.suppress(OSError):
+            (root / folder).rmdir()  # only if nothing was kept
+        return removed
+    import fsspec
+
+    filesystem, base = fsspec.core.url_to_fs(output_url)
+    prefix = base.rstrip("/") + "/"
+    with contextlib.suppress(OSError):
+        for name, details in filesystem.find(prefix + folder, detail=True).items():
+            if name.removeprefix(prefix) not in kept:
+                removed += int(details.get("size") or 0)
+                filesystem.rm_file(name)
+    return removed

@@ -1,0 +1,184 @@
+"""The port `DataPipeline`, on Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.segment import ColumnType
+from carnac.errors import CarnacError, Invalid
+from carnac.jobs.compact.job import RewriteRun
+from carnac.jobs.delete.job import delete_where
+from carnac.jobs.ingest.ingest import IngestJob, Workshop
+from carnac.jobs.ingest.read_pass import SplitResult
+from carnac.jobs.read_back import frame_of
+from carnac.ports import (
+    ChunkLayout,
+    Clock,
+    IdSource,
+    JobResult,
+    RewriteJob,
+    RewriteResult,
+    SegmentInput,
+    SegmentRewrite,
+)
+from carnac.ports.places import PlacePlan
+from carnac.spark.interrupts import hold_signals
+from carnac.spark.progress import OnProgress
+from carnac.spark.session import SparkHolder, SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from carnac.specs.ingest.spec import IngestSpec
+
+DEFAULT_TASK_MEMORY_BYTES = 1 << 30
+MAX_TASK_MEMORY_BYTES = 4 << 30
+MEMORY_SHARE = 0.5
+"""Of this machine's memory, for all tasks that run at the same time."""
+
+
+class SparkPipeline:
+    """Jobs over rows, run on Spark. Starts no JVM before the first job.
+
+    Args:
+        output_url: Root of deep storage, as `DeepStorage.url` gives it; all executors must reach it.
+        task_memory_bytes: What one task may hold in memory before it spills; None: by this machine's memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        output_url: str,
+        clock: Clock,
+        ids: IdSource,
+        spark: SparkSettings | SparkHolder,
+        task_memory_bytes: int | None = None,
+    ) -> None:
+        self._workshop = Workshop(
+            holder=spark if isinstance(spark, SparkHolder) else SparkHolder(spark),
+            clock=clock,
+            ids=ids,
+            output_url=output_url,
+            task_memory_bytes=task_memory_bytes or default_task_memory_bytes(),
+        )
+
+    def run_ingest(
+        self,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        rows: object | None = None,
+        newest_before_ms: int | None = None,
+        on_progress: OnProgress | None = None,
+        places: PlacePlan | None = None,
+    ) -> JobResult:
+        """Read, parse, transform, roll up, partition, sort and write segment files."""
+        self._check_shared_storage()
+        job = IngestJob(
+            self._workshop,
+            spec,
+            layout,
+            newest_before_ms=newest_before_ms,
+            on_progress=on_progress,
+            places=places,
+        )
+        return job.run(_reader(spec, rows))
+
+    def run_delete_where(
+        self,
+        datasource: str,
+        inputs: Sequence[SegmentInput],
+        predicate: str,
+        *,
+        columns: Mapping[str, ColumnType] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> tuple[SegmentRewrite, ...]:
+        """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
+        self._check_shared_storage()
+        return delete_where(
+            self._workshop,
+            datasource,
+            inputs,
+            predicate,
+            columns=columns,
+            on_progress=on_progress,
+        )
+
+    def run_rewrites(
+        self,
+        jobs: Sequence[RewriteJob],
+        *,
+        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
+        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        on_waste: Callable[[RewriteJob, int], None] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Rewrite the segments of every job; no job waits for another."""
+        self._check_shared_storage()
+        RewriteRun(
+            self._workshop,
+            jobs,
+            on_end=on_end,
+            find_doom=find_doom,
+            on_waste=on_waste,
+            on_progress=on_progress,
+        ).run()
+
+    def read_spark(
+        self,
+        inputs: Sequence[SegmentInput],
+        *,
+        columns: Mapping[str, ColumnType] | None = None,
+    ) -> DataFrame:
+        """Return a Spark DataFrame over the visible rows."""
+        self._check_shared_storage()
+        holder = self._workshop.holder
+        session = holder.session()
+        with hold_signals(holder.end_jvm):
+            return frame_of(session, inputs, self._workshop.output_url, columns=columns)
+
+    def close(self) -> None:
+        """Stop Spark if it was started here. Idempotent."""
+        self._workshop.holder.close()
+
+    def _check_shared_storage(self) -> None:
+        if self._workshop.output_url.startswith("memory:"):
+            raise Invalid(
+                "Spark's processes cannot reach deep storage in memory; use a directory or an object store"
+            )
+
+
+def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequence[SplitResult]]:
+    """Return how pass 1 is run for this input.
+
+    Raises:
+        Invalid: The rows are missing, or there are rows and the spec names an input too.
+    """
+    from carnac.jobs.ingest.readers import arrow_table, read_files, read_table
+    from carnac.jobs.ingest.spark_rows import is_spark_frame, read_transformed
+
+    is_frame = spec.input.type == "frame"
+    if is_frame and rows is None:
+        raise Invalid("the spec's input is rows in memory; hand them over as rows")
+    if not is_frame and rows is not None:
+        raise Invalid("rows were handed over and the spec names another input; use one of them")
+    if rows is not None and (is_spark_frame(rows) or spec.has_expressions):
+        return lambda job: read_transformed(job, rows)
+    if spec.has_expressions:
+        return lambda job: read_transformed(job, None)
+    if rows is not None:
+        table = arrow_table(rows)
+        return lambda job: read_table(job, table)
+    return read_files
+
+
+def default_task_memory_bytes() -> int:
+    """Return what a task may hold in memory, if as many run here as there are cores."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return DEFAULT_TASK_MEMORY_BYTES
+    share = int(total * MEMORY_SHARE) // (os.cpu_count() or 1)
+    return max(DEFAULT_TASK_MEMORY_BYTES // 2, min(MAX_TASK_MEMORY_BYTES, share))

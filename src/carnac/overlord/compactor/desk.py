@@ -1,0 +1,213 @@
+"""What people ask of compaction: how datasources are compacted, what would be done and why, how it goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from carnac.core.arguments import checked
+from carnac.core.compaction.control.states import ChunkState, standing_of
+from carnac.core.compaction.plan.inputs import plan_segments
+from carnac.core.compaction.plan.noting import note_absent
+from carnac.core.compaction.plan.planning import CompactionPlan, end_of, plan_compaction
+from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.wording import time_text
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
+from carnac.errors import Invalid, NotFound
+from carnac.overlord.compactor.status import is_silent, read_status
+from carnac.overlord.compactor.waiting import find_waits
+from carnac.ports import Clock, MetadataStore
+from carnac.ports.closing import Closing
+from carnac.ports.datasources import require_datasource
+from carnac.specs.compaction.spec import CompactionSpec, load_compaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStatus:
+    """How compaction goes.
+
+    Attributes:
+        states: What is known of chunks, by datasource.
+        controller: What the controller has written down last, and whether it `is_silent`: it had work, and gives no
+            sign of life, as after SIGKILL. None if none ever has.
+    """
+
+    states: Mapping[str, Sequence[ChunkState]]
+    controller: Mapping[str, Any] | None
+
+
+@checked
+class CompactionDesk(Closing):
+    """Answers over one store. Use it in a `with` block, or call `close`."""
+
+    def __init__(self, metadata: MetadataStore, clock: Clock) -> None:
+        self._metadata = metadata
+        self._clock = clock
+
+    def close(self) -> None:
+        """Release connections. Idempotent."""
+        self._metadata.close()
+
+    def specs(self) -> Mapping[str, CompactionSpec]:
+        """Return how datasources are compacted by themselves, by name."""
+        found = self._metadata.compaction_specs()
+        return {name: load_compaction(text) for name, text in found.items()}
+
+    def put_spec(self, source: str | Mapping[str, object] | CompactionSpec) -> CompactionSpec:
+        """Set how a datasource is compacted by itself.
+
+        Raises:
+            Invalid: The spec is wrong; one sentence that names every problem with its place.
+        """
+        spec = source if isinstance(source, CompactionSpec) else load_compaction(source)
+        text = json.dumps(spec.to_json_dict(), separators=(",", ":"))
+        self._metadata.put_compaction_spec(spec.datasource, text)
+        return spec
+
+    def remove_spec(self, datasource: str) -> None:
+        """Compact a datasource by itself no more.
+
+        Raises:
+            NotFound: It is not.
+        """
+        self.check_spec(datasource)
+        self._metadata.put_compaction_spec(datasource, None)
+
+    def check_spec(self, datasource: str) -> None:
+        """Check that a datasource is compacted by itself.
+
+        Raises:
+            NotFound: It is not, or there is no such datasource.
+        """
+        names = self._metadata.compaction_specs()
+        if datasource not in names:
+            require_datasource(self._metadata, datasource)
+            there = f"there are {', '.join(names)}" if names else "there are none"
+            raise NotFound(
+                f"datasource '{datasource}' has no compaction spec; {there}: set one with carnac compaction set",
+                datasource=datasource,
+            )
+
+    def has_rows(self, datasource: str) -> bool:
+        """Whether there is such a datasource now."""
+        return self._metadata.count_visible(datasource) > 0
+
+    def notes_of(self, spec: CompactionSpec) -> Sequence[str]:
+        """Return what is probably a mistake in a spec, as the segments that there are show, one sentence each."""
+        visible = self._metadata.visible(
+            spec.datasource, revision=self._metadata.head().revision, intervals=None
+        )
+        return note_absent(plan_segments(visible), spec.to_settings(), spec.filter_columns())
+
+    def spec_of(self, datasource: str) -> CompactionSpec:
+        """Return how a datasource is compacted; the default if nothing is set."""
+        text = self._metadata.compaction_specs().get(datasource)
+        return load_compaction({"dataSource": datasource} if text is None else text)
+
+    def plan(
+        self,
+        datasource: str,
+        *,
+        interval: Interval | None = None,
+        spec: CompactionSpec | None = None,
+    ) -> CompactionPlan:
+        """Return what would be done now, and why.
+
+        Args:
+            interval: Only chunks that lie in it are compacted.
+            spec: In place of what is set.
+
+        Raises:
+            NotFound: There is no such datasource.
+        """
+        spec = spec or self.spec_of(datasource)
+        settings = spec.to_settings()
+        head = self._metadata.head()
+        reach = None if interval is None else IntervalSet((_widened(interval, settings),))
+        visible = self._metadata.visible(datasource, revision=head.revision, intervals=reach)
+        if not visible:
+            require_datasource(self._metadata, datasource)
+        states = self._metadata.compaction_states(datasource)
+        return plan_compaction(
+            datasource,
+            plan_segments(visible),
+            settings,
+            now_ms=self._clock.now_ms(),
+            revision=head.revision,
+            within=None if interval is None else IntervalSet((interval,)),
+            histories={state.chunk: state for state in states},
+            standings={
+                **self._standings(datasource, states),
+                **find_waits(
+                    self._metadata,
+                    datasource,
+                    {state.chunk for state in states} | {item.entry.chunk for item in visible},
+                    now_ms=self._clock.now_ms(),
+                ),
+            },
+            filter_columns=spec.filter_columns(),
+            latest_ms=self._latest_ms(datasource, head.revision)
+            if interval is not None and settings.skip_offset is not None
+            else None,
+        )
+
+    def _standings(self, datasource: str, states: Sequence[ChunkState]) -> Mapping[Interval, str]:
+        """Return what the controller makes of chunks, where their scores do not say it."""
+        now_ms = self._clock.now_ms()
+        found = {
+            state.chunk: words
+            for state in states
+            if (words := standing_of(state, now_ms=now_ms)) is not None
+        }
+        told = read_status(self._metadata)
+        if told is None:
+            return found
+        rest = "; but its controller gives no sign of life" if is_silent(told, now_ms) else ""
+        for one in told["running"]:
+            if one.get("datasource") != datasource:
+                continue
+            since = time_text(one["started_ms"] // 1000 * 1000)
+            taken = IntervalSet(tuple(map(parse_interval, one["intervals"])))
+            for state in states:
+                if any(piece.contains(state.chunk) for piece in taken):
+                    found[state.chunk] = f"task {one['run']} is at work on it since {since}{rest}"
+        return found
+
+    def status(self, datasource: str | None = None) -> CompactionStatus:
+        """Return how compaction goes, of one datasource or of all.
+
+        Raises:
+            NotFound: The datasource has no spec.
+        """
+        if datasource is not None:
+            self.check_spec(datasource)
+        wanted = list(self._metadata.compaction_specs()) if datasource is None else [datasource]
+        told = read_status(self._metadata)
+        if told is not None:
+            told = {**told, "is_silent": is_silent(told, self._clock.now_ms())}
+        return CompactionStatus(
+            states={name: self._metadata.compaction_states(name) for name in wanted},
+            controller=told,
+        )
+
+    def _latest_ms(self, datasource: str, revision: int) -> int | None:
+        """Return where the newest data of a datasource end, wherever a plan looks."""
+        return end_of(plan_segments(self._metadata.visible(datasource, revision=revision)))
+
+
+def _widened(interval: Interval, settings: CompactionSettings) -> Interval:
+    """Return the interval with all chunks that overlap it, whole, whichever age rule they are under."""
+    start_ms, end_ms = interval.start_ms, interval.end_ms
+    for target in (settings.target, *(rule.target for rule in settings.age_rules)):
+        if target.segment_granularity is None:
+            continue
+        cut = parse_granularity(target.segment_granularity)
+        try:
+            whole = cut.buckets_over(interval)
+        except Invalid:
+            continue  # it reaches beyond the years that there are
+        start_ms, end_ms = min(start_ms, whole.start_ms), max(end_ms, whole.end_ms)
+    return Interval(start_ms, end_ms)

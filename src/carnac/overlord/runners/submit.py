@@ -1,0 +1,111 @@
+"""Attempts through `spark-submit`: the attempt is the driver program of a Spark application."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+
+from carnac.core.tasks.model import Task
+from carnac.errors import Invalid, Unavailable
+from carnac.overlord.runners.children import DEFAULT_GRACE_MS, DEFAULT_LOG_LIMIT_BYTES
+from carnac.overlord.runners.process import AttemptCommand, ProcessRunner
+
+DRIVER = Path(__file__).parent / "driver" / "attempt.py"
+OWN_PREFIX = "CARNAC_"
+_ENVIRONMENT_OF_DRIVER = {
+    "yarn": "spark.yarn.appMasterEnv.",
+    "k8s": "spark.kubernetes.driverEnv.",
+}
+"""Where the driver runs inside the cluster, its environment is Spark settings with these prefixes."""
+
+
+class SparkSubmitRunner(ProcessRunner):
+    """Port `TaskRunner`: `spark-submit --master … --deploy-mode …`, a child in a session of its own.
+
+    In client mode the driver is part of the child: what is true of the child is true of the attempt. In cluster mode
+    (YARN, Kubernetes) the child only watches a driver that runs inside the cluster: stopping it stops the watching, and
+    the driver ends by itself with its next sign of life, for it hears that its attempt is over.
+
+    Args:
+        master: As Spark takes it.
+        deploy_mode: `client` or `cluster`.
+        prepare_java: Sets the variables by which Spark finds its Java.
+
+    Raises:
+        Invalid: Spark runs no Python driver that way.
+        Unavailable: There is no `spark-submit`.
+    """
+
+    name = "spark_submit"
+
+    def __init__(
+        self,
+        command: AttemptCommand,
+        *,
+        master: str,
+        deploy_mode: str = "client",
+        prepare_java: Callable[[MutableMapping[str, str]], object],
+        environ: Mapping[str, str],
+        spark_conf: Mapping[str, str],
+        logs: Path,
+        host: str,
+        grace_ms: int = DEFAULT_GRACE_MS,
+        log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES,
+    ) -> None:
+        super().__init__(
+            command,
+            environ=environ,
+            spark_conf=spark_conf,
+            logs=logs,
+            host=host,
+            grace_ms=grace_ms,
+            log_limit_bytes=log_limit_bytes,
+        )
+        self._master = master
+        self._deploy_mode = deploy_mode
+        self._kind = master.partition(":")[0]
+        self._prepare_java = prepare_java
+        self._spark_home = find_spark_home(environ)
+        if deploy_mode == "cluster" and self._kind not in _ENVIRONMENT_OF_DRIVER:
+            raise Invalid(
+                f'Spark runs no Python driver inside the cluster of master {master}; use spark_deploy_mode = "client"',
+                master=master,
+            )
+
+    def _program(
+        self, task: Task, conf: Mapping[str, str], environ: dict[str, str]
+    ) -> Sequence[str]:
+        environ["SPARK_HOME"] = str(self._spark_home)
+        environ["CARNAC_SPARK_MASTER"] = self._master
+        self._prepare_java(environ)
+        if self._deploy_mode == "client":
+            environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings = {"spark.app.name": f"carnac {task.task_id}", "spark.ui.enabled": "false", **conf}
+        if self._deploy_mode == "cluster":
+            prefix = _ENVIRONMENT_OF_DRIVER[self._kind]
+            own = {name: value for name, value in environ.items() if name.startswith(OWN_PREFIX)}
+            settings = {prefix + name: value for name, value in own.items()} | settings
+        program = [str(self._spark_home / "bin" / "spark-submit"), "--master", self._master]
+        program += ["--deploy-mode", self._deploy_mode]
+        for name, value in settings.items():
+            program += ["--conf", f"{name}={value}"]
+        return [*program, str(DRIVER)]
+
+
+def find_spark_home(environ: Mapping[str, str]) -> Path:
+    """Return the Spark whose `spark-submit` is used: `SPARK_HOME`, else the one inside the pyspark package.
+
+    Raises:
+        Unavailable: There is none.
+    """
+    named = environ.get("SPARK_HOME")
+    spec = importlib.util.find_spec("pyspark") if not named else None
+    home = Path(named) if named else Path(spec.origin).parent if spec and spec.origin else None
+    if home is None or not os.access(home / "bin" / "spark-submit", os.X_OK):
+        where = f"SPARK_HOME is {named}" if named else "pyspark is not installed"
+        raise Unavailable(f"there is no spark-submit: {where}; install pyspark or set SPARK_HOME")
+    return home

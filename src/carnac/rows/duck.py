@@ -1,0 +1,84 @@
+"""DuckDB inside a task: a private, bounded connection, and its errors in our words."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.errors import Corrupt, Invalid, Unavailable
+from carnac.rows.output import NO_TEMPORARY_ROOM
+from carnac.rows.rollup import OVERFLOW_MARK
+
+if TYPE_CHECKING:
+    import duckdb
+
+MIN_MEMORY_BYTES = 64 << 20
+"""Less than this, and DuckDB fails at tasks that it could do on disk."""
+
+
+@contextmanager
+def connect(
+    *, temp_dir: str, memory_bytes: int, threads: int = 1
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection to a database in memory that spills into `temp_dir`, which is gone afterwards if it is empty.
+
+    Time is UTC, rows come in any order unless the query says one, and no extension is ever loaded.
+    """
+    import duckdb
+
+    Path(temp_dir).mkdir(parents=True, exist_ok=True)
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "threads": threads,
+        "memory_limit": f"{max(memory_bytes, MIN_MEMORY_BYTES)}B",
+        "temp_directory": temp_dir,
+        "preserve_insertion_order": False,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    try:
+        connection.execute("SET TimeZone = 'UTC'").complete()
+        yield connection
+    finally:
+        connection.close()
+        with suppress(OSError):  # somebody else's files are in it
+            Path(temp_dir).rmdir()
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn DuckDB's errors into ours.
+
+    Args:
+        what: What is being done, for the message: `merging chunk …`.
+
+    Raises:
+        Invalid: A sum of a metric does not fit into its type.
+        Unavailable: Out of memory, out of disk, or an input does not answer.
+        Corrupt: An input is not readable.
+    """
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        text = str(error)
+        if OVERFLOW_MARK in text:
+            metric = text.split(OVERFLOW_MARK, 1)[1].splitlines()[0].strip()
+            raise Invalid(
+                f"the sum of metric '{metric}' does not fit into its type; use a double sum",
+                metric=metric,
+            ) from error
+        reason = next(iter(text.splitlines()), type(error).__name__)
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise Unavailable(
+                f"{what} needs more memory or temporary disk space: {reason}"
+            ) from error
+        if isinstance(error, duckdb.IOException) and "No space left" in text:
+            raise Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir())) from error
+        if isinstance(error, duckdb.IOException):
+            raise Unavailable(f"{what} failed: {reason}") from error
+        raise Corrupt(f"{what} failed: {reason}") from error

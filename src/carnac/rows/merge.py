@@ -1,0 +1,236 @@
+"""Pass 2: the part files of one time chunk become sorted segment files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.segments.partitioning import HASH_FUNCTION
+from carnac.core.segments.segment import (
+    HashedPartition,
+    Partition,
+    RangePartition,
+    Scalar,
+    Segment,
+)
+from carnac.errors import Corrupt
+from carnac.rows.cutting import Piece
+from carnac.rows.merge_task import MergeTask, segment_id
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.rows.segment_writer import SegmentWriter, WrittenFile
+
+
+def merge_parts(
+    task: MergeTask,
+    *,
+    attempt: int = 0,
+    on_rows: Callable[[int], None] | None = None,
+    watch: SinkWatch | None = None,
+) -> tuple[Segment, ...]:
+    """Merge, roll up, sort and cut the rows of the parts, and write one file per segment.
+
+    The parts are left as they are. If it fails, it removes the files that this attempt wrote.
+
+    Args:
+        attempt: Which attempt at the task this is; another number for every attempt, also speculative ones.
+        on_rows: Called with the number of rows written since its last call.
+        watch: Sees what is written; None: nobody does.
+
+    Returns:
+        The records of the segments, in the order of their partitions; empty if the parts hold no row.
+
+    Raises:
+        Invalid: A sum of longs does not fit into 64 bits; names the metric.
+        Unavailable: Deep storage or the temporary folder is full, or does not answer.
+        Corrupt: A part file is not readable.
+    """
+    from carnac.rows.duck import translated
+    from carnac.rows.sorting import open_rows
+
+    temp_dir = Path(task.temp_dir) / segment_id(task.id_prefix, attempt, 0)
+    sink = SegmentSink(task, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows, watch=watch)
+    try:
+        with (
+            contextlib.ExitStack() as resources,
+            translated(f"merging time chunk {task.chunk} of {task.datasource}"),
+        ):
+            rows = open_rows(task, resources, temp_dir=str(temp_dir))
+            return sink.write_all(rows.pieces, rows.sort_columns, rows.buckets)
+    except BaseException:
+        sink.remove_all()
+        raise
+    finally:
+        _remove_folder(temp_dir)
+
+
+def _remove_folder(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
+
+
+class SinkWatch:
+    """Sees the rows of a merge on their way to the writer; a rewrite takes its proof from that."""
+
+    def make_writer(self, *args: Any, **options: Any) -> SegmentWriter:
+        """Return the writer of one segment."""
+        from carnac.rows.segment_writer import SegmentWriter
+
+        return SegmentWriter(*args, **options)
+
+    def see(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Look at rows that are about to be written, and return them; texts may become dictionaries."""
+        return rows
+
+
+class SegmentSink:
+    """Writes pieces into files, and keeps their records."""
+
+    def __init__(
+        self,
+        task: MergeTask,
+        *,
+        attempt: int,
+        temp_dir: str,
+        on_rows: Callable[[int], None] | None,
+        watch: SinkWatch | None = None,
+    ) -> None:
+        self._task, self._attempt, self._temp_dir = task, attempt, temp_dir
+        self._on_rows = on_rows
+        self._watch = watch or SinkWatch()
+        self._segments: list[Segment] = []
+        self._sort: tuple[str, ...] = ()
+        self._writer: SegmentWriter | None = None
+        self._input_rows = 0
+
+    def write_all(
+        self, pieces: Iterator[Piece], sort_columns: tuple[str, ...], buckets: int | None
+    ) -> tuple[Segment, ...]:
+        """Write all pieces and return the records of the segments."""
+        self._sort = sort_columns
+        partitions: list[tuple[int | None, tuple[Scalar, ...] | None]] = []
+        for piece in pieces:
+            if piece.is_new or self._is_full():
+                self._finish()
+                self._begin()
+                partitions.append((piece.bucket, piece.start))
+            self._write(piece)
+        self._finish()
+        return tuple(
+            replace(segment, partition=partition)
+            for segment, partition in zip(
+                self._segments, self._partitions(partitions, buckets), strict=True
+            )
+        )
+
+    def remove_all(self) -> None:
+        """Remove what was written; the error that is being handled says how much it was."""
+        from carnac.rows.output import note_waste, remove_file
+
+        if self._writer is not None:
+            note_waste(self._writer.discard())
+        for segment in self._segments:
+            with contextlib.suppress(OSError):
+                remove_file(self._task.output_url, segment.path)
+                note_waste(segment.size_bytes)
+
+    def _is_full(self) -> bool:
+        if self._writer is None or self._task.target_bytes is None:
+            return False
+        is_free = self._task.partitions.type == "dynamic"
+        return is_free and self._writer.size_bytes >= self._task.target_bytes
+
+    def _begin(self) -> None:
+        self._input_rows = 0
+        self._writer = self._watch.make_writer(
+            self._task.output_url,
+            self._path(),
+            self._task.shape.segment_columns,
+            temp_dir=self._temp_dir,
+            sort_columns=self._sort,
+        )
+
+    def _id(self) -> str:
+        return segment_id(self._task.id_prefix, self._attempt, len(self._segments))
+
+    def _path(self) -> str:
+        return f"{self._task.path_prefix}/{self._id()}.parquet"
+
+    def _write(self, piece: Piece) -> None:
+        import pyarrow.compute as pc
+
+        from carnac.rows.normalise.shape import ROWS_COLUMN
+        from carnac.rows.states import build_sketches
+
+        if self._writer is None:
+            raise Corrupt(f"rows of {self._task.datasource} came before the segment they belong to")
+        rows = piece.rows
+        if self._task.shape.is_rollup:
+            self._input_rows += pc.sum(rows.column(ROWS_COLUMN)).as_py()
+        else:
+            self._input_rows += rows.num_rows
+        rows = build_sketches(self._task.shape, rows)
+        rows = self._watch.see(rows)
+        self._writer.write(rows)
+        if self._on_rows is not None:
+            self._on_rows(rows.num_rows)
+
+    def _finish(self) -> None:
+        if self._writer is None:
+            return
+        written = self._writer.finish()
+        self._segments.append(self._segment(written))
+        self._writer = None
+
+    def _segment(self, written: WrittenFile) -> Segment:
+        task = self._task
+        return Segment(
+            segment_id=self._id(),
+            datasource=task.datasource,
+            chunk=task.chunk,
+            path=self._path(),
+            size_bytes=written.size_bytes,
+            rows=written.rows,
+            input_rows=self._input_rows,
+            min_time_ms=written.min_time_ms,
+            max_time_ms=written.max_time_ms,
+            columns=written.columns,
+            sort_columns=self._sort,
+            query_granularity=task.shape.query_granularity,
+            rollup=task.shape.rollup_spec(is_perfect=task.is_perfect),
+            checksum=written.checksum,
+            row_hash=written.row_hash,
+            created_at_ms=task.created_at_ms,
+        )
+
+    def _partitions(
+        self,
+        starts: list[tuple[int | None, tuple[Scalar, ...] | None]],
+        buckets: int | None,
+    ) -> Iterator[Partition | None]:
+        spec = self._task.partitions
+        for index, (bucket, start) in enumerate(starts):
+            if spec.type == "hashed" and bucket is not None and buckets is not None:
+                yield HashedPartition(
+                    dimensions=spec.dimensions or self._task.shape.dimension_names,
+                    bucket=bucket,
+                    buckets=buckets,
+                    function=HASH_FUNCTION,
+                )
+            elif spec.type == "range":
+                following = starts[index + 1][1] if index + 1 < len(starts) else None
+                yield RangePartition(
+                    dimensions=spec.dimensions,
+                    start=start if index else None,
+                    end=following,
+                )
+            else:
+                yield None

@@ -1,0 +1,230 @@
+"""The columns of normalised rows as one list of SQL expressions over the fields of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.sql_columns import SQL_TYPE
+from carnac.errors import Invalid
+from carnac.rows.normalise import coerce, timestamps
+from carnac.rows.normalise.coerce import Field, Target, coerce_cell
+from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, quote
+from carnac.rows.normalise.timestamps import TimeCell, quote_text, text_time, typed_time
+from carnac.specs.ingest.schema import TimestampSpec
+
+if TYPE_CHECKING:
+    import duckdb
+
+LINE = "__carnac_line"
+OFFSET = "__carnac_offset"
+RAW = "__carnac_raw"
+FILE = "__carnac_file"
+REASON = "__carnac_reason"
+LOADED = "__carnac_loaded"
+"""The table that holds everything read: rows without a reason are good."""
+_MADE = "__carnac_macros_made"
+
+_TIME_TEXT = {
+    "json": "json_extract_string({}, '$')",
+    "text": "{}",
+    "absent": "CAST(NULL AS VARCHAR)",
+}
+_AUTO = TimestampSpec(column="?", format="auto")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """What becomes of the fields of a record.
+
+    Attributes:
+        values: Quoted name and expression of each column, in the order of normalised rows.
+        reasons: Expressions over fields and values: text if the row is bad.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The first reason that holds, or null."""
+        there = [reason for reason in self.reasons if reason != "NULL"]
+        return f"COALESCE({', '.join(there)})" if len(there) > 1 else there[0]
+
+    @property
+    def select_list(self) -> str:
+        """The values, named."""
+        return ", ".join(f"{value} AS {name}" for name, value in self.values)
+
+    @property
+    def names(self) -> str:
+        """The names, in order."""
+        return ", ".join(name for name, _ in self.values)
+
+
+def field_names(shape: RowShape, timestamp: TimestampSpec) -> tuple[str, ...]:
+    """Return the input fields that a shape needs, none twice."""
+    names = [timestamp.column, *shape.dimension_names, *(c.field for c in shape.input_columns)]
+    return tuple(dict.fromkeys(names))
+
+
+def targets(shape: RowShape) -> list[Target]:
+    """Return what the columns beside `__time` must become, in order."""
+    wanted = [
+        Target(
+            field=dimension.name,
+            out=quote(dimension.name),
+            type=dimension.type,
+            multi_value=dimension.multi_value,
+            may_split=True,
+        )
+        for dimension in shape.dimensions
+    ]
+    wanted += [
+        Target(field=column.field, out=quote(column.name), type=column.type)
+        for column in shape.input_columns
+    ]
+    return wanted
+
+
+def is_instant(target: Target) -> bool:
+    """Whether the column is the instant that orders `first` and `last`."""
+    return target.out.startswith('"' + ORDER_PREFIX)
+
+
+def make_projection(
+    shape: RowShape,
+    timestamp: TimestampSpec,
+    resolve: Callable[[str], Field],
+    *,
+    list_delimiter: str | None = None,
+) -> Projection:
+    """Return the columns of normalised rows.
+
+    Args:
+        resolve: Gives the field of a name.
+        list_delimiter: Text between several values in one cell of text.
+
+    Raises:
+        Invalid: A field's type can never become its column's type.
+        SeveralValues: A field is an array, its column a string.
+    """
+    time = time_cell(resolve(timestamp.column), quote(TIME_COLUMN), timestamp)
+    values = [(quote(TIME_COLUMN), time.value)]
+    reasons = [time.reason]
+    several: set[str] = set()
+    for target in targets(shape):
+        source = resolve(target.field)
+        try:
+            cell = (
+                instant_cell(source, target)
+                if is_instant(target)
+                else coerce_cell(source, target, list_delimiter=list_delimiter)
+            )
+        except coerce.SeveralValues as found:
+            several.update(found.columns)
+            continue
+        values.append((target.out, cell.value))
+        reasons.append(cell.reason)
+    if several:
+        raise coerce.SeveralValues(several)
+    return Projection(values=tuple(values), reasons=tuple(reasons))
+
+
+def time_cell(source: Field, out: str, timestamp: TimestampSpec) -> TimeCell:
+    """Return the time of a field."""
+    if source.kind == "typed":
+        return typed_time(source.sql, out, source.sql_type, timestamp)
+    return text_time(_TIME_TEXT[source.kind].format(source.sql), out, timestamp)
+
+
+def instant_cell(source: Field, target: Target) -> coerce.Cell:
+    """Return epoch microseconds of a field that holds a time (ISO 8601, or milliseconds)."""
+    at = _AUTO.model_copy(update={"column": target.field})
+    time = time_cell(source, target.out, at)
+    there = source.sql if source.kind != "json" else _TIME_TEXT["json"].format(source.sql)
+    reason = quote_text(f"not a time: {target.field}")
+    return coerce.Cell(
+        value=f"_time_us({time.value})",
+        reason=f"CASE WHEN {there} IS NOT NULL AND ({target.out} IS NULL OR {time.has_far_offset}) THEN {reason} END",
+    )
+
+
+def check_names(shape: RowShape) -> None:
+    """Refuse columns whose names differ only in case, which the engine cannot tell apart.
+
+    Raises:
+        Invalid: There are such columns; names them.
+    """
+    seen: dict[str, str] = {TIME_COLUMN: TIME_COLUMN}
+    for name, _ in shape.normalised_columns:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise Invalid(
+                f"columns '{other}' and '{name}' differ only in case; leave one out or rename it"
+            )
+
+
+def run(
+    con: duckdb.DuckDBPyConnection, statement: str, parameters: dict[str, object] | None = None
+) -> None:
+    """Run a statement that returns nothing, to its end."""
+    con.execute(statement, parameters).complete()
+
+
+def count(con: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Return the one number that a query yields."""
+    return int(con.execute(query).fetchall()[0][0])
+
+
+def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
+    """Set the session up and make an empty table for what is read.
+
+    Raises:
+        Invalid: Two columns' names differ only in case.
+    """
+    check_names(shape)
+    run(con, "SET TimeZone = 'UTC'")
+    _make_macros(con)
+    columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
+    run(con, "DROP VIEW IF EXISTS rows")
+    run(con, "DROP VIEW IF EXISTS rejected")
+    run(
+        con,
+        f"CREATE OR REPLACE TEMP TABLE {LOADED} ({FILE} INTEGER, {LINE} BIGINT, {OFFSET} BIGINT,"
+        f" {REASON} VARCHAR, {RAW} VARCHAR, {quote(TIME_COLUMN)} TIMESTAMPTZ"
+        f"{', ' if columns else ''}{columns})",
+    )
+
+
+def _make_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Make what the expressions call, unless this connection has it: that takes as long as to read a thousand rows."""
+    import duckdb
+
+    try:
+        run(con, f"SELECT {_MADE}()")
+    except duckdb.CatalogException:
+        for macro in (*timestamps.MACROS, *coerce.MACROS):
+            run(con, macro)
+        run(con, f"CREATE OR REPLACE TEMP MACRO {_MADE}() AS true")
+
+
+def _columns(shape: RowShape) -> Sequence[tuple[str, ColumnType]]:
+    return shape.normalised_columns
+
+
+def insert_sql(projection: Projection, source: str, *, raw: str = RAW) -> str:
+    """Return the statement that reads `source` into the table.
+
+    Args:
+        source: A query with the columns FILE, LINE and OFFSET and the fields.
+        raw: Expression of the record's text; evaluated for bad rows only.
+    """
+    return (
+        f"INSERT INTO {LOADED} SELECT {FILE}, {LINE}, {OFFSET}, {REASON},"
+        f" CASE WHEN {REASON} IS NOT NULL THEN {raw} END, {projection.names}"
+        f" FROM (SELECT *, {projection.reason} AS {REASON}"
+        f" FROM (SELECT *, {projection.select_list} FROM ({source})))"
+    )

@@ -1,0 +1,301 @@
+"""From a cell to `__time`: Druid's `timestampSpec` as SQL.
+
+Every expression yields `TIMESTAMP WITH TIME ZONE`, floored to milliseconds, or null where the cell is no time.
+None of them raises. The session's time zone must be UTC.
+
+- Numbers count from 1970-01-01T00:00Z. A fraction is cut off (towards zero), but for `ruby`, which keeps milliseconds.
+- `auto` takes digits as milliseconds and all else as ISO 8601; `iso` takes four digits as a year.
+- ISO 8601: `T` or a space; dates alone, also `2015-09`, week dates and day-of-year dates; `Z`, an offset, or (as
+  Druid's `auto`) the name of a zone after a space.
+- A time that names no zone is one of the spec's zone, by Joda's rule: where clocks go back and show it twice, the
+  earlier instant; where they go forward over it, it is no time (`REASON_GAP`).
+- An offset has at most 23 hours, 59 minutes and 59 seconds, as Joda's.
+- Two digits of a year (`yy`) are 1969 to 2068.
+
+Source: Druid's TimestampSpec and TimestampParser. We depart from it where `missingValue` stands for an absent or null
+cell only, and numbers written as text are numbers in every numeric format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from carnac.core.time.intervals import MAX_MS, MIN_MS, parse_instant
+from carnac.core.time.zones import canonical_zone, fixed_offset_ms
+from carnac.errors import Invalid
+from carnac.specs.druid.joda import has_offset, to_strptime
+from carnac.specs.ingest.schema import TIMESTAMP_FORMATS
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest.schema import TimestampSpec
+
+REASON_MISSING = "missing timestamp"
+REASON_UNPARSEABLE = "unparseable timestamp"
+REASON_RANGE = "timestamp out of range"
+"""Outside of the years 1 to 9999."""
+REASON_GAP = "timestamp in a gap of the time zone"
+"""The clocks of the spec's zone never showed it."""
+
+_MIN_US = MIN_MS * 1000
+_MAX_US = MAX_MS * 1000
+_EXACT_DOUBLE = 9_007_199_254_740_992
+_US_BY_UNIT = {"posix": 1_000_000, "millis": 1_000, "micro": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeCell:
+    """SQL of a time.
+
+    Attributes:
+        value: The time, not yet checked for its range and offset; null if the cell is no time.
+        reason: Why there is no time, or null. Refers to the value by the name it was given. None of a row's other
+            reasons goes before it.
+        has_far_offset: Whether the cell names an offset that is none: part of `reason`.
+    """
+
+    value: str
+    reason: str
+    has_far_offset: str = "false"
+
+
+def text_time(sql: str, out: str, spec: TimestampSpec) -> TimeCell:
+    """Return the time of a VARCHAR expression.
+
+    Args:
+        sql: The cell; must be cheap to repeat (a column).
+        out: Name under which the caller selects `value`; `reason` uses it.
+
+    Raises:
+        Invalid: The format has letters that cannot be read.
+    """
+    parsed, wall = _parsed_text(sql, spec)
+    return _cell(sql, out, spec, parsed, wall, far=_far_offset(sql, spec))
+
+
+def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCell:
+    """Return the time of an expression of a DuckDB type; a typed time needs no format.
+
+    Raises:
+        Invalid: Values of that type are no times.
+    """
+    base = sql_type.split("(", maxsplit=1)[0].upper()
+    if base == "TIMESTAMP WITH TIME ZONE" or base.startswith("TIMESTAMPTZ"):
+        return _cell(sql, out, spec, floor_ms(f"TRY_CAST({sql} AS TIMESTAMPTZ)"), None)
+    if base in {"TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S", "DATE", "DATETIME"}:
+        wall = f"TRY_CAST({sql} AS TIMESTAMP)"
+        return _cell(sql, out, spec, floor_ms(_in_zone(wall, spec.time_zone)), wall)
+    if base in _INTEGERS or base in {"DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "UHUGEINT"}:
+        return _numeric_cell(sql, out, base, spec)
+    if base in {"VARCHAR", "JSON", "ENUM"}:
+        text = f"CAST({sql} AS VARCHAR)"
+        parsed, wall_text = _parsed_text(text, spec)
+        return _cell(sql, out, spec, parsed, wall_text, far=_far_offset(text, spec))
+    raise Invalid(
+        f"column '{spec.column}' of type {sql_type} cannot be the timestamp; "
+        "name a column of times, numbers or text in timestampSpec",
+        column=spec.column,
+        type=sql_type,
+    )
+
+
+_INTEGERS = {
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+}
+
+
+def floor_ms(sql: str) -> str:
+    """Return the TIMESTAMPTZ expression floored to milliseconds."""
+    return f"make_timestamptz(_floor_us(epoch_us({sql})))"
+
+
+MACROS = (
+    "CREATE OR REPLACE TEMP MACRO _floor_us(us) AS us - ((us % 1000 + 1000) % 1000)",
+    # whole part of a number written as text; null if it is none, or too large
+    "CREATE OR REPLACE TEMP MACRO _text_long(x) AS CASE"
+    f" WHEN abs(TRY_CAST(x AS DOUBLE)) < {_EXACT_DOUBLE}"
+    " THEN CAST(trunc(TRY_CAST(x AS DOUBLE)) AS BIGINT)"
+    " WHEN TRY_CAST(x AS DOUBLE) IS NULL OR NOT isfinite(TRY_CAST(x AS DOUBLE)) THEN NULL"
+    " WHEN contains(lower(x), 'e') THEN TRY_CAST(trunc(TRY_CAST(x AS DOUBLE)) AS BIGINT)"
+    " ELSE TRY_CAST(split_part(x, '.', 1) AS BIGINT) END",
+    # microseconds -> time; far ones become infinite, which the check of the range catches
+    "CREATE OR REPLACE TEMP MACRO _us_time(us) AS CASE"
+    f" WHEN us IS NULL THEN NULL WHEN us >= {_MAX_US} THEN 'infinity'::TIMESTAMPTZ"
+    f" WHEN us < {_MIN_US} THEN '-infinity'::TIMESTAMPTZ"
+    " ELSE make_timestamptz(_floor_us(CAST(us AS BIGINT))) END",
+    "CREATE OR REPLACE TEMP MACRO _time_us(t) AS CASE"
+    f" WHEN t >= make_timestamptz({_MIN_US}::BIGINT) AND t < make_timestamptz({_MAX_US}::BIGINT)"
+    " THEN epoch_us(t) END",
+    # rare forms of ISO 8601 as the engine's cast takes them
+    "CREATE OR REPLACE TEMP MACRO _iso_rewrite(x) AS regexp_replace(regexp_replace(regexp_replace("
+    r"regexp_replace(regexp_replace(upper(trim(x)), '^(\d{4})$', '\1-01-01'),"
+    r" '^(\d{4}-\d{2})$', '\1-01'), '\s+(Z|[+-]\d{2}:?\d{2})$', '\1'),"
+    r" '[T ](\d{2})(Z|[+-]\d{2}:?\d{2}|)$', 'T\1:00:00\2'), '(:\d{2}),(\d)', '\1.\2')",
+    # an offset of more than 23 hours, or with more than 59 minutes or seconds
+    "CREATE OR REPLACE TEMP MACRO _has_far_offset(x) AS regexp_matches(x, '[+-]("
+    r"(2[4-9]|[3-9]\d)(:?\d\d){0,2}|\d\d:?[6-9]\d(:?\d\d)?|\d\d:?\d\d:?[6-9]\d)\s*$')",
+    # the same of a common form, most of which have no sign behind the time: cheap
+    "CREATE OR REPLACE TEMP MACRO _is_far(x) AS NOT ends_with(x, 'Z')"
+    " AND (contains(x, '+') OR x LIKE '%:%-%') AND _has_far_offset(x)",
+    # strptime, without the words that mean an instant to the engine
+    "CREATE OR REPLACE TEMP MACRO _strptime(x, f) AS CASE WHEN lower(trim(x)) NOT IN"
+    " ('epoch', 'infinity', '-infinity') THEN try_strptime(x, f) END",
+)
+"""What the expressions call; temporary, made once per connection."""
+
+
+def _parsed_text(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
+    """Return the expression of the time, and that of its wall clock time if it may name no zone."""
+    match spec.format:
+        case "posix" | "millis" | "micro":
+            return f"_us_time(_text_long({sql})::HUGEINT * {_US_BY_UNIT[spec.format]})", None
+        case "nano":
+            return f"_us_time({_floor_div(f'_text_long({sql})', 1000)})", None
+        case "ruby":
+            return _ruby(f"TRY_CAST({sql} AS DOUBLE)"), None
+        case "auto":
+            iso, wall = _iso(sql, spec.time_zone, year_alone=False)
+            millis = f"_us_time(_text_long({sql})::HUGEINT * 1000)"
+            return f"COALESCE({iso}, {millis})", wall
+        case "iso":
+            return _iso(sql, spec.time_zone, year_alone=True)
+        case _:
+            return _pattern(sql, spec)
+
+
+def _far_offset(sql: str, spec: TimestampSpec) -> str:
+    """Return whether a text names an offset that is none; not part of the value, which is evaluated several times."""
+    if spec.format in {"auto", "iso"}:
+        return f"_is_far({sql})"
+    if spec.format in TIMESTAMP_FORMATS or not has_offset(spec.format):
+        return "false"
+    return f"_has_far_offset({sql})"
+
+
+def _ruby(number: str) -> str:
+    return (
+        f"CASE WHEN abs({number}) < 1e12 THEN _us_time(CAST(round({number} * 1e6) AS BIGINT))"
+        f" WHEN {number} IS NULL OR isnan({number}) THEN NULL ELSE 'infinity'::TIMESTAMPTZ END"
+    )
+
+
+def _floor_div(sql: str, divisor: int) -> str:
+    return f"(({sql}) - (({sql}) % {divisor} + {divisor}) % {divisor}) // {divisor}"
+
+
+def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
+    """Common forms are cast as they are; rare ones are rewritten first, only where the cast fails."""
+    rare = f"TRY_CAST(_iso_rewrite({sql}) AS TIMESTAMPTZ)"
+    rare = f"CASE WHEN {sql} < ':' AND NOT _has_far_offset({sql}) THEN {rare} END"
+    if not year_alone:
+        rare = f"CASE WHEN NOT regexp_full_match({sql}, '\\s*\\d+\\s*') THEN {rare} END"
+    dates = (
+        f"TRY_CAST(COALESCE(_strptime({sql}, '%Y-%j'), _strptime({sql}, '%G-W%V-%u')) AS TIMESTAMP)"
+    )
+    # 'epoch' and 'infinity' are words to the engine, not times
+    common = f"CASE WHEN {sql} < ':' THEN TRY_CAST({sql} AS TIMESTAMPTZ) END"
+    any_zone = f"COALESCE({common}, {rare}, CAST({dates} AS TIMESTAMPTZ))"
+    if zone == "UTC":
+        return floor_ms(any_zone), None
+    # the cast took a time without a zone as UTC: what it reads there is the wall clock
+    wall = f"({any_zone} AT TIME ZONE 'UTC')"
+    names_zone = (
+        f"regexp_matches({sql}, '\\d.*(?i)(\\dz|[+-]\\d\\d(:?\\d\\d){{0,2}}| [a-z_]+(/[a-z_+0-9-]+)*)\\s*$')"
+        f" AND length(trim({sql})) > 10"
+    )
+    return (
+        f"CASE WHEN {names_zone} THEN {floor_ms(any_zone)}"
+        f" ELSE {floor_ms(_in_zone(wall, zone))} END",
+        wall,
+    )
+
+
+def _pattern(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
+    fmt = to_strptime(spec.format)
+    quoted = quote_text(fmt)
+    if has_offset(spec.format):
+        # strptime reads offsets, not the Z that stands for +00
+        cell = f"regexp_replace({sql}, '[zZ]\\s*$', '+00:00')" if fmt.endswith("%z") else sql
+        return floor_ms(f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMPTZ)"), None
+    cell = _short_fraction(sql) if fmt.endswith("%f") else sql
+    wall = f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMP)"
+    return floor_ms(_in_zone(wall, spec.time_zone)), wall
+
+
+def _short_fraction(sql: str) -> str:
+    """Cut digits beyond microseconds, which strptime does not take."""
+    return f"regexp_replace({sql}, '(\\d{{6}})\\d+\\s*$', '\\1')"
+
+
+def _in_zone(wall: str, zone: str) -> str:
+    """Return the instant of a TIMESTAMP expression in a zone; null in a gap, the earlier one of two."""
+    name = canonical_zone(zone)
+    fixed = fixed_offset_ms(name)
+    if fixed is not None:
+        return f"make_timestamptz(epoch_us({wall}) - {fixed * 1000})"
+    quoted = quote_text(name)
+    later = f"timezone({quoted}, {wall})"
+    before = f"(epoch_us(timezone({quoted}, {later} - INTERVAL 1 DAY)) - epoch_us({later} - INTERVAL 1 DAY))"
+    earlier = f"make_timestamptz(epoch_us({wall}) - {before})"
+    return (
+        f"CASE WHEN timezone({quoted}, {later}) <> {wall} THEN NULL"
+        f" WHEN timezone({quoted}, {earlier}) = {wall} THEN least({earlier}, {later})"
+        f" ELSE {later} END"
+    )
+
+
+def _numeric_cell(sql: str, out: str, base: str, spec: TimestampSpec) -> TimeCell:
+    whole = base in _INTEGERS or "HUGEINT" in base
+    number = f"CAST({sql} AS HUGEINT)" if whole else f"TRY_CAST(trunc({sql}) AS HUGEINT)"
+    match spec.format:
+        case "auto" | "iso" | "millis":
+            parsed = f"_us_time({number} * 1000)"
+        case "posix" | "micro":
+            parsed = f"_us_time({number} * {_US_BY_UNIT[spec.format]})"
+        case "nano":
+            parsed = f"_us_time({_floor_div(number, 1000)})"
+        case "ruby":
+            parsed = _ruby(f"CAST({sql} AS DOUBLE)")
+        case _:
+            text = f"CAST({number} AS VARCHAR)"
+            parsed, wall = _pattern(text, spec)
+            return _cell(sql, out, spec, parsed, wall)
+    return _cell(sql, out, spec, parsed, None)
+
+
+def _cell(
+    sql: str,
+    out: str,
+    spec: TimestampSpec,
+    parsed: str,
+    wall: str | None,
+    *,
+    far: str = "false",
+) -> TimeCell:
+    missing = "NULL"
+    if spec.missing_value is not None:
+        missing = f"make_timestamptz({parse_instant(spec.missing_value)}::BIGINT * 1000)"
+    value = f"CASE WHEN {sql} IS NULL THEN {missing} ELSE {parsed} END"
+    gap = ""
+    if wall is not None and spec.time_zone != "UTC":
+        gap = f" WHEN {out} IS NULL AND {wall} IS NOT NULL THEN {quote_text(REASON_GAP)}"
+    reason = (
+        f"CASE WHEN {far} THEN {quote_text(REASON_UNPARSEABLE)} WHEN {out} >= make_timestamptz({_MIN_US}::BIGINT)"
+        f" AND {out} < make_timestamptz({_MAX_US}::BIGINT) THEN NULL"
+        f" WHEN {out} IS NOT NULL THEN {quote_text(REASON_RANGE)}"
+        f" WHEN {sql} IS NULL THEN {quote_text(REASON_MISSING)}{gap}"
+        f" ELSE {quote_text(REASON_UNPARSEABLE)} END"
+    )
+    return TimeCell(value=value, reason=reason, has_far_offset=far)
+
+
+def quote_text(text: str) -> str:
+    """Return a SQL text literal."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,313 @@
+"""The end of pass 1: normalised rows are cut into time chunks and left as part files, one for each chunk.
+
+A part file is Arrow IPC with lz4. Measured on 625,000 rows of 11 columns into 30 chunks (one thread): 0.47 s against
+0.60 s for DuckDB's `COPY … PARTITION_BY` into Parquet, and pass 2 reads it without decoding pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.log.layout import plan_chunks
+from carnac.core.segments.lateness import BOUNDS_MS, NONE_LATE, LateCounts
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval, interval_set
+from carnac.rows.duck import translated
+from carnac.rows.normalise.shape import RowShape, quote
+from carnac.rows.output import local_root, room_in, size_of
+from carnac.rows.rollup import part_sql
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+    import pyarrow as pa
+
+    from carnac.ports import ChunkLayout
+
+CHUNK_COLUMN = "__chunk"
+"""Number of a row's chunk among those of its task; never leaves the task."""
+BATCH_ROWS = 500_000
+"""Rows that are cut at once: bounds memory, and makes record batches that are worth their overhead."""
+MAX_OPEN_FILES = 256
+"""Part files that a task writes at the same time; with more chunks than this, rows are sorted by chunk first."""
+_DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part file: rows of one chunk that one task read."""
+
+    chunk: Interval
+    path: str
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRows:
+    """What became of the rows of a task.
+
+    Attributes:
+        late: Rows older than the newest row that was there before, by time chunk; none where there are none.
+    """
+
+    parts: tuple[Part, ...]
+    late: Mapping[Interval, LateCounts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How a job cuts rows. Picklable; the same for all tasks of a job.
+
+    Attributes:
+        staging_url: Folder for part files.
+    """
+
+    layout: ChunkLayout
+    newest_before_ms: int | None
+    staging_url: str
+
+    def rows(
+        self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, *, name: str
+    ) -> CutRows:
+        """Write the rows of `source`, a table or view of normalised rows, as part files.
+
+        Args:
+            name: Of this attempt at this task: part files of two attempts never meet.
+
+        Raises:
+            Invalid: The rows fall into too many time chunks, or a sum does not fit.
+            Unavailable: The staging folder is full or does not answer.
+        """
+        with translated("cutting rows into time chunks"):
+            return self._rows(con, source, shape, name)
+
+    def _rows(
+        self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, name: str
+    ) -> CutRows:
+        seen = _survey(con, source, self.newest_before_ms)
+        chunks = self.chunks(seen.days)
+        if not chunks:
+            return CutRows(parts=(), late={})
+        numbered = _numbered(source, chunks)
+        late = (
+            {}
+            if self.newest_before_ms is None or not seen.late
+            else _count_late(con, numbered, chunks, self.newest_before_ms)
+        )
+        query = part_sql(shape, numbered, span=seen.span, keys=(CHUNK_COLUMN,))
+        if len(chunks) > MAX_OPEN_FILES:
+            query += f" ORDER BY {CHUNK_COLUMN}"
+        reader = con.sql(query).to_arrow_reader(BATCH_ROWS)
+        with PartFiles(self.staging_url, chunks, name=name) as files:
+            for batch in reader:
+                files.add(batch)
+        return CutRows(parts=files.parts, late=late)
+
+    def chunks(self, days: Iterable[int]) -> tuple[Interval, ...]:
+        """Return the chunks, disjoint and in order, that hold every row of these days (UTC, counted from 1970).
+
+        Planning goes by days that have rows, not by the first and the last one, so that one stray row of 1970 does
+        not cost the planning of fifty years.
+        """
+        granularity = parse_granularity(self.layout.segment_granularity)
+        present = interval_set(Interval(day * 86_400_000, (day + 1) * 86_400_000) for day in days)
+        found: set[Interval] = set()
+        for run in present:
+            found.update(plan_chunks(granularity, self.layout.existing, self.layout.within, run))
+        return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    days: tuple[int, ...]
+    span: Interval | None
+    late: int
+
+
+def _survey(con: Any, source: str, newest_before_ms: int | None) -> _Survey:
+    """Look at the times: which days have rows, and how many rows are late."""
+    time = f"epoch_us({quote(TIME_COLUMN)})"
+    late = "false" if newest_before_ms is None else f"{time} < {newest_before_ms * 1000}"
+    day = f"({time} - ((({time} % {_DAY_US}) + {_DAY_US}) % {_DAY_US})) // {_DAY_US}"
+    rows = con.sql(
+        f"SELECT {day} AS day, count(*) FILTER (WHERE {late}), min({time}), max({time})"
+        f" FROM {source} GROUP BY ALL ORDER BY day"
+    ).fetchall()
+    return _Survey(
+        days=tuple(int(row[0]) for row in rows),
+        span=Interval(rows[0][2] // 1000, rows[-1][3] // 1000 + 1) if rows else None,
+        late=sum(row[1] for row in rows),
+    )
+
+
+def _count_late(
+    con: Any, numbered: str, chunks: tuple[Interval, ...], newest_before_ms: int
+) -> dict[Interval, LateCounts]:
+    """Count late rows by chunk and lateness; a second look at the times, for those that hold any."""
+    late_us = f"({newest_before_ms * 1000} - epoch_us({quote(TIME_COLUMN)}))"
+    longer = " ".join(
+        f"WHEN {late_us} <= {bound * 1000} THEN {i}" for i, bound in enumerate(BOUNDS_MS)
+    )
+    rows = con.sql(
+        f"SELECT {CHUNK_COLUMN}, CASE {longer} ELSE {len(BOUNDS_MS)} END AS lateness, count(*)"
+        f" FROM {numbered} WHERE {late_us} > 0 GROUP BY ALL"
+    ).fetchall()
+    found: dict[Interval, list[int]] = {}
+    for number, index, count in rows:
+        found.setdefault(chunks[number], list(NONE_LATE))[index] = count
+    return {chunk: tuple(counts) for chunk, counts in found.items()}
+
+
+def _numbered(source: str, chunks: tuple[Interval, ...]) -> str:
+    """Return a FROM item: the rows of `source` with the number of their chunk in `chunks`."""
+    time = f"epoch_us({quote(TIME_COLUMN)})"
+    start_us, length_us = chunks[0].start_ms * 1000, chunks[0].duration_ms * 1000
+    if len(chunks) == 1:
+        return f"(SELECT *, 0 AS {CHUNK_COLUMN} FROM {source})"
+    if all(
+        chunk.start_ms * 1000 == start_us + index * length_us
+        and chunk.duration_ms * 1000 == length_us
+        for index, chunk in enumerate(chunks)
+    ):
+        number = f"CAST(({time} - {start_us}) // {length_us} AS INTEGER)"
+        return f"(SELECT *, {number} AS {CHUNK_COLUMN} FROM {source})"
+    starts = ", ".join(f"{chunk.start_ms * 1000}::BIGINT" for chunk in chunks)
+    return (
+        f"(SELECT r.*, b.number AS {CHUNK_COLUMN} FROM {source} AS r ASOF JOIN"
+        f" (SELECT unnest([{starts}]) AS start_us, unnest(range({len(chunks)}))::INTEGER AS number) AS b"
+        f" ON epoch_us(r.{quote(TIME_COLUMN)}) >= b.start_us)"
+    )
+
+
+class PartFiles(contextlib.AbstractContextManager["PartFiles"]):
+    """The part files of one attempt at one task: opened when their first row comes.
+
+    Rows of a chunk that was closed to make room for others go to a further file.
+    """
+
+    def __init__(self, staging_url: str, chunks: tuple[Interval, ...], *, name: str) -> None:
+        self._staging_url, self._chunks, self._name = staging_url.rstrip("/"), chunks, name
+        self._open: dict[int, _PartFile] = {}
+        self._written: list[Part] = []
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The files, once all are closed, in order of time."""
+        return tuple(sorted(self._written, key=lambda part: (part.chunk, part.path)))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch to the files of their chunks; the column of the number is taken out."""
+        for number, rows in split_by_chunk(batch):
+            file = self._open.get(number)
+            if file is None:
+                if len(self._open) == MAX_OPEN_FILES:
+                    self._finish()
+                file = self._open[number] = self._begin(number, rows.schema)
+            file.write(rows)
+
+    def __exit__(self, *error: object) -> None:
+        self._finish()
+
+    def _begin(self, number: int, schema: pa.Schema) -> _PartFile:
+        chunk = self._chunks[number]
+        path = f"{self._staging_url}/{chunk.start_ms}/{self._name}-{len(self._written)}.arrow"
+        return _PartFile(path, chunk, schema)
+
+    def _finish(self) -> None:
+        for number in sorted(self._open):
+            self._written.append(self._open[number].close())
+        self._open.clear()
+
+
+class _PartFile:
+    def __init__(self, path: str, chunk: Interval, schema: pa.Schema) -> None:
+        import pyarrow as pa
+
+        self._path, self._chunk, self._rows = path, chunk, 0
+        self._folder = path.rsplit("/", 2)[0]
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with room_in(self._folder):
+            self._file = open_staged(path)
+            self._writer = pa.ipc.new_file(self._file, schema, options=options)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        with room_in(self._folder):
+            self._writer.write_batch(rows)
+        self._rows += rows.num_rows
+
+    def close(self) -> Part:
+        with room_in(self._folder):
+            self._writer.close()
+            size_bytes = self._file.tell()
+            self._file.close()
+        return Part(chunk=self._chunk, path=self._path, rows=self._rows, size_bytes=size_bytes)
+
+
+def open_staged(path: str) -> Any:
+    """Open a file of the staging folder for writing; its folder is made."""
+    import fsspec
+
+    local = local_root(path)
+    if local is not None:
+        local.parent.mkdir(parents=True, exist_ok=True)
+        return local.open("wb")
+    return fsspec.open(path, "wb").open()
+
+
+def remove_staged(url: str) -> int:
+    """Remove a staging folder with all that is in it; return how many bytes there were. Idempotent."""
+    import shutil
+
+    import fsspec
+
+    local = local_root(url)
+    if local is not None:
+        size_bytes = sum(size_of(path) for path in Path(local).rglob("*"))
+        shutil.rmtree(local, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            Path(local).parent.rmdir()
+        return size_bytes
+    filesystem, root = fsspec.core.url_to_fs(url)
+    try:
+        size_bytes = sum(
+            int(one.get("size") or 0) for one in filesystem.find(root, detail=True).values()
+        )
+        filesystem.rm(root, recursive=True)
+    except FileNotFoundError:
+        return 0
+    return size_bytes
+
+
+def split_by_chunk(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield (chunk number, its rows without the number) of a batch, in order of the numbers."""
+    import numpy as np
+    import pyarrow as pa
+
+    column = batch.schema.get_field_index(CHUNK_COLUMN)
+    numbers = batch.column(column).to_numpy()
+    rows = batch.select([name for name in batch.schema.names if name != CHUNK_COLUMN])
+    if not len(numbers):
+        return
+    if numbers.min() == numbers.max():
+        yield int(numbers[0]), rows
+        return
+    order = np.argsort(_narrow(numbers), kind="stable")  # a radix sort, for small numbers
+    sorted_numbers = numbers[order]
+    edges = [0, *(np.flatnonzero(np.diff(sorted_numbers)) + 1).tolist(), len(order)]
+    ordered = rows.take(pa.array(order))
+    for start, end in itertools.pairwise(edges):
+        yield int(sorted_numbers[start]), ordered.slice(start, end - start)
+
+
+def _narrow(numbers: np.ndarray) -> np.ndarray:
+    """Return the numbers in 16 bits where they fit: numpy sorts those by radix."""
+    import numpy as np
+
+    return numbers.astype(np.int16) if numbers.max() < np.iinfo(np.int16).max else numbers

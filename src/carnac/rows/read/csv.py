@@ -1,0 +1,282 @@
+"""CSV and TSV: rows by RFC 4180, fields as text.
+
+A row ends at a line break outside of quotes. Only lines with an odd number of quotes can begin or end in the middle of
+a row; they alone are looked at one by one. Arrow then takes the fields of a whole block apart.
+
+- A quote counts at the start of a field only; in another place it is an ordinary character.
+- A row with more or fewer fields than there are columns is rejected; so is one whose quotes are not closed: of it only
+  the first line is taken, and reading goes on at the next one.
+- An unquoted empty field is null, a quoted one is empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Invalid
+from carnac.rows.read.lines import (
+    MAX_RECORD_BYTES,
+    Cut,
+    RecordReader,
+    Records,
+    Reject,
+    escape_bytes,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.rows.read.lines import Longs
+    from carnac.specs.ingest.inputs import CsvFormat, TsvFormat
+
+REASON_FIELDS = "wrong number of fields"
+REASON_QUOTES = "malformed quotes"
+
+_QUOTE = 34
+
+
+class Quotes:
+    """Finds the line breaks that end rows."""
+
+    def __init__(self, delimiter: str) -> None:
+        d = re.escape(delimiter.encode())
+        field = rb'(?:"(?:[^"]|"")*+"|(?!")[^' + d + rb"\n]*)"
+        self._row = re.compile(field + rb"(?:" + d + field + rb")*+\r?(?:\n|\Z)")
+        self._open = re.compile(rb"(?:" + field + d + rb')*"(?:[^"]|"")*\Z')
+
+    def cut(self, data: bytes, breaks: Longs, is_last: bool) -> Cut:
+        """Return the line breaks that end rows. The last row is left if the block may not hold all of it."""
+        import numpy as np
+
+        quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
+        every = np.arange(len(breaks), dtype=np.int64)
+        if not len(quotes) or not len(breaks):
+            return Cut(every)
+        before = np.searchsorted(quotes, breaks)
+        odd = np.flatnonzero(np.diff(before, prepend=0) & 1)
+        if not len(odd):
+            return Cut(every)
+        ends = np.ones(len(breaks), dtype=np.bool_)
+        bad = np.zeros(len(breaks), dtype=np.bool_)
+        position = 0
+        while position < len(odd):
+            line = int(odd[position])
+            start = int(breaks[line - 1]) + 1 if line else 0
+            match = self._row.match(data, start)
+            if match is not None:
+                last = int(np.searchsorted(breaks, match.end() - 1))
+                ends[line:last] = False
+                position = int(np.searchsorted(odd, last, side="right"))
+            elif (
+                not is_last and len(data) - start < MAX_RECORD_BYTES and self._is_open(data, start)
+            ):
+                ends[line:] = False
+                break
+            else:
+                bad[line] = True
+                position += 1
+        chosen = np.flatnonzero(ends)
+        return Cut(chosen, bad[chosen].astype(np.int64))
+
+    def _is_open(self, data: bytes, start: int) -> bool:
+        return self._open.match(data, start) is not None
+
+
+class CsvReader:
+    """Takes the rows of one file apart."""
+
+    def __init__(
+        self, stream: Any, name: str, file_format: CsvFormat | TsvFormat, header: Header
+    ) -> None:
+        self._format = file_format
+        self._name = name
+        self.header = header
+        self.records = RecordReader(
+            stream=stream,
+            name=name,
+            cut=Quotes(file_format.delimiter).cut,
+            malformed_reason=REASON_QUOTES,
+        )
+        self.skipped = 0
+
+    def tables(self) -> Iterator[tuple[Records, pa.Table]]:
+        """Yield rows: where they are, and their fields as text.
+
+        The reader's `records.rejects` grows by rows that have another number of fields; `skipped` counts blank rows,
+        the header and the rows before it.
+        """
+        for block in self.records:
+            records = self._without_blank(self._without_header(block))
+            if len(records.ends):
+                yield from self._parse(records)
+
+    def _without_header(self, records: Records) -> Records:
+        header = self.header
+        while not header.is_done and len(records.ends):
+            if any(
+                (reject.byte_offset or 0) < records.offsets[0] for reject in self.records.rejects
+            ):
+                raise Invalid(f"the header of {self._name} cannot be read", url=self._name)
+            first = records.data[: int(records.ends[0])]
+            records = _drop_first(records)
+            self.skipped += 1
+            header.take(first)
+        return records
+
+    def _without_blank(self, records: Records) -> Records:
+        import numpy as np
+
+        sizes = np.diff(records.ends, prepend=0)
+        short = np.flatnonzero(sizes <= 2)
+        if not len(short):
+            return records
+        blank = np.zeros(len(records.ends), dtype=np.bool_)
+        for index in short.tolist():
+            end = int(records.ends[index])
+            blank[index] = not records.data[end - int(sizes[index]) : end].strip(b"\r\n")
+        self.skipped += int(blank.sum())
+        return _keep(records, ~blank) if blank.any() else records
+
+    def _parse(self, records: Records) -> Iterator[tuple[Records, pa.Table]]:
+        """Yield the rows with the right number of fields. Where Arrow counts rows in another way, halve and look."""
+        import numpy as np
+
+        wrong: list[int] = []
+        table = self._fields(records, wrong)
+        if table is not None and table.num_rows + len(wrong) == len(records.ends):
+            if wrong:
+                bad = np.zeros(len(records.ends), dtype=np.bool_)
+                bad[np.array(wrong, dtype=np.int64)] = True
+                self._reject(records, np.flatnonzero(bad).tolist(), REASON_FIELDS)
+                records = _keep(records, ~bad)
+            if len(records.ends):
+                yield records, table
+            return
+        if len(records.ends) == 1:
+            self._reject(records, [0], REASON_QUOTES)
+            return
+        half = np.arange(len(records.ends)) < len(records.ends) // 2
+        yield from self._parse(_keep(records, half))
+        yield from self._parse(_keep(records, ~half))
+
+    def _fields(self, records: Records, wrong: list[int]) -> pa.Table | None:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        def remember(row: Any) -> str:
+            wrong.append(row.number - 1)
+            return "skip"
+
+        names = self.header.column_names
+        try:
+            return csv.read_csv(
+                pa.BufferReader(records.data),
+                read_options=csv.ReadOptions(
+                    use_threads=False, column_names=names, block_size=len(records.data) + 1
+                ),
+                parse_options=csv.ParseOptions(
+                    delimiter=self._format.delimiter,
+                    newlines_in_values=True,
+                    invalid_row_handler=remember,
+                ),
+                convert_options=csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    null_values=["", *self._format.null_values],
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+
+    def _reject(self, records: Records, indexes: Sequence[int], reason: str) -> None:
+        for index in indexes:
+            start = int(records.ends[index - 1]) if index else 0
+            raw = escape_bytes(records.data[start : int(records.ends[index])])
+            self.records.rejects.append(
+                Reject(int(records.lines[index]), int(records.offsets[index]), raw, reason)
+            )
+
+
+class Header:
+    """Names of the columns: given, or in the first row after those that are skipped."""
+
+    def __init__(self, name: str, file_format: CsvFormat | TsvFormat) -> None:
+        self._name = name
+        self._delimiter = file_format.delimiter
+        self._to_skip = file_format.skip_header_rows
+        self._find = file_format.header
+        self._columns: tuple[str, ...] | None = None if self._find else file_format.columns
+
+    @property
+    def is_done(self) -> bool:
+        """Whether rows follow."""
+        return self._to_skip == 0 and self._columns is not None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names; empty if the file ended before they came."""
+        return self._columns or ()
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names for Arrow, by position."""
+        return [f"c{index}" for index in range(len(self.columns))]
+
+    def take(self, row: bytes) -> None:
+        """Take a row from the start of the file; blank ones are passed over.
+
+        Raises:
+            Invalid: It is no header, or a name is there twice.
+        """
+        import csv
+
+        text = row.decode().rstrip("\r\n")
+        if self._to_skip:
+            self._to_skip -= 1
+            return
+        if not text:
+            return
+        if "\r" in text and "\n" not in text:
+            raise Invalid(
+                f"the lines of {self._name} end with CR alone; convert them to LF or CRLF",
+                url=self._name,
+            )
+        try:
+            names = next(csv.reader([text], delimiter=self._delimiter), [])
+        except csv.Error as error:
+            raise Invalid(
+                f"the header of {self._name} cannot be read: {error}", url=self._name
+            ) from None
+        named = tuple(name.strip() or f"column_{i}" for i, name in enumerate(names, start=1))
+        repeated = sorted({name for name in named if named.count(name) > 1})
+        if repeated:
+            raise Invalid(
+                f"the header of {self._name} names {', '.join(repeated)} more than once; "
+                "give columns and skipHeaderRows instead",
+                url=self._name,
+            )
+        self._columns = named
+
+
+def _drop_first(records: Records) -> Records:
+    first = int(records.ends[0])
+    return Records(
+        records.data[first:], records.ends[1:] - first, records.lines[1:], records.offsets[1:]
+    )
+
+
+def _keep(records: Records, wanted: Any) -> Records:
+    import numpy as np
+
+    starts = np.concatenate(([0], records.ends[:-1]))
+    pieces = [
+        records.data[start:end]
+        for start, end in zip(starts[wanted].tolist(), records.ends[wanted].tolist(), strict=True)
+    ]
+    sizes = (records.ends - starts)[wanted]
+    return Records(
+        b"".join(pieces), np.cumsum(sizes), records.lines[wanted], records.offsets[wanted]
+    )

@@ -1,0 +1,274 @@
+"""Which fields an input has, and of which types: for specs that do not list their dimensions, or leave types open.
+
+Each task says what it saw of its files; what several tasks saw is united, so the result is that of one look at all
+rows. All rows are looked at, not a sample: a field that only the last line has is a dimension too.
+
+A field of JSON without a name (`""`) is none: no column can be called so.
+
+Types, with `useSchemaDiscovery` or type `auto` (as Druid): whole numbers and booleans are long, with other numbers
+double, anything mixed with text string; arrays are arrays of that; objects, and arrays of arrays or objects, are json;
+what is null everywhere is string. Without `useSchemaDiscovery`, discovered dimensions are string (`array<string>` where
+a row has an array, json where one has an object).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.rows.normalise.projection import FILE, OFFSET, RAW
+from carnac.rows.normalise.timestamps import quote_text
+from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
+from carnac.rows.read.csv import CsvReader, Header
+from carnac.rows.read.inputs import InputFile, local_file
+from carnac.rows.read.paths import FieldPaths, engine_path, engine_values, field_paths
+from carnac.rows.read.sources import BATCH, open_bytes, open_lines
+from carnac.specs.ingest.inputs import CsvFormat, JsonFormat, OrcFormat, ParquetFormat, TsvFormat
+from carnac.specs.ingest.json_paths import EVERY, Step
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.rows.read.reading import ReadTask
+    from carnac.specs.ingest.spec import IngestSpec
+
+Kind = str
+"""`null`, `boolean`, `whole`, `number`, `text`, `object`; with `[]` behind it: of an element of an array."""
+
+EMPTY_ARRAY = "[]"
+_JSON_KINDS = {
+    "NULL": "null",
+    "BOOLEAN": "boolean",
+    "BIGINT": "whole",
+    "UBIGINT": "whole",
+    "HUGEINT": "number",
+    "DOUBLE": "number",
+    "VARCHAR": "text",
+    "OBJECT": "object",
+}
+_TYPED_KINDS = {
+    "boolean": "boolean",
+    "tinyint": "whole",
+    "smallint": "whole",
+    "integer": "whole",
+    "bigint": "whole",
+    "utinyint": "whole",
+    "usmallint": "whole",
+    "uinteger": "whole",
+    "ubigint": "whole",
+    "hugeint": "number",
+    "uhugeint": "number",
+    "float": "number",
+    "double": "number",
+    "decimal": "number",
+    "struct": "object",
+    "map": "object",
+    "union": "object",
+    "json": "object",
+    '"null"': "null",
+    "null": "null",
+}
+_ARRAYS = {
+    ColumnType.STRING: ColumnType.STRING_ARRAY,
+    ColumnType.LONG: ColumnType.LONG_ARRAY,
+    ColumnType.DOUBLE: ColumnType.DOUBLE_ARRAY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFields:
+    """The fields of some rows in the order in which they were first seen, and the kinds of their values."""
+
+    kinds: Mapping[str, frozenset[Kind]] = field(default_factory=dict)
+
+
+def needs_discovery(spec: IngestSpec) -> bool:
+    """Whether the shape of a job's rows depends on its data."""
+    dimensions = spec.dimensions
+    return dimensions.discovers or any(one.type == "auto" for one in dimensions.dimensions)
+
+
+def discover_fields(con: duckdb.DuckDBPyConnection, task: ReadTask) -> SeenFields:
+    """Return the fields that the files of a task have.
+
+    Raises:
+        Invalid: A file is damaged or not what it should be.
+        NotFound: A file is not there any more.
+        Unavailable: A remote file cannot be copied.
+    """
+    con.execute("SET TimeZone = 'UTC'").complete()
+    if isinstance(task.format, JsonFormat):
+        # all files in one look: making a plan costs more than reading a small file
+        return _in_json(con, task.files, task.scratch_dir, field_paths(task.format.flatten))
+    return unite_seen(_discover_file(con, task, file) for file in task.files)
+
+
+def discover_in_arrow(con: duckdb.DuckDBPyConnection, schema: pa.Schema) -> SeenFields:
+    """Return the fields that Arrow data of a schema has."""
+    con.register(BATCH, schema.empty_table())
+    try:
+        types = describe(con, BATCH)
+    finally:
+        con.unregister(BATCH)
+    return _typed(types, FieldPaths())
+
+
+def unite_seen(seen: Iterable[SeenFields]) -> SeenFields:
+    """Return what several looks saw together; fields in the order of the first look that has them."""
+    united: dict[str, frozenset[Kind]] = {}
+    for one in seen:
+        for name, kinds in one.kinds.items():
+            united[name] = united.get(name, frozenset()) | kinds
+    return SeenFields(united)
+
+
+def discovered_columns(seen: SeenFields, spec: IngestSpec) -> tuple[tuple[str, ColumnType], ...]:
+    """Return name and type of the dimensions that the data showed, as `row_shape` takes them."""
+    dimensions = spec.dimensions
+    listed = {one.name: one for one in dimensions.dimensions}
+    taken = {spec.timestamp.column, TIME_COLUMN, *dimensions.exclusions}
+    taken |= {metric.name for metric in spec.metrics}
+    taken |= {metric.input for metric in spec.metrics if metric.input is not None}
+    columns: list[tuple[str, ColumnType]] = []
+    for name, kinds in seen.kinds.items():
+        if name in listed:
+            if listed[name].type == "auto":
+                columns.append((name, type_of(kinds)))
+        elif dimensions.discovers and name not in taken:
+            typed = type_of(kinds)
+            if not dimensions.use_schema_discovery:
+                typed = _as_text(typed, kinds)
+            columns.append((name, typed))
+    return tuple(columns)
+
+
+def type_of(kinds: frozenset[Kind]) -> ColumnType:
+    """Return the narrowest type that takes values of all these kinds."""
+    elements = {kind.removesuffix("[]") for kind in kinds} - {"", "null"}
+    is_array = any(kind.endswith("[]") for kind in kinds)
+    if "object" in elements:
+        return ColumnType.JSON
+    if "text" in elements or not elements:
+        scalar = ColumnType.STRING
+    else:
+        scalar = ColumnType.DOUBLE if "number" in elements else ColumnType.LONG
+    return _ARRAYS[scalar] if is_array else scalar
+
+
+def _as_text(typed: ColumnType, kinds: frozenset[Kind]) -> ColumnType:
+    if typed is ColumnType.JSON:
+        return typed
+    is_array = any(kind.endswith("[]") for kind in kinds)
+    return ColumnType.STRING_ARRAY if is_array else ColumnType.STRING
+
+
+def _discover_file(con: duckdb.DuckDBPyConnection, task: ReadTask, file: InputFile) -> SeenFields:
+    match task.format:
+        case CsvFormat() | TsvFormat():
+            return _in_csv(file, task.scratch_dir, task.format)
+        case ParquetFormat() | OrcFormat():
+            return _in_columns(con, file, task.scratch_dir, task.format)
+        case JsonFormat():
+            return _in_json(con, [file], task.scratch_dir, field_paths(task.format.flatten))
+
+
+def _in_json(
+    con: duckdb.DuckDBPyConnection, files: Sequence[InputFile], scratch_dir: str, paths: FieldPaths
+) -> SeenFields:
+    places: dict[str, tuple[Step, ...]] = dict(paths.listed)
+    if paths.discovers:
+        with open_lines(con, files, scratch_dir):
+            keys = con.execute(
+                f"SELECT TRY(json_keys({RAW})) AS k, min(({FILE}, {OFFSET})) AS first FROM {BATCH}"
+                " GROUP BY k HAVING k IS NOT NULL ORDER BY first"
+            ).fetchall()
+        root = dict.fromkeys(key for found, _ in keys for key in found if key)
+        places = {**{key: (key,) for key in root}, **places}
+    if not places:
+        return SeenFields()
+    single = {name: steps for name, steps in places.items() if EVERY not in steps}
+    expressions = ", ".join(quote_text(engine_path(steps)) for steps in single.values())
+    with open_lines(con, files, scratch_dir):
+        rows = con.execute(
+            f"SELECT DISTINCT TRY(json_type({RAW}, [{expressions}])) FROM {BATCH}"
+        ).fetchall()
+    kinds: dict[str, set[Kind]] = {name: set() for name in places}
+    arrays = places.keys() - single.keys()
+    for (types,) in rows:
+        for name, one in zip(single, types or (), strict=False):
+            if one == "ARRAY":
+                arrays.add(name)
+            elif one is not None:
+                kinds[name].add(_JSON_KINDS[one])
+    for name in sorted(arrays):
+        kinds[name] |= _element_kinds(con, files, scratch_dir, places[name])
+    return SeenFields({name: frozenset(found) for name, found in kinds.items()})
+
+
+def _element_kinds(
+    con: duckdb.DuckDBPyConnection,
+    files: Sequence[InputFile],
+    scratch_dir: str,
+    steps: tuple[Step, ...],
+) -> set[Kind]:
+    if EVERY in steps:
+        values = engine_values(RAW, steps)
+        types = f"TRY(list_transform({values}, lambda e: json_type(e)))"
+    else:
+        types = f"TRY(json_type({RAW}, {quote_text(engine_path(steps) + '[*]')}))"
+    with open_lines(con, files, scratch_dir):
+        rows = con.execute(f"SELECT DISTINCT unnest({types}) FROM {BATCH}").fetchall()
+    found = {_JSON_KINDS.get(one, "object") + "[]" for (one,) in rows if one is not None}
+    return found | {EMPTY_ARRAY}
+
+
+def _in_csv(file: InputFile, scratch_dir: str, file_format: CsvFormat | TsvFormat) -> SeenFields:
+    header = Header(file.url, file_format)
+    with open_bytes(file, scratch_dir) as (stream, _):
+        next(CsvReader(stream, file.url, file_format, header).tables(), None)
+    return SeenFields({name: frozenset({"text"}) for name in header.columns})
+
+
+def _in_columns(
+    con: duckdb.DuckDBPyConnection,
+    file: InputFile,
+    scratch_dir: str,
+    file_format: ParquetFormat | OrcFormat,
+) -> SeenFields:
+    if file.size_bytes == 0:
+        return SeenFields()
+    paths = field_paths(file_format.flatten)
+    with local_file(file, scratch_dir) as path:
+        if isinstance(file_format, OrcFormat):
+            schema = orc_batches(path, file.url).schema
+            con.register(BATCH, schema.empty_table())
+            try:
+                return _typed(describe(con, BATCH), paths)
+            finally:
+                con.unregister(BATCH)
+        source = parquet_source(con, path, file.url, binary_as_string=file_format.binary_as_string)
+        return _typed(source.types, paths)
+
+
+def _typed(types: dict[str, Any], paths: FieldPaths) -> SeenFields:
+    places = dict(paths.listed)
+    if paths.discovers:
+        places = {**{name: (name,) for name in types}, **places}
+    kinds: dict[str, frozenset[Kind]] = {}
+    for name, steps in places.items():
+        found = locate(types, steps)
+        if found is not None:
+            kinds[name] = frozenset({_kind_of(found[1])})
+    return SeenFields(kinds)
+
+
+def _kind_of(kind: Any) -> Kind:
+    if kind.id in {"list", "array"}:
+        element = _kind_of(kind.children[0][1])
+        return ("object" if element.endswith("[]") else element) + "[]"
+    if str(kind) == "JSON":
+        return "object"
+    return _TYPED_KINDS.get(kind.id, "text")

@@ -1,0 +1,319 @@
+"""From the input of a spec to a list of files; and from a file anywhere to one on this machine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch, fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+
+from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.specs.ingest.inputs import (
+    UNSUPPORTED_COMPRESSIONS,
+    FilesInput,
+    InlineInput,
+    InputFormat,
+    infer_compression,
+    infer_format,
+)
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest.inputs import InputSource
+
+Compression = Literal["gzip", "zstd"]
+
+INLINE_URL = "inline:"
+MIN_SPLIT_BYTES = 1 << 20
+"""Files are never cut into smaller pieces than this."""
+MAX_FILES = 1_000_000
+"""More files than this in one job are a mistake in a glob."""
+
+_COPY_BYTES = 4 << 20
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://.*", re.DOTALL)
+_GLOB = re.compile(r"[*?\[]")
+_WEB = re.compile(r"(https?|ftp)://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A file to read, or a range of its lines. Picklable.
+
+    Attributes:
+        url: Absolute path, or URL that fsspec opens; `inline:` for text of the spec.
+        size_bytes: As it is stored.
+        compression: None if the bytes are read as they are.
+        start_byte: Lines that start before it belong to another range.
+        end_byte: Lines that start at it or after it belong to another range; None: up to the end.
+        data: The bytes, for `inline:`.
+    """
+
+    url: str
+    size_bytes: int
+    compression: Compression | None = None
+    start_byte: int = 0
+    end_byte: int | None = None
+    data: bytes | None = None
+
+    @property
+    def read_bytes(self) -> int:
+        """How much of it is read, in stored bytes: what balances tasks."""
+        end = self.size_bytes if self.end_byte is None else self.end_byte
+        return end - self.start_byte
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedInput:
+    """The files of a job, sorted by URL, none twice, and the one format that all are read as."""
+
+    files: tuple[InputFile, ...]
+    format: InputFormat
+
+
+def resolve_input(source: InputSource) -> ResolvedInput:
+    """Find the files that a spec's input means.
+
+    Credentials and endpoints of object stores come from the environment and fsspec's own configuration
+    (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, `FSSPEC_S3_ENDPOINT_URL`, `~/.config/fsspec`).
+
+    Raises:
+        NotFound: A path or pattern matches nothing; names it.
+        Invalid: The formats of the files differ or cannot be told; a file is not readable.
+        Unavailable: The object store does not answer.
+    """
+    if isinstance(source, InlineInput):
+        data = source.data.encode()
+        inline = InputFile(url=INLINE_URL, size_bytes=len(data), data=data)
+        return ResolvedInput(files=(inline,), format=source.format)
+    if not isinstance(source, FilesInput):
+        raise Invalid("the rows of this spec are handed over in memory; it names no files")
+    found: dict[str, InputFile] = {}
+    for pattern in source.paths:
+        matched = list(_find(pattern, source.filter))
+        if not matched:
+            hint = f" with names like {source.filter}" if source.filter else ""
+            raise NotFound(f"no input file matches '{pattern}'{hint}", pattern=pattern)
+        found.update((file.url, file) for file in matched)
+        if len(found) > MAX_FILES:
+            raise Invalid(f"'{pattern}' matches more than {MAX_FILES:,} files; narrow it")
+    files = tuple(found[url] for url in sorted(found))
+    _check_compressions(files)
+    return ResolvedInput(files=files, format=source.format or _common_format(files))
+
+
+def split_files(
+    files: Sequence[InputFile], file_format: InputFormat, *, max_bytes: int
+) -> tuple[InputFile, ...]:
+    """Cut large uncompressed files of JSON lines into ranges of about `max_bytes`; leave all others whole.
+
+    Rows of a range have a byte offset but no line number.
+    """
+    size = max(max_bytes, MIN_SPLIT_BYTES)
+    pieces: list[InputFile] = []
+    for file in files:
+        if (
+            file_format.type != "json"
+            or file.compression is not None
+            or file.data is not None
+            or file.size_bytes < 2 * size
+        ):
+            pieces.append(file)
+            continue
+        count = -(-file.size_bytes // size)
+        edges = [file.size_bytes * index // count for index in range(count)]
+        ends: list[int | None] = [*edges[1:], None]
+        pieces += [
+            replace(file, start_byte=start, end_byte=end)
+            for start, end in zip(edges, ends, strict=True)
+        ]
+    return tuple(pieces)
+
+
+@contextmanager
+def local_file(file: InputFile, scratch_dir: str) -> Iterator[Path]:
+    """Yield a path on this machine; a remote file is copied into `scratch_dir` and deleted afterwards.
+
+    Raises:
+        NotFound: It is not there any more.
+        Unavailable: The object store does not answer, or the disk is full.
+    """
+    path = _local_path(file.url)
+    if path is not None:
+        yield path
+        return
+    scratch = Path(scratch_dir)
+    scratch.mkdir(parents=True, exist_ok=True)
+    target = scratch / ("input-" + re.sub(r"[^\w.-]+", "_", file.url)[-100:])
+    try:
+        _copy(file.url, target)
+        yield target
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def _copy(url: str, target: Path) -> None:
+    system, path = _filesystem(url)
+    try:
+        with system.open(path, "rb") as source, target.open("wb") as sink:
+            shutil.copyfileobj(source, sink, _COPY_BYTES)
+    except FileNotFoundError:
+        raise NotFound(f"input file {url} does not exist any more", url=url) from None
+    except Exception as error:  # clients of object stores have errors of their own
+        raise Unavailable(f"copying {url} failed: {_first_line(error)}", url=url) from error
+
+
+def _find(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
+    local = _local_path(pattern)
+    if local is not None:
+        yield from _find_local(pattern, local, name_filter)
+    else:
+        yield from _find_remote(pattern, name_filter)
+
+
+def _find_local(pattern: str, path: Path, name_filter: str | None) -> Iterator[InputFile]:
+    if path.exists():
+        yield from _expand_local(path, name_filter)
+        return
+    if not _GLOB.search(str(path)):
+        return
+    anchor = Path(path.anchor)
+    try:
+        matches = sorted(anchor.glob(str(path.relative_to(anchor))))
+    except (ValueError, NotImplementedError) as error:
+        raise Invalid(f"'{pattern}' is not a glob: {error}", pattern=pattern) from None
+    for match in matches:
+        if not _is_hidden_from(str(path), match.parts):
+            yield from _expand_local(match, name_filter)
+
+
+def _expand_local(path: Path, name_filter: str | None) -> Iterator[InputFile]:
+    if not path.is_dir():
+        yield _local_input(path)
+        return
+    for child in sorted(path.rglob("*")):
+        inner = child.relative_to(path).parts
+        if child.is_file() and _is_wanted(inner, name_filter):
+            yield _local_input(child)
+
+
+def _local_input(path: Path) -> InputFile:
+    try:
+        with path.open("rb"):
+            size = path.stat().st_size
+    except OSError as error:
+        raise Invalid(
+            f"input file {path} cannot be read: {error.strerror}", path=str(path)
+        ) from None
+    return InputFile(url=str(path), size_bytes=size, compression=infer_compression(path.name))
+
+
+def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
+    system, path = _filesystem(pattern)
+    try:
+        if _GLOB.search(path):
+            found: dict[str, Any] = system.glob(path, detail=True)
+        else:
+            found = system.find(path, detail=True)
+    except FileNotFoundError:
+        return
+    except Exception as error:  # clients of object stores have errors of their own
+        raise Unavailable(f"listing {pattern} failed: {_first_line(error)}", url=pattern) from error
+    for name, info in sorted(found.items()):
+        is_glob = bool(_GLOB.search(path))
+        if is_glob and _is_hidden_from(path, PurePosixPath(name).parts):
+            continue
+        if info["type"] == "directory":
+            if is_glob:
+                yield from _find_remote(system.unstrip_protocol(name.rstrip("/")), name_filter)
+            continue
+        inner = PurePosixPath(name.removeprefix(path.rstrip("/")).lstrip("/")).parts
+        if name != path and not is_glob and not _is_wanted(inner, name_filter):
+            continue
+        yield InputFile(
+            url=system.unstrip_protocol(name),
+            size_bytes=int(info.get("size") or 0),
+            compression=infer_compression(name),
+        )
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
+    import fsspec
+
+    if _WEB.match(url):
+        raise Invalid(
+            f"{url} cannot be read: files come from this machine or from an object store; download it first",
+            url=url,
+        )
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise Invalid(f"{url} cannot be opened: {_first_line(error)}", url=url) from None
+    except OSError as error:
+        raise Unavailable(f"opening {url} failed: {_first_line(error)}", url=url) from error
+    return system, str(path)
+
+
+def _local_path(url: str) -> Path | None:
+    """Return the absolute path of a plain path or `file://` URL; None for other URLs."""
+    if url.startswith("file:"):
+        from urllib.parse import unquote, urlsplit
+
+        return Path(unquote(urlsplit(url).path))
+    if _URL.fullmatch(url):
+        return None
+    return Path(url).expanduser().absolute()
+
+
+def _is_wanted(parts: Iterable[str], name_filter: str | None) -> bool:
+    names = list(parts)
+    if any(_is_hidden(name) for name in names):
+        return False
+    return name_filter is None or fnmatch(names[-1], name_filter)
+
+
+def _is_hidden_from(pattern: str, parts: Iterable[str]) -> bool:
+    """Whether a match lies in something hidden that the pattern does not name, as `_temporary` under `**`."""
+    asked = [part for part in pattern.split("/") if _is_hidden(part)]
+    return any(
+        _is_hidden(part) and not any(fnmatchcase(part, one) for one in asked) for part in parts
+    )
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _check_compressions(files: Sequence[InputFile]) -> None:
+    for file in files:
+        name = file.url.lower()
+        if name.endswith(UNSUPPORTED_COMPRESSIONS):
+            raise Invalid(
+                f"input file {file.url} is compressed in a way that Carnac does not read; "
+                "use gzip or zstd",
+                url=file.url,
+            )
+
+
+def _common_format(files: Sequence[InputFile]) -> InputFormat:
+    first_of: dict[str, str] = {}
+    formats: list[InputFormat] = []
+    for file in files:
+        inferred = infer_format(file.url)
+        if inferred is None:
+            raise Invalid(
+                f"the name of {file.url} does not say its format; give inputFormat",
+                url=file.url,
+            )
+        first_of.setdefault(inferred.type, file.url)
+        formats.append(inferred)
+    if len(first_of) > 1:
+        mixed = ", ".join(f"{kind} ({url})" for kind, url in sorted(first_of.items()))
+        raise Invalid(f"the input files are of several formats: {mixed}; ingest each by itself")
+    return formats[0]
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,307 @@
+"""Row hash, version 3: one 64-bit number for a set of rows, whatever their order, files and row groups.
+
+The hash of a set is the sum of its rows' hashes modulo 2**64; so the hash of a union is the sum of the hashes. It
+proves that a rewrite kept the rows; it is no defence against somebody who makes up rows to fool it.
+
+    row    = mix(sum over non-null columns of fold(code(value)) * factor(column name) + seed(column name))
+    code   = of booleans, integers and floats: the bits of the value as a double, if it is one (of an integer that is
+             none: mix of its bits); of times: their microseconds; of text and bytes: see `value_codes`; of a list:
+             that of its only element if it has one, else a sum of mixed elements and places
+    fold   = of x: x ^ (x >> 32), so that what differs in high bits alone, as many doubles do, differs in low ones
+    factor = odd, so that a value that changes changes its row, and values that change places do
+    mix    = the finalizer of splitmix64
+
+Only values count, not how they are kept: a column that is absent is a column of nulls, a long that was widened to
+double (or an element to a list of it) keeps its code, and columns go by name, not by place. A null differs from an
+empty text. Everything is wrapping integer arithmetic in numpy, so no version of an engine changes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from carnac.rows.value_codes import FOLD, codes_of, mix, number_codes, numpy_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.uint64]
+    AddBlock = Callable[[int, int, Codes], None]
+
+MASK = (1 << 64) - 1
+BLOCK_ROWS = 16_384
+"""Rows that are hashed at a time, in arrays that stay in a processor's cache."""
+POOL_ROWS, POOL_TABLES = 65_536, 64
+"""Rows, and tables, that are waited for before they are hashed, where they come in small tables."""
+TEXT_BYTES = 1 << 30
+"""More than that might not fit into one array of texts, whose offsets have 32 bits."""
+FEW_ROWS = 4_096
+"""So many rows or fewer are hashed all columns at once: a call costs more there than what it does."""
+
+
+def hash_rows(rows: pa.RecordBatch | pa.Table) -> int:
+    """Return the hash of the rows."""
+    columns = list(zip(rows.schema.names, rows.columns, strict=True))
+    if rows.num_rows <= FEW_ROWS:
+        few = _few([(name, _ready(one)) for name, one in columns], rows.num_rows)
+        return int(mix(few).sum(dtype=np.uint64))
+    sums = RowSums(columns)
+    total = 0
+    for start, end in blocks(rows.num_rows):
+        block = np.zeros(end - start, np.uint64)
+        sums.add(start, end, block)
+        total += int(mix(block).sum(dtype=np.uint64))
+    return total & MASK
+
+
+def blocks(rows: int) -> Iterable[tuple[int, int]]:
+    """Return where the blocks of so many rows start and end."""
+    return ((start, min(start + BLOCK_ROWS, rows)) for start in range(0, rows, BLOCK_ROWS))
+
+
+class RowSums:
+    """What some columns add to the hash of each row, block by block: what fits a processor's cache is fast."""
+
+    def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
+        self._scratch = np.empty(BLOCK_ROWS, np.uint64)
+        self._folded = np.empty(BLOCK_ROWS, np.uint64)
+        ready = [(name, _ready(column)) for name, column in columns]
+        texts = [(name, column) for name, column in ready if _has_texts(column.type)]
+        others = [(name, column) for name, column in ready if not _has_texts(column.type)]
+        words = zip(texts, _word_hashes(texts), strict=True)
+        self._parts = [self._words(column, hashes) for (_, column), hashes in words]
+        self._parts += [self._part(name, column) for name, column in others]
+
+    def add(self, start: int, end: int, total: Codes) -> None:
+        """Add what the columns add to the rows from `start` to `end`, at most `BLOCK_ROWS`, to `total`."""
+        for part in self._parts:
+            part(start, end, total)
+
+    def _part(self, name: str, column: pa.Array) -> AddBlock:
+        if pa.types.is_primitive(column.type):
+            return self._numbers(name, column)
+
+        def add(start: int, end: int, total: Codes) -> None:
+            total += column_hash(name, column.slice(start, end - start))
+
+        return add
+
+    def _words(self, column: pa.DictionaryArray, hashes: Codes) -> AddBlock:
+        places = _word_places(column, len(hashes) - 1)
+
+        def add(start: int, end: int, total: Codes) -> None:
+            taken = self._scratch[: end - start]
+            np.take(hashes, places[start:end], out=taken, mode="clip")  # "raise" copies
+            total += taken
+
+        return add
+
+    def _numbers(self, name: str, column: pa.Array) -> AddBlock:
+        put_codes, seed, factor = number_codes(column), *_constant(name)
+        is_null = numpy_of(column.is_null()) if column.null_count else None
+
+        def add(start: int, end: int, total: Codes) -> None:
+            codes, folded = self._scratch[: end - start], self._folded[: end - start]
+            put_codes(start, end, codes)
+            _folded(codes, seed, factor, out=folded)
+            if is_null is not None:
+                np.copyto(folded, np.uint64(0), where=is_null[start:end])
+            np.add(total, folded, out=total)
+
+        return add
+
+
+def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
+    """Return the sum of what the columns add to the hash of each row; numbers are mixed together, and so are texts."""
+    total = np.zeros(rows, np.uint64)
+    numbers, texts = [], []
+    for name, column in columns:
+        if _has_texts(column.type):
+            texts.append((name, column))
+        elif pa.types.is_primitive(column.type):
+            numbers.append((name, column))
+        else:
+            total += column_hash(name, column)
+    if numbers:
+        codes = np.empty((len(numbers), rows), np.uint64)
+        for (_, column), own in zip(numbers, codes, strict=True):
+            number_codes(column)(0, rows, own)
+        seeds, factors = _constants([name for name, _ in numbers])
+        added = _folded(codes, seeds[:, np.newaxis], factors[:, np.newaxis])
+        for (_, column), own in zip(numbers, added, strict=True):
+            total += _without_nulls(own, column)
+    for (_, column), hashes in zip(texts, _word_hashes(texts), strict=True):
+        total += hashes[_word_places(column, len(hashes) - 1)]
+    return total
+
+
+def _ready(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; texts as a dictionary, because most repeat, but not if they do not."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) and (not _has_texts(kind) or _is_rare(column)):
+        return _one_array(_decoded(column))
+    if pa.types.is_string(kind):
+        column = column.dictionary_encode()
+    return _one_array(column)
+
+
+def _has_texts(kind: pa.DataType) -> bool:
+    """Whether a column is a dictionary of texts."""
+    return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
+
+
+def _word_hashes(columns: list[tuple[str, pa.DictionaryArray]]) -> Iterator[Codes]:
+    """Yield for each column what each word adds to the hash of a row, and 0 for a null, which is the last one.
+
+    The words of all columns are hashed together.
+    """
+    if not columns:
+        return
+    each = [column.dictionary for _, column in columns]
+    if sum(words.nbytes for words in each) > TEXT_BYTES:
+        each = [words.cast(pa.large_string()) for words in each]
+    words = pa.concat_arrays(each)
+    codes = np.empty(len(words), np.uint64)
+    for start, end in blocks(len(words)):
+        codes[start:end] = codes_of(words.slice(start, end - start))
+    start = 0
+    for name, column in columns:
+        end = start + len(column.dictionary)
+        hashes = np.zeros(end - start + 1, np.uint64)
+        hashes[:-1] = _without_nulls(_folded(codes[start:end], *_constant(name)), column.dictionary)
+        yield hashes
+        start = end
+
+
+def _word_places(column: pa.DictionaryArray, null: int) -> NDArray[Any]:
+    """Return the place of each row's word; `null` where it is null."""
+    indices = column.indices
+    return numpy_of(indices.cast(pa.int64()).fill_null(null) if indices.null_count else indices)
+
+
+def column_hash(name: str, column: pa.Array) -> Codes:
+    """Return what each value of a column, which is no dictionary, adds to the hash of its row; 0 where it is null."""
+    return _without_nulls(_folded(codes_of(column), *_constant(name)), column)
+
+
+def add_hashes(*hashes: int) -> int:
+    """Return the hash of the union of sets of rows, which may share rows."""
+    return sum(hashes) & MASK
+
+
+def _folded(codes: Codes, seed: Any, factor: Any, out: Codes | None = None) -> Codes:
+    """Return what codes of values add to the hash of their rows; works in `out`, or in one new array."""
+    own: Codes = np.right_shift(codes, FOLD, out=out)
+    own ^= codes
+    own *= factor
+    own += seed
+    return own
+
+
+@cache
+def _constant(name: str) -> tuple[np.uint64, np.uint64]:
+    """Return the seed and the odd factor of a column."""
+    digest = hashlib.blake2b(name.encode(), digest_size=16, person=b"carnac-column").digest()
+    factor = int.from_bytes(digest[8:], "little") | 1
+    return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(factor)
+
+
+def _constants(names: list[str]) -> tuple[Codes, Codes]:
+    """Return seeds and factors of columns."""
+    seeds, factors = np.array([_constant(name) for name in names], np.uint64).T
+    return seeds, factors
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _is_rare(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column has more words than rows: uniting its dictionaries would take longer than hashing its rows."""
+    chunks = [column] if isinstance(column, pa.Array) else column.chunks
+    return sum(len(chunk.dictionary) for chunk in chunks) > len(column)
+
+
+def _decoded(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column, pa.Array):
+        return column.dictionary_decode()
+    return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks])
+
+
+def _without_nulls(codes: Codes, array: pa.Array) -> Codes:
+    if array.null_count == 0:
+        return codes
+    return np.where(numpy_of(array.is_valid()), codes, np.uint64(0))
+
+
+class Pool:
+    """Hands rows on in tables of some size: measuring a small one costs more in calls and words than in rows."""
+
+    def __init__(self, take: Callable[[pa.Table], object]) -> None:
+        self._take = take
+        self._held: list[pa.Table] = []
+        self._held_rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows; every table that is added has the same columns."""
+        self._held_rows += rows.num_rows
+        self._held.append(rows)
+        if self._held_rows >= POOL_ROWS or len(self._held) >= POOL_TABLES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        if self._held_rows:
+            held = self._held[0] if len(self._held) == 1 else pa.concat_tables(self._held)
+            self._take(held)
+        self._held, self._held_rows = [], 0
+
+
+class RowMeter:
+    """Counts rows and sums their hashes, table by table."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._row_hash = 0
+        self._pool = Pool(self._measure)
+
+    def add(self, rows: pa.Table) -> None:
+        """Count rows; every table that is added has the same columns."""
+        self._rows += rows.num_rows
+        self._pool.add(rows)
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return self._rows
+
+    @property
+    def row_hash(self) -> int:
+        """The hash of the rows so far."""
+        self._pool.flush()
+        return self._row_hash
+
+    def _measure(self, rows: pa.Table) -> None:
+        self._row_hash = add_hashes(self._row_hash, hash_rows(rows))
+
+
+__all__ = [
+    "Pool",
+    "RowMeter",
+    "RowSums",
+    "add_hashes",
+    "blocks",
+    "column_hash",
+    "hash_rows",
+]

@@ -1,0 +1,145 @@
+"""The JVM of a local driver: started so that it can be given up at any moment, and leaves nothing behind.
+
+Spark's own `launch_gateway` starts it as well, but keeps it to itself until it is up: who is interrupted meanwhile
+leaves a JVM that waits for ever. It also takes one that is there already, as `spark-submit` has; so we start it, and it
+takes ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Unavailable
+from carnac.spark.interrupts import Held
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+
+PORT_VARIABLE, SECRET_VARIABLE = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""Spark's: where a JVM that is there already listens, and the password to it."""
+POLL_S = 0.05
+END_TIMEOUT_S = 10
+TOLD_TO_END = frozenset(
+    code for number in (signal.SIGTERM, signal.SIGHUP) for code in (-number, 128 + number)
+)
+"""Exit codes of a JVM that a signal ended: it says 143 itself where it hears SIGTERM."""
+LAST_WORDS_S = 5
+"""How long a JVM whose driver ends is waited for, if how it ends matters."""
+_LENGTH = struct.Struct("!ii")  # what it tells: the port, how long the password is, the password
+
+_environ = threading.Lock()
+
+
+class JavaEnded(Unavailable):
+    """The JVM ended before it was up."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"its Java ended with exit code {code}")
+        self.code = code
+
+
+def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int = 0) -> Any:
+    """Start a JVM, if `spark-submit` has not, and return the way to it; it ends when this process does.
+
+    Args:
+        log_path: What it prints is appended to this file.
+        held: A signal that arrives ends it, before it is up.
+        niceness: By how much it gives way to other processes, and so do those that it starts.
+
+    Raises:
+        Unavailable: It does not start, or a signal has arrived.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    if PORT_VARIABLE in os.environ:
+        return launch_gateway(conf)  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryDirectory(prefix="carnac-jvm-") as folder:
+        told = Path(folder) / "gateway"
+        process = _start(_command(conf), told, log_path, niceness)
+        try:
+            port, secret = _wait(process, told, held)
+            with _environ:
+                os.environ |= {PORT_VARIABLE: str(port), SECRET_VARIABLE: secret}
+                try:
+                    gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+                finally:
+                    del os.environ[PORT_VARIABLE], os.environ[SECRET_VARIABLE]
+        except BaseException:
+            _end(process)
+            raise
+    gateway.proc = process
+    return gateway
+
+
+def _command(conf: SparkConf) -> list[str]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    options = [text for key, value in conf.getAll() for text in ("--conf", f"{key}={value}")]
+    rest = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    return [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *options, *rest]
+
+
+def _start(
+    command: list[str], told: Path, log_path: Path, niceness: int
+) -> subprocess.Popen[bytes]:
+    """Start the JVM, which ends when its standard input does, and does not hear Ctrl-C."""
+    environ = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - Spark's own script
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **environ},
+            preexec_fn=partial(_settle, niceness),  # noqa: PLW1509 - two calls of the system
+        )
+
+
+def _settle(niceness: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(niceness)
+
+
+def _wait(process: subprocess.Popen[bytes], told: Path, held: Held) -> tuple[int, str]:
+    """Return the port and the password once the JVM tells them."""
+    while not told.exists():
+        if held.failure is not None:
+            raise held.failure
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.wait(POLL_S)
+            raise JavaEnded(code)
+    text = told.read_bytes()
+    port, length = _LENGTH.unpack_from(text)
+    return port, text[_LENGTH.size : _LENGTH.size + length].decode()
+
+
+def exit_code_of(process: subprocess.Popen[bytes] | None) -> int | None:
+    """End a JVM that nobody needs any more, if it has not ended; return how it ended, or None if it does not soon."""
+    if process is None:
+        return None
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # what it ends at
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(LAST_WORDS_S)
+    return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,339 @@
+"""The one Spark session: started lazily, quiet, with the Java that was found.
+
+The JVM's standard output and error go to a log file, so that nothing of it reaches the terminal.
+A session that the caller's program has already made (a notebook) is used as it is and is not
+stopped here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from carnac.errors import CarnacError, Unavailable
+from carnac.spark.class_archive import use_archive
+from carnac.spark.connect import connect
+from carnac.spark.interrupts import Held, hold_signals
+from carnac.spark.java import prepare_java
+from carnac.spark.java_options import COMPILES_LATE, with_option
+from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
+from carnac.spark.startup import require_master, size_of_log, why_it_does_not_start
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    from carnac.spark.java import JavaRuntime
+
+LOCAL_TASK_FAILURES = 3
+"""How often a task is tried in local mode, where Spark's own default is once."""
+
+_PACKAGE = Path(__file__).parents[1]
+"""Where carnac itself is."""
+SCRATCH = "carnac-"
+"""What the names of temporary folders begin with; the id of their job follows."""
+
+_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
+_DEFAULTS = {
+    "spark.app.name": "carnac",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.python.daemon.module": "carnac.jobs.worker_daemon",
+    "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
+}
+
+
+_KEPT_LOGS: set[Path] = set()
+"""Temporary logs that a message has named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Which Spark to use.
+
+    Attributes:
+        master: As Spark takes it: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
+        remote: A Spark Connect URL (`sc://…`); goes before `master`.
+        config: Spark's own settings; they go before ours.
+        log_path: File that the JVM's output is appended to; None: one in the temporary directory, which is removed when
+            the process ends, unless a failure named it.
+        niceness: By how much the JVM of a driver, and the Python workers of a local one, give way to other processes.
+    """
+
+    master: str = "local[*]"
+    remote: str | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    log_path: Path | None = None
+    niceness: int = 0
+
+
+def local_master(master: str) -> str | None:
+    """Return a local master with retries switched on (`local[2]` → `local[2,3]`); None if not local."""
+    match = _LOCAL_MASTER.fullmatch(master)
+    if match is None:
+        return None
+    return f"local[{match[1] or 1},{match[2] or LOCAL_TASK_FAILURES}]"
+
+
+class SparkHolder:
+    """Starts the session when it is first asked for, and stops what it started.
+
+    Safe for use by many threads.
+    """
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.settings = settings
+        self._lock = RLock()
+        self._session: SparkSession | None = None
+        self._is_ours = self._is_ending = False
+        self._shipped = contextlib.ExitStack()
+        self._jobs: set[str] = set()
+
+    @property
+    def log_path(self) -> Path:
+        """Where the JVM's output goes."""
+        default = Path(tempfile.gettempdir()) / f"carnac-spark-{os.getpid()}.log"
+        return self.settings.log_path or default
+
+    def keep_log(self) -> str:
+        """Return where the JVM's output goes, for a message about a failure: a file stays when the process ends."""
+        if not self._is_ours:
+            return "where its session was started"
+        if self.settings.remote:
+            return f"at its server, {self.settings.remote}"
+        _KEPT_LOGS.add(self.log_path)
+        return str(self.log_path)
+
+    def scratch(self, job_id: str) -> str:
+        """Return a temporary folder, not made yet, for tasks of a job: they remove it themselves.
+
+        What is left on this machine of tasks that were killed is removed when Spark stops: until then they may live.
+        """
+        self._jobs.add(job_id)
+        return str(Path(tempfile.gettempdir()) / f"{SCRATCH}{job_id}")
+
+    def session(self) -> SparkSession:
+        """Return the session; starts Spark if this is the first call.
+
+        Raises:
+            Unavailable: There is no Java, or Spark does not start or answer.
+        """
+        with self._lock, hold_signals(self.end_jvm) as held:
+            if self._session is not None and _is_stopped(self._session):
+                self._session = None
+            if self._session is None:
+                self._session = self._obtain(held)
+            return self._session
+
+    def adopt(self, session: SparkSession) -> None:
+        """Use the session of a DataFrame that the caller handed over, if none is in use; it is not stopped here."""
+        with self._lock, hold_signals(self.end_jvm):
+            if self._session is None or _is_stopped(self._session):
+                self._session, self._is_ours = session, False
+
+    def close(self) -> None:
+        """Stop Spark if it was started here. Idempotent."""
+        with self._lock, hold_signals(self.end_jvm):
+            session, self._session = self._session, None
+            if session is not None and self._is_ours and not _is_stopped(session):
+                _stop(session)
+            self._shipped.close()
+            self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
+        names = tuple(f"{SCRATCH}{job_id}" for job_id in self._jobs)
+        for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*") if names else ():
+            if folder.name.startswith(names):
+                shutil.rmtree(folder, ignore_errors=True)
+        self._jobs.clear()
+
+    def end_jvm(self) -> bool:
+        """Ask a JVM that was started here to end, whatever it does; return whether there was one to ask.
+
+        For who does not want to wait for its answer.
+        """
+        process = _jvm()
+        if not self._is_ours or self._is_ending or process is None or process.poll() is not None:
+            return False
+        self._is_ending = True
+        process.terminate()
+        return True
+
+    @staticmethod
+    def _remove_log(path: Path) -> None:
+        """Remove the log when the process ends; the JVM may write on into a file without a name.
+
+        One that a message has named stays, unless a signal ended the JVM, as when a whole process group is told to end:
+        it says nothing of a failure then, and the message reached nobody.
+        """
+        if path not in _KEPT_LOGS or exit_code_of(_jvm()) in TOLD_TO_END:
+            path.unlink(missing_ok=True)
+
+    def _obtain(self, held: Held) -> SparkSession:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        active = SparkSession.getActiveSession()
+        if active is None and SparkContext._active_spark_context is not None:  # noqa: SLF001
+            active = SparkSession.builder.getOrCreate()  # started in another thread
+        if active is not None and not _is_stopped(active):
+            self._is_ours = False
+            return active
+        self._is_ours, self._is_ending = True, False
+        # What is wrong with an expression, we say ourselves, in one sentence.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        if self.settings.remote:
+            return self._connect(self.settings.remote)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        return self._start(prepare_java(), held)
+
+    def _connect(self, url: str) -> SparkSession:
+        try:
+            session = connect(url, self.settings.config)
+            with _package_archive() as archive:
+                session.addArtifacts(str(archive), pyfile=True)
+        except CarnacError:
+            raise
+        except Exception as error:
+            raise Unavailable(
+                f"Spark Connect at {url} does not answer: {first_line(error)}", url=url
+            ) from error
+        return session
+
+    def _start(self, java: JavaRuntime, held: Held) -> SparkSession:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        local = local_master(self.settings.master)
+        require_master(self.settings.master)
+        log_begins_at = size_of_log(self.log_path)
+        try:
+            if self.settings.log_path is None:
+                atexit.register(self._remove_log, self.log_path)
+            atexit.register(self._remove_scratch)  # of who ends without closing
+            context = self._start_context(self._config(local, java), held)
+            session = SparkSession(context)
+            if local is None:
+                context.addPyFile(str(self._ship()))
+        except Exception as error:
+            SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
+            if held.failure:
+                raise held.failure from error
+            if isinstance(error, JavaEnded) and error.code in TOLD_TO_END:
+                raise Unavailable("Spark was told to end while it started; run it again") from error
+            reason = why_it_does_not_start(error, self.log_path, log_begins_at)
+            raise Unavailable(
+                f"Spark does not start with master {self.settings.master}: {reason};"
+                f" its log is {self.keep_log()}",
+                master=self.settings.master,
+            ) from error
+        return session
+
+    def _start_context(self, config: Mapping[str, str], held: Held) -> SparkContext:
+        from pyspark import SparkConf, SparkContext
+
+        conf = SparkConf(loadDefaults=False)
+        for key, value in config.items():
+            conf.set(key, value)
+        gateway = None
+        if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is used again
+            gateway = open_gateway(conf, self.log_path, held, niceness=self.settings.niceness)
+        return SparkContext(conf=_with_defaults(conf), gateway=gateway)
+
+    def _ship(self) -> Path:
+        """Return the package for executors on other machines; they fetch it when they start: it stays till the end."""
+        archive = self._shipped.enter_context(_package_archive())
+        atexit.register(self._shipped.close)  # what ends without closing leaves nothing behind
+        return archive
+
+    def _config(self, local: str | None, java: JavaRuntime) -> dict[str, str]:
+        config = dict(_DEFAULTS)
+        if local is not None:
+            config.update(_LOCAL_DEFAULTS)
+        config["spark.master"] = local or self.settings.master
+        config.update(self.settings.config)
+        if local is None:
+            return config
+        return use_archive(with_option(config, COMPILES_LATE), java, os.environ)
+
+
+def _jvm() -> subprocess.Popen[bytes] | None:
+    """Return the process of the JVM that was started here, if one was."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public word for it
+    return None if gateway is None else vars(gateway).get("proc")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or its type if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def _with_defaults(conf: SparkConf) -> SparkConf:
+    """Return the settings over what the JVM was started with, read now that there is a JVM."""
+    from pyspark import SparkConf
+
+    whole = SparkConf()
+    for key, value in conf.getAll():
+        whole.set(key, value)
+    return whole
+
+
+def _is_stopped(session: SparkSession) -> bool:
+    """Whether the session is of no use any more; a Connect session tells by itself."""
+    if hasattr(session, "is_stopped"):
+        return bool(session.is_stopped)
+    context = session.sparkContext
+    if context._jsc is None:  # noqa: SLF001 - pyspark has no public word for it
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())  # noqa: SLF001
+    except Exception:
+        return True  # the JVM is gone
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception:
+        if not _is_stopped(session):  # else its JVM ended meanwhile
+            raise
+
+
+@contextlib.contextmanager
+def _package_archive() -> Iterator[Path]:
+    """Yield a zip of the carnac package for executors on other machines."""
+    with tempfile.TemporaryDirectory(prefix="carnac-") as folder:
+        archive = Path(folder) / "carnac.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for path in sorted(_PACKAGE.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    bundle.write(path, Path("carnac") / path.relative_to(_PACKAGE))
+        yield archive

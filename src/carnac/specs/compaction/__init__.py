@@ -1,0 +1,1 @@
+"""How a datasource is to be compacted, as data."""

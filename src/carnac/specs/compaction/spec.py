@@ -1,0 +1,420 @@
+"""How a datasource is to be compacted, as data; fields and defaults as in Druid's automatic compaction.
+
+    load_compaction({"dataSource": "edits", "granularitySpec": {"segmentGranularity": "day"}})
+
+Where we depart from Druid: nothing is left alone for being new unless `skipOffsetFromLatest` says so, because here
+compaction and ingestion are not in each other's way; and a step that cannot be undone needs `allowLossy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AliasChoices,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.plan.settings import (
+    DEFAULT_TARGET_BYTES,
+    MIB,
+    AgeRule,
+    CompactionSettings,
+)
+from carnac.core.tasks.context import parse_task_context
+from carnac.core.time.granularity import ALL, NONE
+from carnac.core.time.periods import Period, parse_period
+from carnac.errors import Invalid
+from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, check_datasource, problem
+from carnac.specs.druid.compaction import convert_compaction
+from carnac.specs.druid.filters import compile_filter, write_filter
+from carnac.specs.ingest.condition_columns import columns_of
+from carnac.specs.ingest.layout import (
+    DEFAULT_ROWS_PER_SEGMENT,
+    DynamicPartitions,
+    GranularityField,
+    HashedPartitions,
+    PartitionsField,
+    RangePartitions,
+)
+from carnac.specs.ingest.schema import DimensionsSpec, MetricSpec
+from carnac.specs.ingest.spec import IgnoredField
+from carnac.specs.load import kind_of, parse_text
+from carnac.specs.problems import Findings, explain, raise_problems
+
+DEFAULT_TASK_PRIORITY = 25
+"""Druid's default priority of compaction tasks: ingestion goes first."""
+_NOTHING = re.compile(r"P(0[YMWD])*(T(0[HMS])+)?")
+"""A period of no time at all."""
+
+
+def _to_period(value: object) -> Period:
+    if isinstance(value, Period):
+        return value
+    if not isinstance(value, str):
+        raise problem("write a period as text, like P1D or PT6H")
+    try:
+        return parse_period(value)
+    except Invalid as error:
+        raise problem(error.message) from None
+
+
+def _to_offset(value: object) -> Period | None:
+    if value is None or (isinstance(value, str) and _NOTHING.fullmatch(value) and "0" in value):
+        return None
+    return _to_period(value)
+
+
+PeriodField = Annotated[
+    Period,
+    PlainValidator(_to_period),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+OffsetField = Annotated[
+    Period | None,
+    PlainValidator(_to_offset),
+    PlainSerializer(lambda value: None if value is None else str(value)),
+    WithJsonSchema({"type": "string"}),
+]
+
+
+class CompactionGranularity(SpecModel):
+    """Time chunks and truncation of time. What is left out stays as it is."""
+
+    segment_granularity: GranularityField | None = Field(
+        default=None,
+        description="Length of a time chunk. Default: time chunks stay as they are.",
+    )
+    query_granularity: GranularityField | None = Field(
+        default=None,
+        description="What `__time` is truncated to where it is finer; lossy. Default: times stay.",
+    )
+    rollup: bool | None = Field(
+        default=None,
+        description="False: rows stay raw, whatever `metricsSpec` says. Else `metricsSpec` decides.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        segment, query = self.segment_granularity, self.query_granularity
+        if segment == NONE:
+            raise problem("segmentGranularity none would make a time chunk of every millisecond")
+        if query == ALL and not segment:
+            raise problem("queryGranularity all needs a segmentGranularity")
+        if segment and query and query != ALL and query.nominal_ms > segment.nominal_ms:
+            raise problem(f"queryGranularity {query} is coarser than segmentGranularity {segment}")
+        return self
+
+
+class CompactionTuning(SpecModel):
+    """Sizes and order."""
+
+    partitions: PartitionsField | None = Field(
+        default=None,
+        validation_alias=AliasChoices("partitionsSpec", "partitions"),
+        serialization_alias="partitionsSpec",
+        description=f"How a time chunk is divided, and rows in a segment. Default: {DEFAULT_ROWS_PER_SEGMENT} rows.",
+    )
+    target_segment_size_bytes: int = Field(
+        default=DEFAULT_TARGET_BYTES,
+        ge=1,
+        description="Bytes that a segment file aims at; with the rows, what is reached first counts. Carnac only.",
+    )
+    sort_by: Texts | None = Field(
+        default=None,
+        description="Columns that order the rows in a segment. Default: as most inputs are ordered. Carnac only.",
+    )
+
+
+class CompactionTransform(SpecModel):
+    """Which rows are kept."""
+
+    filter: str | dict[str, Any] | None = Field(
+        default=None,
+        description="Rows to keep: a Spark SQL condition as text, or one of Druid's filters as an object; lossy. It "
+        "sees each row once, as it was before it was compacted so. Default: all rows stay.",
+    )
+
+    @field_validator("filter", mode="before")
+    @classmethod
+    def _check_filter(cls, value: object) -> object:
+        if isinstance(value, str) and not value.strip():
+            raise problem("a filter is a condition about a row, or left out")
+        if value is not None and not isinstance(value, str | dict):
+            raise problem(f"a filter is a condition in Spark SQL, or an object, not {value!r}")
+        if isinstance(value, dict):
+            try:
+                compile_filter(value)
+            except Invalid as error:
+                raise problem(error.message) from None
+        return value
+
+    def to_condition(self) -> str | None:
+        """Return the condition as targets have it; None: all rows are kept."""
+        return write_filter(self.filter) if isinstance(self.filter, dict) else self.filter
+
+
+def check_columns(shape: CompactionShape) -> None:
+    """Refuse what contradicts itself about columns: what can be said before any segment is seen."""
+    metrics = [metric.name for metric in shape.metrics]
+    filtered = [metric.name for metric in shape.metrics if metric.filter is not None]
+    if filtered:
+        raise problem(
+            f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
+        )
+    repeated = sorted({name for name in metrics if metrics.count(name) > 1})
+    if repeated:
+        raise problem(f"metric {', '.join(repeated)} is listed more than once")
+    kept = None if shape.dimensions is None else shape.dimensions.names
+    both = sorted(set(kept or ()) & set(metrics))
+    if both:
+        raise problem(f"{', '.join(both)} is both a dimension and a metric")
+    spec, order = shape.tuning.partitions, shape.tuning.sort_by or ()
+    divided = () if spec is None or isinstance(spec, DynamicPartitions) else spec.dimensions
+    for what, names in (("partitionDimensions", divided), ("sortBy", order)):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise problem(f"{what} names {', '.join(twice)} more than once")
+        gone = [one for one in names if kept is not None and one not in (*kept, TIME_COLUMN)]
+        if what == "sortBy":
+            gone = [one for one in gone if one not in metrics]
+        if gone:
+            raise problem(f"{what} names {', '.join(gone)}, which dimensionsSpec leaves out")
+    if TIME_COLUMN in divided:
+        raise problem(
+            f"rows are divided by dimensions inside of a time chunk, not by {TIME_COLUMN}"
+        )
+
+
+class CompactionShape(SpecModel):
+    """What time chunks become. What is left out stays as it is."""
+
+    granularity: CompactionGranularity = Field(
+        default_factory=CompactionGranularity,
+        validation_alias=AliasChoices("granularitySpec", "granularity"),
+        serialization_alias="granularitySpec",
+        description="Time chunks and truncation of time.",
+    )
+    dimensions: DimensionsSpec | None = Field(
+        default=None,
+        validation_alias=AliasChoices("dimensionsSpec", "dimensions"),
+        serialization_alias="dimensionsSpec",
+        description="The dimensions that are kept, in order; lossy where one is left out. Default: all.",
+    )
+    metrics: tuple[MetricSpec, ...] = Field(
+        default=(),
+        validation_alias=AliasChoices("metricsSpec", "metrics"),
+        serialization_alias="metricsSpec",
+        description="What raw rows are rolled up to; lossy. Default: raw rows stay raw.",
+    )
+    transform: CompactionTransform = Field(
+        default_factory=CompactionTransform,
+        validation_alias=AliasChoices("transformSpec", "transform"),
+        serialization_alias="transformSpec",
+        description="Which rows are kept.",
+    )
+    tuning: CompactionTuning = Field(
+        default_factory=CompactionTuning,
+        validation_alias=AliasChoices("tuningConfig", "tuning"),
+        serialization_alias="tuningConfig",
+        description="Sizes and order.",
+    )
+    allow_lossy: bool = Field(
+        default=False,
+        description="Whether steps are taken that cannot be undone. Carnac only.",
+    )
+
+    @property
+    def rolls_up(self) -> bool:
+        """Whether raw rows are rolled up."""
+        return bool(self.metrics) and self.granularity.rollup is not False
+
+    @model_validator(mode="after")
+    def _check_shape(self) -> Self:
+        query = self.granularity.query_granularity
+        lossy = [
+            name
+            for name, there in (
+                ("queryGranularity", query is not None and query != NONE),
+                ("dimensionsSpec", self.dimensions is not None),
+                ("metricsSpec", self.rolls_up),
+                ("transformSpec.filter", self.transform.filter is not None),
+            )
+            if there
+        ]
+        if lossy and not self.allow_lossy:
+            raise problem(f"{' and '.join(lossy)} may lose what cannot be had back; set allowLossy")
+        check_columns(self)
+        return self
+
+    def to_target(self) -> CompactionTarget:
+        """Return the target as the planner knows it."""
+        granularity, tuning = self.granularity, self.tuning
+        spec = tuning.partitions
+        partitioning = Partitioning()
+        if isinstance(spec, HashedPartitions):
+            partitioning = Partitioning(
+                kind="hashed", dimensions=spec.dimensions, buckets=spec.num_shards
+            )
+        elif isinstance(spec, RangePartitions):
+            partitioning = Partitioning(kind="range", dimensions=spec.dimensions)
+        segment, query = granularity.segment_granularity, granularity.query_granularity
+        return CompactionTarget(
+            target_rows=spec.rows_per_segment if spec else DEFAULT_ROWS_PER_SEGMENT,
+            target_bytes=tuning.target_segment_size_bytes,
+            partitioning=partitioning,
+            sort_by=tuning.sort_by,
+            segment_granularity=None if segment is None else str(segment),
+            query_granularity=None if query is None else str(query),
+            dimensions=None if self.dimensions is None else self.dimensions.names,
+            metrics=tuple(one.to_metric() for one in self.metrics) if self.rolls_up else None,
+            filter=self.transform.to_condition(),
+            allow_lossy=self.allow_lossy,
+        )
+
+
+class CompactionAgeRule(CompactionShape):
+    """What time chunks become once all of their time is so long ago. Says all of it anew: nothing is inherited."""
+
+    older_than: PeriodField = Field(description="An ISO 8601 period, such as P7D.")
+
+
+class CompactionSpec(CompactionShape):
+    """How a datasource is to be compacted."""
+
+    datasource: str = Field(
+        min_length=1,
+        max_length=255,
+        validation_alias=AliasChoices("dataSource", "datasource"),
+        serialization_alias="dataSource",
+        description="The datasource that it is about.",
+    )
+    task_priority: int = Field(
+        default=DEFAULT_TASK_PRIORITY, description="Priority of its tasks' locks."
+    )
+    input_segment_size_bytes: int = Field(
+        default=100_000_000_000_000, ge=1, description="A time chunk with more bytes is left alone."
+    )
+    skip_offset_from_latest: OffsetField = Field(
+        default=None,
+        description="Time chunks that end later than this before the newest row are left alone. "
+        "Default: none are (P1D in Druid).",
+    )
+    task_context: dict[str, Any] = Field(
+        default_factory=dict, description="Context of its tasks: see tasks."
+    )
+    age_rules: tuple[CompactionAgeRule, ...] = Field(
+        default=(),
+        description="Youngest first: raw for a week, hourly for a month, daily after. Carnac only.",
+    )
+    priority: int = Field(
+        default=0, description="Among datasources: the higher one goes first. Carnac only."
+    )
+    slack: int = Field(
+        default=1,
+        ge=0,
+        le=1000,
+        description="How many segments more than its size asks for a time chunk may have and be stable. More means "
+        "less writing. Carnac only.",
+    )
+    max_task_bytes: int = Field(
+        default=4 * DEFAULT_TARGET_BYTES,
+        ge=1,
+        description="Tasks that cost more are split at borders of time chunks. Carnac only.",
+    )
+    small_task_bytes: int = Field(
+        default=64 * MIB, ge=0, description="Tasks that cost less are put together. Carnac only."
+    )
+    max_write_amplification: float = Field(
+        default=20.0,
+        ge=1,
+        allow_inf_nan=False,
+        description="A time chunk is not folded while compaction has written so many times what arrived in it. "
+        "Carnac only.",
+    )
+    ignored: tuple[IgnoredField, ...] = Field(
+        default=(), description="Fields of Druid's configuration that have no effect here."
+    )
+
+    @field_validator("datasource")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        return check_datasource(value)
+
+    @field_validator("task_context")
+    @classmethod
+    def _check_context(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse_task_context("compact", value, is_append=False)
+        except Invalid as error:
+            raise problem(error.message) from None
+        return value
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        ages = [rule.older_than.nominal_ms for rule in self.age_rules]
+        if ages != sorted(set(ages)):
+            raise problem(
+                "ageRules go from the youngest to the oldest, each older than the one before"
+            )
+        shapes: tuple[CompactionShape, ...] = (self, *self.age_rules)
+        if len({one.granularity.segment_granularity is None for one in shapes}) > 1:
+            raise problem("give all age rules and the rest a segmentGranularity, or none of them")
+        return self
+
+    def filter_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the columns that conditions name, by condition, as far as that shows without Spark."""
+        transforms = (self.transform, *(rule.transform for rule in self.age_rules))
+        return {
+            one.to_condition() or "": columns_of(one.filter)
+            for one in transforms
+            if one.filter is not None
+        }
+
+    def to_settings(self) -> CompactionSettings:
+        """Return the settings as the planner knows them."""
+        return CompactionSettings(
+            target=self.to_target(),
+            age_rules=tuple(
+                AgeRule(older_than=rule.older_than, target=rule.to_target())
+                for rule in self.age_rules
+            ),
+            skip_offset=self.skip_offset_from_latest,
+            slack=self.slack,
+            input_bytes_max=self.input_segment_size_bytes,
+            task_cost_max=self.max_task_bytes,
+            task_cost_small=self.small_task_bytes,
+            write_amplification_max=self.max_write_amplification,
+            priority=self.priority,
+        )
+
+
+def load_compaction(source: str | Mapping[str, object]) -> CompactionSpec:
+    """Return how a datasource is to be compacted, from JSON or YAML text or a mapping.
+
+    Raises:
+        Invalid: It is wrong; one sentence that names every problem with its place.
+    """
+    value = parse_text(source, what="compaction spec") if isinstance(source, str) else source
+    if not isinstance(value, Mapping):
+        raise Invalid(f"a compaction spec is an object with fields, not {kind_of(value)}")
+    findings = Findings()
+    native = convert_compaction(value, findings)
+    try:
+        spec = CompactionSpec.model_validate(native)
+    except ValidationError as error:
+        found = [explain(details, CompactionSpec) for details in error.errors()]
+        raise_problems([*findings.problems, *found])
+        raise
+    raise_problems(findings.problems)
+    return spec

@@ -1,0 +1,252 @@
+"""How rows are laid out: time chunks, rollup, partitions inside a chunk, and the job's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
+
+from carnac.core.time.granularity import ALL, DAY, NONE, Granularity, parse_granularity
+from carnac.errors import Invalid
+from carnac.specs.base import IntervalField, SpecModel, Texts, problem
+
+DEFAULT_ROWS_PER_SEGMENT = 5_000_000
+"""Druid's default target of rows in a segment."""
+
+
+def _to_granularity(value: object) -> Granularity:
+    if isinstance(value, Granularity):
+        return value
+    if not isinstance(value, str | Mapping):
+        raise problem("write a granularity as a name (day), a period (P1D) or an object")
+    try:
+        return parse_granularity(value)
+    except Invalid as error:
+        raise problem(error.message) from None
+
+
+GranularityField = Annotated[
+    Granularity,
+    PlainValidator(_to_granularity),
+    PlainSerializer(lambda value: value.to_json(), return_type=str | dict[str, str]),
+    WithJsonSchema({"type": ["string", "object"], "format": "granularity"}),
+]
+"""A simple name, an ISO 8601 period as text, or an object of type `period` or `duration`."""
+
+
+class GranularitySpec(SpecModel):
+    """Time chunks, truncation of time, and rollup."""
+
+    segment_granularity: GranularityField = Field(
+        default=DAY,
+        description=(
+            "Length of a time chunk: a name (`hour`, `day`, `month`), a period (`P1D`), or "
+            '`{"type": "period", "period": "P1D", "timeZone": "Europe/Paris"}`.'
+        ),
+    )
+    query_granularity: GranularityField = Field(
+        default=NONE,
+        description=(
+            "What `__time` is truncated to (never before its time chunk); `none` keeps it whole. "
+            "Not coarser than the time chunks; `all` means as coarse as they are."
+        ),
+    )
+    rollup: bool | None = Field(
+        default=None,
+        description=(
+            "Whether rows with equal time and dimensions become one. Default: true if there are "
+            "metrics, else false; in Druid's own specs true, as Druid has it."
+        ),
+    )
+    intervals: tuple[IntervalField, ...] = Field(
+        default=(),
+        description=(
+            "Only rows in these intervals are taken; the others are counted as thrown away. In "
+            "mode `replace` also what is replaced, see `replaceScope`."
+        ),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nulls_are_defaults(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        block = {k: v for k, v in value.items() if v is not None}
+        if isinstance(block.get("intervals"), str):
+            block["intervals"] = [block["intervals"]]
+        return block
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        chunk, query = self.segment_granularity, self.query_granularity
+        if chunk == NONE:
+            raise problem("segmentGranularity none would make a time chunk of every millisecond")
+        if query != ALL and query.nominal_ms > chunk.nominal_ms:
+            raise problem(f"queryGranularity {query} is coarser than segmentGranularity {chunk}")
+        return self
+
+
+class DynamicPartitions(SpecModel):
+    """Segments are cut by number of rows, in the order in which rows come."""
+
+    type: Literal["dynamic"] = Field(default="dynamic", description="`dynamic`.")
+    max_rows_per_segment: int = Field(
+        default=DEFAULT_ROWS_PER_SEGMENT, ge=1, description="Most rows in a segment."
+    )
+    max_total_rows: int | None = Field(
+        default=None,
+        ge=1,
+        description="Druid's limit of rows held back before publishing; carried, without effect.",
+    )
+
+    @property
+    def rows_per_segment(self) -> int:
+        """Rows that a segment aims at."""
+        return self.max_rows_per_segment
+
+
+class HashedPartitions(SpecModel):
+    """Rows of a chunk are spread by a hash of dimensions."""
+
+    type: Literal["hashed"] = Field(default="hashed", description="`hashed`.")
+    num_shards: int | None = Field(
+        default=None, ge=1, description="Segments per chunk; not together with a target of rows."
+    )
+    target_rows_per_segment: int | None = Field(
+        default=None,
+        ge=1,
+        description=f"Rows a segment aims at. Default: {DEFAULT_ROWS_PER_SEGMENT}.",
+    )
+    dimensions: Texts = Field(
+        default=(),
+        validation_alias=AliasChoices("partitionDimensions", "dimensions"),
+        serialization_alias="partitionDimensions",
+        description="Dimensions to hash. Default: all of them.",
+    )
+    partition_function: Literal["murmur3_32_abs"] = Field(
+        default="murmur3_32_abs", description="The hash; there is only this one."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.num_shards is not None and self.target_rows_per_segment is not None:
+            raise problem("give numShards or targetRowsPerSegment, not both")
+        return self
+
+    @property
+    def rows_per_segment(self) -> int:
+        """Rows that a segment aims at, when `num_shards` is None."""
+        return self.target_rows_per_segment or DEFAULT_ROWS_PER_SEGMENT
+
+
+class RangePartitions(SpecModel):
+    """Rows of a chunk are cut into ranges of dimension values."""
+
+    type: Literal["range"] = Field(
+        default="range", description="`range`; Druid's `single_dim` is read as this."
+    )
+    dimensions: Texts = Field(
+        min_length=1,
+        validation_alias=AliasChoices("partitionDimensions", "partitionDimension", "dimensions"),
+        serialization_alias="partitionDimensions",
+        description="Dimensions whose values order the rows, most important first.",
+    )
+    target_rows_per_segment: int | None = Field(
+        default=None,
+        ge=1,
+        description=f"Rows a segment aims at. Default: {DEFAULT_ROWS_PER_SEGMENT}.",
+    )
+    max_rows_per_segment: int | None = Field(
+        default=None, ge=1, description="Most rows in a segment; instead of the target."
+    )
+    assume_grouped: bool = Field(
+        default=False,
+        description="Druid's promise that the input is grouped already; carried, without effect.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.target_rows_per_segment is not None and self.max_rows_per_segment is not None:
+            raise problem("give targetRowsPerSegment or maxRowsPerSegment, not both")
+        return self
+
+    @property
+    def rows_per_segment(self) -> int:
+        """Rows that a segment aims at."""
+        return self.target_rows_per_segment or self.max_rows_per_segment or DEFAULT_ROWS_PER_SEGMENT
+
+
+def _partitions_block(value: object) -> object:
+    if isinstance(value, str):
+        return {"type": value}
+    if not isinstance(value, dict):
+        return value
+    block = {k: v for k, v in value.items() if v is not None}
+    if block.get("type") == "single_dim":
+        block["type"] = "range"
+    return block
+
+
+PartitionsSpec = Annotated[
+    DynamicPartitions | HashedPartitions | RangePartitions,
+    Field(discriminator="type"),
+]
+"""How the rows of a time chunk are divided into segments."""
+
+PartitionsField = Annotated[PartitionsSpec, BeforeValidator(_partitions_block)]
+
+
+class TuningSpec(SpecModel):
+    """Limits of the job, and the size of what it writes."""
+
+    force_guaranteed_rollup: bool = Field(
+        default=False,
+        description=(
+            "Perfect rollup: all rows of the job with equal time and dimensions become one. "
+            "Else best effort. Hashed and range partitions always roll up perfectly."
+        ),
+    )
+    max_parse_exceptions: int | None = Field(
+        default=None,
+        ge=0,
+        description=(
+            "Bad rows that are put up with (they go to quarantine); one more fails the job, and "
+            "nothing is published. Default: any number."
+        ),
+    )
+    log_parse_exceptions: bool = Field(default=False, description="Log every bad row.")
+    max_saved_parse_exceptions: int = Field(
+        default=10, ge=0, description="Bad rows that the report shows as examples."
+    )
+    target_segment_size_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description=(
+            "Bytes that a segment file aims at; with a limit of rows, what is reached first "
+            "counts. Default: rows alone decide. Carnac only."
+        ),
+    )
+    sort_by: Texts = Field(
+        default=(),
+        description=(
+            "Columns that order the rows in a segment. Default: `__time`, then the dimensions."
+        ),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unlimited(cls, value: object) -> object:
+        """Read Druid's -1 and 2^31 - 1 as "any number"."""
+        if not isinstance(value, dict):
+            return value
+        keys = ("maxParseExceptions", "max_parse_exceptions")
+        return {k: v for k, v in value.items() if not (k in keys and v in (-1, 2_147_483_647))}

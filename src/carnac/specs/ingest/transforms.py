@@ -1,0 +1,158 @@
+"""The transforms and the filters of a spec, compiled: what the pipeline puts into its Spark plan.
+
+Apply it so: one `select` that adds all `columns` at once (they see the input and `__time`, not each
+other, and hide input columns of their names), then `where(filter)`, which sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from carnac.errors import Invalid
+from carnac.specs.base import TIME_COLUMN
+from carnac.specs.druid.expressions import CompiledExpression, compile_expression
+from carnac.specs.druid.filters import compile_filter
+from carnac.specs.ingest.spec import IngestSpec, Transform
+from carnac.specs.problems import Problem
+
+_WORD = re.compile(
+    r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|([A-Za-z_][A-Za-z0-9_]*)(\s*\()?""",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transforms:
+    """Transforms and filter as Spark SQL.
+
+    Attributes:
+        columns: Name and Spark SQL of each transform, in the order of the spec. A transform named
+            `__time` gives a timestamp.
+        filter: A condition in Spark SQL; None means that all rows are kept.
+        conditions: Name of each metric that has a filter, and the condition in Spark SQL; it sees the transforms, and
+            rows that `filter` keeps.
+        inputs: Names that the expressions may read from the input. For Druid's expressions these
+            are the columns; for Spark SQL every word that could be one, so intersect it with the
+            columns that there are. Names of transforms that only the filter reads are left out.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    filter: str | None = None
+    conditions: tuple[tuple[str, str], ...] = ()
+    inputs: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.columns) or self.filter is not None or bool(self.conditions)
+
+
+def declared_types(spec: IngestSpec) -> dict[str, str]:
+    """Return the types that the spec itself gives to input columns, by its dimensions and metrics."""
+    types = {
+        metric.input: metric.value_type
+        for metric in spec.metrics
+        if metric.input is not None and metric.kind in ("sum", "min", "max", "first", "last")
+    }
+    declared: dict[str, str] = {
+        name: kind for name, kind in types.items() if kind in ("long", "double", "float", "string")
+    }
+    declared.update({d.name: d.type for d in spec.dimensions.dimensions if d.type != "auto"})
+    for transform in spec.transforms.transforms:
+        declared.pop(transform.name, None)  # the declared type is that of the transform's result
+    return declared
+
+
+def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None) -> Transforms:
+    """Return the transforms and the filter of a spec as Spark SQL.
+
+    Args:
+        spec: The spec.
+        types: Spark types of the input columns (`{name: field.dataType.simpleString()}`), which
+            Druid's expressions need to be exact: is `/` that of longs or of doubles? Where a
+            column is missing there, the spec's own types count.
+
+    Raises:
+        Invalid: An expression or a filter is wrong, or not supported.
+    """
+    known = {**declared_types(spec), **(types or {})}
+    columns: list[tuple[str, str]] = []
+    inputs: set[str] = set()
+    made: dict[str, str] = {}
+    for transform in spec.transforms.transforms:
+        compiled = _compile_one(transform, known)
+        columns.append((transform.name, compiled.sql))
+        inputs |= compiled.inputs
+        made[transform.name] = compiled.type
+    seen = {**known, **made}
+    condition = _compile_filter(spec.transforms.filter, seen)
+    if condition is not None:
+        inputs |= condition.inputs - made.keys()
+    conditions: list[tuple[str, str]] = []
+    for metric in spec.metrics:
+        own = _compile_filter(metric.filter, seen)
+        if own is not None:
+            conditions.append((metric.name, own.sql))
+            inputs |= own.inputs - made.keys()
+            if metric.kind in ("first", "last") and metric.time_column is None:
+                inputs |= {TIME_COLUMN} - made.keys()
+    return Transforms(
+        columns=tuple(columns),
+        filter=condition.sql if condition else None,
+        conditions=tuple(conditions),
+        inputs=frozenset(inputs),
+    )
+
+
+def _compile_one(transform: Transform, types: Mapping[str, str]) -> CompiledExpression:
+    if transform.type == "spark":
+        return CompiledExpression(transform.expression, "unknown", words_of(transform.expression))
+    compiled = compile_expression(transform.expression, types)
+    if transform.name != TIME_COLUMN:
+        return compiled
+    sql = f"timestamp_millis(try_cast({compiled.sql} AS BIGINT))"
+    return CompiledExpression(sql, "long", compiled.inputs)
+
+
+def _compile_filter(
+    condition: str | Mapping[str, Any] | None, types: Mapping[str, str]
+) -> CompiledExpression | None:
+    if condition is None:
+        return None
+    if isinstance(condition, str):
+        return CompiledExpression(condition, "bool", words_of(condition))
+    return compile_filter(condition, types)
+
+
+def words_of(sql: str) -> frozenset[str]:
+    """Return the names in a text of Spark SQL that could be columns: no functions, no literals."""
+    names: set[str] = set()
+    for match in _WORD.finditer(sql):
+        quoted, word, call = match.group(1), match.group(2), match.group(3)
+        if quoted is not None:
+            names.add(quoted.replace("``", "`"))
+        elif word is not None and call is None:
+            names.add(word)
+    return frozenset(names)
+
+
+def check_transforms(spec: IngestSpec) -> list[Problem]:
+    """Return what is wrong with the expressions of a spec, as far as it shows without its data."""
+    problems: list[Problem] = []
+    for index, transform in enumerate(spec.transforms.transforms):
+        try:
+            _compile_one(transform, {})
+        except Invalid as error:
+            path = f"transformSpec.transforms[{index}].expression"
+            problems.append(Problem(path, error.message))
+    try:
+        _compile_filter(spec.transforms.filter, {})
+    except Invalid as error:
+        problems.append(Problem("transformSpec.filter", error.message))
+    for index, metric in enumerate(spec.metrics):
+        try:
+            _compile_filter(metric.filter, {})
+        except Invalid as error:
+            problems.append(Problem(f"metricsSpec[{index}].filter", error.message))
+    return problems

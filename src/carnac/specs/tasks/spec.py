@@ -1,0 +1,264 @@
+"""Tasks: what should be done to a store, as data; Druid's own task specs are read as they are.
+
+    load_task({"type": "delete", "dataSource": "edits", "interval": "2015-09-12/2015-09-13"})
+
+Every task has a type, and may have an id, a group, tasks that it depends on, and a context. Everything that is wrong
+with one is said in one error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
+
+from carnac.core.compaction.plan.group_records import group_from_json, target_from_json
+from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
+from carnac.errors import Invalid
+from carnac.specs.base import IntervalField, SpecModel, Texts, problem
+from carnac.specs.ingest.spec import IgnoredField, IngestSpec
+from carnac.specs.load import load_spec
+from carnac.specs.problems import Findings, Problem, explain, raise_problems, suggest
+from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
+
+INGEST_TYPES = ("index_parallel", "index", "replace")
+_HEAD = ("id", "groupId", "dependencies", "context")
+
+T = TypeVar("T", bound="TaskSpec")
+
+
+def _datasource() -> Any:
+    return Field(
+        min_length=1,
+        max_length=255,
+        validation_alias=AliasChoices("dataSource", "datasource"),
+        serialization_alias="dataSource",
+        description="The datasource that it is about.",
+    )
+
+
+class TaskSpec(SpecModel):
+    """What every task may say."""
+
+    task_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=255,
+        validation_alias=AliasChoices("id", "taskId", "task_id"),
+        serialization_alias="id",
+        description="Its id; submitted again under the same one, it is not a second task. Default: a new one.",
+    )
+    group_id: str | None = Field(
+        default=None,
+        min_length=1,
+        validation_alias=AliasChoices("groupId", "group_id"),
+        serialization_alias="groupId",
+        description="Tasks of one group share their locks. Default: its id.",
+    )
+    dependencies: Texts = Field(
+        default=(),
+        description="Ids of tasks that must succeed before it starts; they are there already. It fails if one does.",
+    )
+    context: dict[str, Any] = Field(
+        default_factory=dict,
+        description="`priority`, `forceTimeChunkLock`, `taskLockType`, `taskLockTimeout` as in Druid; `slots`, "
+        "`retries`, `retryDelayMs`, `longestRetryDelayMs`; `sparkConf`: settings of its own Spark driver.",
+    )
+    ignored: tuple[IgnoredField, ...] = Field(
+        default=(), description="Fields of a Druid spec that have no effect here."
+    )
+
+    @property
+    def is_append(self) -> bool | None:
+        """Whether it adds rows and takes none away; None: it takes no locks."""
+        return False
+
+    @field_validator("task_id", "group_id")
+    @classmethod
+    def _check_id(cls, value: str | None) -> str | None:
+        if value is not None and (value != value.strip() or any(c in value for c in "/\n\r\t")):
+            raise problem("must not hold '/', tabs, line breaks or outer spaces")
+        return value
+
+
+class IngestTask(TaskSpec):
+    """Ingest a batch: `index_parallel` and `index` as in Druid, `replace` what the rows' time chunks hold."""
+
+    type: Literal["index_parallel", "index", "replace"] = Field(
+        description="`index_parallel` or `index`: as the spec says. `replace`: the same, and never an append."
+    )
+    spec: IngestSpec = Field(
+        description="An [ingestion spec](spec.md), Carnac's own or Druid's; Druid's envelope may be left as it is."
+    )
+
+    @property
+    def datasource(self) -> str:
+        """The datasource that it writes to."""
+        return self.spec.datasource
+
+    @property
+    def is_append(self) -> bool | None:
+        """Whether it appends, as its spec says."""
+        return self.spec.mode == "append"
+
+    @model_validator(mode="after")
+    def _check_replaces(self) -> Self:
+        if self.type == "replace" and self.spec.mode != "replace":
+            raise problem("a replace task cannot append; remove appendToExisting, or set mode")
+        return self
+
+
+class CompactTask(TaskSpec):
+    """Rewrite segments to the same rows in fewer, larger segments."""
+
+    type: Literal["compact"] = Field(default="compact", description="`compact`.")
+    datasource: str = _datasource()
+    interval: IntervalField | None = Field(
+        default=None,
+        description="The time chunks to compact, in Druid also `ioConfig.inputSpec`. Default: all.",
+    )
+    segments: Texts | None = Field(
+        default=None,
+        description="Only these segments, by id: all others of their time chunks stay as they are.",
+    )
+    groups: tuple[dict[str, Any], ...] | None = Field(
+        default=None, description="Compaction groups as the planner of compaction writes them."
+    )
+    target: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What the rows become: `targetRows`, `targetBytes`, `partitioning`, `sortBy`, "
+        "`segmentGranularity`, `queryGranularity`, `dimensions`, `metrics`, `filter`, `allowLossy`. In Druid "
+        "`granularitySpec`, `dimensionsSpec`, `metricsSpec`, `transformSpec.filter`, `tuningConfig.partitionsSpec`. "
+        "What is left out stays as it is.",
+    )
+
+    @model_validator(mode="after")
+    def _check_inputs(self) -> Self:
+        named = [self.segments is not None, self.groups is not None]
+        if sum(named) > 1 or (self.groups is not None and self.interval is not None):
+            raise problem("name an interval, segments, or groups, not several of them")
+        try:
+            self.compaction_target()
+            self.compaction_groups()
+        except Invalid as error:
+            raise problem(error.message) from None
+        return self
+
+    def compaction_target(self) -> CompactionTarget:
+        """Return what the rows become."""
+        return target_from_json(self.target)
+
+    def compaction_groups(self) -> tuple[CompactionGroup, ...]:
+        """Return the groups that are named."""
+        return tuple(group_from_json(group) for group in self.groups or ())
+
+
+class DeleteTask(TaskSpec):
+    """Delete rows: by interval (metadata only), by predicate (rewrites segments), or both."""
+
+    type: Literal["delete"] = Field(default="delete", description="`delete`.")
+    datasource: str = _datasource()
+    interval: IntervalField | None = Field(default=None, description="Only rows in this interval.")
+    where: str | None = Field(
+        default=None, min_length=1, description="Only rows for which this SQL predicate is true."
+    )
+
+    @model_validator(mode="after")
+    def _check_what(self) -> Self:
+        if self.interval is None and self.where is None:
+            raise problem("say what to delete: interval, where, or both")
+        return self
+
+
+class KillTask(TaskSpec):
+    """Delete the files of unused segments for good: those that no retained revision, tag or reader names."""
+
+    type: Literal["kill"] = Field(default="kill", description="`kill`.")
+    datasource: str = _datasource()
+    interval: IntervalField | None = Field(
+        default=None,
+        description="Only segments whose time chunk lies in this interval. Default: all of the datasource.",
+    )
+
+    @property
+    def is_append(self) -> bool | None:
+        """None: it deletes what nobody names, and takes no locks."""
+        return None
+
+
+class CleanTask(TaskSpec):
+    """Fold what segments say of those that they once took the place of: metadata only, no row is rewritten."""
+
+    type: Literal["clean"] = Field(default="clean", description="`clean`.")
+    datasource: str = _datasource()
+    interval: IntervalField | None = Field(
+        default=None, description="Only time chunks in this interval. Default: all."
+    )
+
+
+AnyTask = IngestTask | CompactTask | DeleteTask | KillTask | CleanTask
+_MODELS: Mapping[str, type[AnyTask]] = {
+    **dict.fromkeys(INGEST_TYPES, IngestTask),
+    "compact": CompactTask,
+    "delete": DeleteTask,
+    "kill": KillTask,
+    "clean": CleanTask,
+}
+TASK_TYPES = tuple(_MODELS)
+
+
+def load_task(value: Mapping[str, object]) -> AnyTask:
+    """Return the task that a mapping holds, Carnac's own form or Druid's.
+
+    Raises:
+        Invalid: It is wrong; one sentence that names every problem with its place.
+    """
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in _MODELS:
+        hint = suggest(str(kind), TASK_TYPES) if kind is not None else ""
+        said = f"task type '{kind}' is not known{hint}" if kind is not None else "is required"
+        raise_problems([Problem("type", f"{said}; there are {', '.join(TASK_TYPES)}")])
+    if kind in INGEST_TYPES:
+        return _load_ingest(value)
+    convert: dict[str, Callable[[Mapping[str, Any], Findings], dict[str, Any]]] = {
+        "compact": convert_compact,
+        "kill": ignore_in_kill,
+    }
+    findings = Findings()
+    native = convert[kind](value, findings) if kind in convert else dict(value)
+    native["ignored"] = [{"path": path, "reason": why} for path, why in findings.ignored]
+    return _validate(_MODELS[str(kind)], native, findings)
+
+
+def _load_ingest(value: Mapping[str, object]) -> IngestTask:
+    """Read the envelope here, and leave the rest to who reads ingestion specs."""
+    head = {name: value[name] for name in _HEAD if value.get(name) is not None}
+    rest = {name: one for name, one in value.items() if name not in _HEAD}
+    inner = rest.get("spec")
+    is_native = isinstance(inner, Mapping) and not {"dataSchema", "ioConfig"} & inner.keys()
+    if is_native and isinstance(inner, Mapping):
+        spec = load_spec({name: one for name, one in inner.items() if name != "type"})
+    else:
+        if rest.get("type") == "replace":
+            rest["type"] = "index_parallel"
+        spec = load_spec(rest)
+    context = {**spec.context, **(_context(head) or {})}
+    native = {**head, "type": value["type"], "spec": spec, "context": context}
+    return _validate(IngestTask, native, Findings())
+
+
+def _context(head: Mapping[str, object]) -> Mapping[str, object] | None:
+    context = head.get("context")
+    return context if isinstance(context, Mapping) else None
+
+
+def _validate(model: type[T], native: Mapping[str, Any], findings: Findings) -> T:
+    try:
+        task = model.model_validate(dict(native))
+    except ValidationError as error:
+        found = [explain(details, model) for details in error.errors()]
+        raise_problems([*findings.problems, *found])
+        raise
+    raise_problems(findings.problems)
+    return task

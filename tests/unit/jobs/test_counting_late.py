@@ -1,0 +1,79 @@
+"""Pass 1 counts late input rows by time chunk and lateness, rolled up or not, as the naive count does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import duckdb
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from carnac.core.segments.lateness import count_late
+from carnac.core.segments.segment import ColumnType, Metric, MetricKind
+from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import Interval
+from carnac.ports import ChunkLayout
+from carnac.rows.duck import connect
+from carnac.rows.normalise.shape import DimensionShape, RowShape
+from carnac.rows.parts import Cut
+from tests.unit.store.events import fast_folder
+
+DAY_MS = 86_400_000
+COUNT = Metric(name="n", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
+DIMENSIONS = (DimensionShape(name="id", type=ColumnType.LONG),)
+SHAPES = {
+    "raw": RowShape(dimensions=DIMENSIONS),
+    "rolled up": RowShape(
+        dimensions=DIMENSIONS, metrics=(COUNT,), query_granularity="hour", is_rollup=True
+    ),
+}
+times = st.lists(st.integers(-40 * DAY_MS, 40 * DAY_MS), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=min(50, settings().max_examples))
+@given(
+    times=times,
+    newest=st.none() | st.integers(-40 * DAY_MS, 41 * DAY_MS),
+    granularity=st.sampled_from(["day", "month", "all"]),
+)
+def test_late_rows_of_a_task(
+    shape: str, times: list[int], newest: int | None, granularity: str
+) -> None:
+    bucket = parse_granularity(granularity).bucket
+    by_chunk: dict[Interval, list[int]] = defaultdict(list)
+    for at_ms in times:
+        by_chunk[bucket(at_ms)].append(at_ms)
+    naive = {chunk: count_late(members, newest) for chunk, members in by_chunk.items()}
+    with fast_folder() as folder:
+        layout = ChunkLayout(segment_granularity=granularity)
+        cut = Cut(layout=layout, newest_before_ms=newest, staging_url=f"{folder}/staging")
+        with connect(temp_dir=f"{folder}/tmp", memory_bytes=1 << 28) as con:
+            load(con, times)
+            found = cut.rows(con, "rows", SHAPES[shape], name="t")
+    assert found.late == {chunk: counts for chunk, counts in naive.items() if any(counts)}
+
+
+def test_chunks_of_several_lengths_are_told_apart(tmp_path: Path) -> None:
+    existing = (Interval(0, 2 * DAY_MS),)
+    layout = ChunkLayout(segment_granularity="day", existing=existing)
+    cut = Cut(layout=layout, newest_before_ms=10 * DAY_MS, staging_url=str(tmp_path / "staging"))
+    with connect(temp_dir=str(tmp_path / "tmp"), memory_bytes=1 << 28) as con:
+        load(con, [5, DAY_MS + 5, 2 * DAY_MS, 9 * DAY_MS + 1, 10 * DAY_MS])
+        found = cut.rows(con, "rows", SHAPES["raw"], name="t")
+    assert found.late == {
+        existing[0]: (0, 0, 0, 0, 2, 0),
+        Interval(2 * DAY_MS, 3 * DAY_MS): (0, 0, 0, 0, 1, 0),
+        Interval(9 * DAY_MS, 10 * DAY_MS): (0, 0, 1, 0, 0, 0),
+    }
+
+
+def load(con: duckdb.DuckDBPyConnection, times: list[int]) -> None:
+    """Load rows of these times, all with one id, so that rollup has something to do."""
+    values = ", ".join(f"({at_ms})" for at_ms in times)
+    con.execute(
+        "CREATE TABLE rows AS SELECT make_timestamptz(t::BIGINT * 1000) AS __time, 1::BIGINT AS id"
+        f" FROM (VALUES {values}) AS given(t)"
+    ).complete()

@@ -1,0 +1,119 @@
+"""From rows that a caller hands over to an Arrow table that the engine reads."""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from carnac.errors import Invalid
+from carnac.jobs.ingest.readers import arrow_table, stage_rows
+
+HALVES = np.array([1.5, -2.0], dtype=np.float16)
+
+
+def test_halves_of_floats_are_floats() -> None:
+    for rows in (pa.table({"h": pa.array(HALVES)}), pd.DataFrame({"h": HALVES})):
+        table = arrow_table(rows)
+        assert table.schema.field("h").type == pa.float32()
+        assert table.column("h").to_pylist() == [1.5, -2.0]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(["a"]).dictionary_encode(),
+        pa.RunEndEncodedArray.from_arrays([1], ["a"]),
+        pa.array([[("k", [1])]], pa.map_(pa.string(), pa.list_(pa.int64()))),
+        pa.array([{"a": {"b": [1]}}]),
+        pa.array([[1, 2]], pa.list_(pa.int64(), 2)),
+        pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1]), pa.array(["x"])]),
+        pa.array([1], pa.duration("ns")),
+        pa.array([pa.MonthDayNano([1, 2, 3])]),
+        pa.nulls(1),
+    ],
+)
+def test_every_other_type_is_left_as_it_is_and_read(array: pa.Array) -> None:
+    table = arrow_table(pa.table({"c": array}))
+    assert table.schema.field("c").type == array.type
+    with duckdb.connect() as con:
+        con.register("t", table)
+        assert len(con.sql("SELECT c FROM t").fetchall()) == 1
+
+
+def test_a_named_index_of_pandas_is_a_column_and_another_one_is_not() -> None:
+    frame = pd.DataFrame({"t": [1, 2], "d": ["a", "b"]})
+    assert arrow_table(frame.set_index("t")).to_pydict() == {"t": [1, 2], "d": ["a", "b"]}
+    assert arrow_table(frame.set_index(["t", "d"])).column_names == ["t", "d"]
+    assert arrow_table(frame).column_names == ["t", "d"]
+    assert arrow_table(frame.set_index("t", drop=False)).column_names == ["t", "d"]
+
+
+def test_what_arrow_says_in_two_parts_is_one_sentence() -> None:
+    with pytest.raises(Invalid) as caught:
+        arrow_table(pd.DataFrame({"t": [1, 2], "m": ["a", 5]}))
+    assert caught.value.message == (
+        "the rows cannot be read as a table: Conversion failed for column m with type object: Expected bytes, "
+        "got a 'int' object; give each column one name and one type"
+    )
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.string())])
+def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    pieces = [pa.array([["a", "b"]]), pa.array([["b", "c"]])]
+    if kind == pa.string():
+        chunks = [piece.flatten().dictionary_encode() for piece in pieces]
+    else:
+        chunks = [
+            pa.ListArray.from_arrays(piece.offsets, piece.values.dictionary_encode())
+            for piece in pieces
+        ]
+    table = pa.table({"d": pa.chunked_array(chunks)})
+    path = tmp_path / "rows.arrow"
+    stage_rows(table, path.as_uri())
+    with pa.memory_map(str(path)) as file:
+        assert pa.ipc.open_file(file).read_all().to_pydict() == table.to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pa.table([[1], [2]], names=["v", "v"]), "have the column v more than once"),
+        (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), "Duplicate column names found"),
+        (lambda: pd.DataFrame({"s": pd.arrays.SparseArray([0, 1])}), "Sparse pandas data"),
+        (lambda: pd.DataFrame({"o": [1, "x"]}), "give each column one name and one type"),
+        (lambda: pd.DataFrame({"o": [object()]}), "did not recognize Python value type"),
+        (pd.DataFrame, "have no columns"),
+        (pl.DataFrame, "have no columns"),
+        (
+            lambda: pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}),
+            "column o holds Python objects",
+        ),
+        (lambda: pl.DataFrame({"i": pl.Series([1], dtype=pl.Int128)}), "cannot be read as a table"),
+        (
+            lambda: pa.table({"d": pa.array([decimal.Decimal(1)], pa.decimal256(50, 2))}),
+            r"column 'd' of type decimal256\(50, 2\) cannot be read",
+        ),
+        (
+            lambda: pa.table({"l": pa.array([[HALVES[0]]], pa.list_(pa.float16()))}),
+            "column 'l' of type list<item: halffloat> cannot be read",
+        ),
+        (lambda: [{"t": 1}], "rows cannot be read from a list"),
+    ],
+)
+def test_rows_that_are_no_table_are_one_clear_error(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        arrow_table(make())
+    assert re.search(message, caught.value.message)
+    assert "\n" not in caught.value.message

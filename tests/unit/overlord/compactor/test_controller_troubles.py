@@ -1,0 +1,127 @@
+"""The controller when clocks jump, connections are lost, and another one is at work on the same store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from carnac.bootstrap.compaction import compact_groups
+from carnac.core.compaction.control.manager import Capacity
+from carnac.core.compaction.control.states import RETRY_MAX_MS, ChunkStatus
+from carnac.core.compaction.plan.groups import CompactionGroup
+from carnac.errors import Unavailable
+from carnac.overlord.compactor.controller import Controller
+from carnac.ports.compaction import GroupEnd
+from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts, fill
+from tests.unit.store.events import read
+
+
+def test_a_clock_that_was_ahead_makes_no_chunk_rest_for_ever(desk: Desk) -> None:
+    fill(desk.store, 1, 4)
+    desk.desk.put_spec(SPEC)
+
+    def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
+        return [GroupEnd(group_id=groups[0].group_id, outcome="failed", error="disk full")]
+
+    year_ms = 365 * 86_400_000
+    desk.start(compact)
+    desk.clock.advance_ms(year_ms)
+    desk.settle()
+    (state,) = desk.metadata.compaction_states("events")
+    assert state.rests(desk.clock.now_ms())
+    desk.clock.advance_ms(-year_ms)  # somebody has set it right
+    assert not state.rests(desk.clock.now_ms())
+    desk.start(partial(compact_groups, desk.store))
+    desk.settle()
+    assert counts(desk.store) == [1]
+    told = desk.desk.status().controller
+    assert told is not None
+    assert told["outlook"] == "clear"
+
+
+def test_two_controllers_at_once_waste_work_and_no_more(desk: Desk) -> None:
+    """As `carnac compact --auto` beside an overlord: both begin the same, one of the two loses its inputs."""
+    fill(desk.store, 3, 4)
+    before = read(desk.store)
+    desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
+    both_begun = threading.Barrier(2, timeout=60)
+
+    def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
+        if desk.store.head().revision == 12:
+            both_begun.wait()
+        return compact_groups(desk.store, groups)
+
+    desk.start(compact)
+    first = desk.controller, desk.runner
+    desk.start(compact)
+    second = desk.controller, desk.runner
+    for _ in range(100):
+        reports = [controller.run_round() for controller, _ in (first, second)]
+        if all(controller.is_settled() for controller, _ in (first, second)) and not any(
+            one.started or one.ended or one.analysed for one in reports
+        ):
+            break
+        for _, runner in (first, second):
+            runner.wait(30)
+        desk.clock.advance_ms(RETRY_MAX_MS)  # who has lost several times in a row rests
+    assert counts(desk.store) == [1, 1, 1]
+    assert read(desk.store) == before
+    states = desk.metadata.compaction_states("events")
+    assert [(one.status, one.failures) for one in states] == [(ChunkStatus.STABLE, 0)] * 3
+
+
+class Flaky:
+    """A metadata store whose connection is lost at some call and for a while."""
+
+    def __init__(self, inner: object) -> None:
+        self._inner = inner
+        self.calls = 0
+        self.lost = range(0)
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args: object, **more: object) -> object:
+            self.calls += 1
+            if self.calls in self.lost:
+                raise Unavailable("the metadata store does not answer")
+            return found(*args, **more)
+
+        return call
+
+
+@pytest.mark.parametrize("place", range(1, 17, 3))
+def test_a_connection_lost_at_any_call_costs_nothing_but_time(desk: Desk, place: int) -> None:
+    fill(desk.store, 2, 4)
+    before = read(desk.store)
+    desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
+    flaky = Flaky(desk.metadata)
+    flaky.lost = range(place, place + 3)
+
+    def start() -> Controller:
+        return Controller(
+            flaky,  # type: ignore[arg-type]
+            desk.runner,
+            desk.clock,
+            capacity=Capacity(tasks=2),
+        )
+
+    controller = start()
+    for _ in range(40):
+        try:
+            report = controller.run_round()
+        except Unavailable:
+            controller = start()  # as the duty and --auto do
+            continue
+        if controller.is_settled() and not report.started and not report.ended:
+            break
+        desk.runner.wait(30)
+    assert flaky.calls >= place, "it was lost while there was work"
+    assert counts(desk.store) == [1, 1]
+    assert read(desk.store) == before
+    assert controller.is_settled()
