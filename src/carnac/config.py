@@ -70,6 +70,11 @@ class Settings(BaseModel):
         description="Memory limit of the embedded query engine; a result may take half of it. "
         "Default: 80 % of the machine.",
     )
+    verify_reads: Literal["once", "never"] = Field(
+        default="once",
+        description="Whether a process checks the bytes of a segment file against its record before it reads it for "
+        "the first time.",
+    )
     lease_ttl_ms: int = Field(
         default=60_000,
         ge=1_000,

@@ -50,7 +50,10 @@ def open_local_store(
         if pipeline is None
         else pipeline(deep_storage)
     )
-    engine = DuckDbQueryEngine(deep_storage, threads=1)
+    settings = settings or Settings()
+    engine = DuckDbQueryEngine(
+        deep_storage, threads=1, verify_reads=settings.verify_reads == "once"
+    )
 
     def close_all() -> None:
         jobs_close = getattr(jobs, "close", None)
@@ -64,7 +67,7 @@ def open_local_store(
         pipeline=lambda: jobs,
         engine=lambda: engine,
         clock=clock,
-        settings=settings or Settings(),
+        settings=settings,
         holder="test",
         on_close=close_all,
     )

@@ -386,6 +386,7 @@ def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
         deep_storage,
         threads=settings.query_threads,
         memory_limit_bytes=settings.query_memory_limit_bytes,
+        verify_reads=settings.verify_reads == "once",
     )
 
 

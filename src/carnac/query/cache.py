@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
 import tempfile
 import threading
 from collections import Counter
@@ -14,14 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import Corrupt, Unavailable
+from carnac.errors import Unavailable
 from carnac.ports import DeepStorage
+from carnac.ports.segment_files import blocks_of, check_file
+from carnac.query.intact import IntactFiles
 
 FETCH_THREADS = 8
 LOCK_NAME = "cache.lock"
-_COPY_BYTES = 1 << 20
 
 
 class _Holds:
@@ -90,19 +91,28 @@ def _holds_of(folder: Path) -> _Holds:
 
 
 class FileCache:
-    """A folder of fetched segment files, named by their ids. Segments never change, so what is there is right.
+    """A folder of fetched segment files, named by their ids; what is fetched is checked against its record.
 
     Several processes may share the folder. The files of running queries stay, whosever they are; of the others, those
     that were used longest ago go first when `max_bytes` is exceeded.
 
     Args:
         folder: Created when it is first needed.
+        intact: Checks what is there already, once in this process; what is damaged is fetched again. None: its size is
+            believed.
     """
 
-    def __init__(self, storage: DeepStorage, folder: Path, max_bytes: int) -> None:
+    def __init__(
+        self,
+        storage: DeepStorage,
+        folder: Path,
+        max_bytes: int,
+        intact: IntactFiles | None = None,
+    ) -> None:
         self._storage = storage
         self._folder = Path(os.path.abspath(folder))  # noqa: PTH100 - absolute, without following links
         self._max_bytes = max_bytes
+        self._intact = intact
         self._holds = _holds_of(self._folder)
 
     @property
@@ -111,21 +121,30 @@ class FileCache:
         return self._folder
 
     @contextmanager
-    def held(self, segments: Iterable[Segment]) -> Iterator[Mapping[str, Path]]:
+    def held(
+        self, segments: Iterable[Segment], stop: threading.Event
+    ) -> Iterator[Mapping[str, Path]]:
         """Fetch what is missing; give the place of each file by segment id, and keep them there meanwhile.
+
+        Args:
+            stop: Ends the checking of files when it is set.
 
         Raises:
             NotFound: Deep storage has no such file.
             Unavailable: Deep storage or the local disk does not do its part.
-            Corrupt: A fetched file has another size than was recorded.
+            Corrupt: A file in deep storage is not what was recorded.
+            Interrupted: `stop` was set.
         """
         wanted = {segment.segment_id: segment for segment in segments}
         names = {segment_id: _file_name(segment_id) for segment_id in wanted}
         self._holds.hold(names.values())
         try:
-            missing = [
-                one for one in wanted.values() if not self._is_there(names[one.segment_id], one)
-            ]
+            there = {one for one in wanted if self._is_there(names[one], wanted[one])}
+            missing = [wanted[one] for one in wanted if one not in there]
+            if self._intact is not None:
+                present = [(wanted[one], self._folder / names[one]) for one in there]
+                damaged = self._intact.find_damaged(present, stop)
+                missing += [segment for (segment, _), _ in damaged]
             if missing:
                 self._make_room(sum(one.size_bytes for one in missing))
                 with ThreadPoolExecutor(FETCH_THREADS) as pool:
@@ -138,8 +157,12 @@ class FileCache:
     def _is_there(self, name: str, segment: Segment) -> bool:
         place = self._folder / name
         with suppress(OSError):
-            if place.stat().st_size == segment.size_bytes:
-                os.utime(place)
+            status = place.stat()
+            if status.st_size == segment.size_bytes:
+                os.utime(
+                    place
+                )  # sets the time of the last use, and that of the last change, which is put back
+                os.utime(place, ns=(place.stat().st_atime_ns, status.st_mtime_ns))
                 return True
         return False
 
@@ -153,15 +176,10 @@ class FileCache:
                     os.fdopen(handle, "wb") as file,
                     self._storage.open_read(segment.path) as source,
                 ):
-                    shutil.copyfileobj(source, file, _COPY_BYTES)
-                size_bytes = Path(temporary).stat().st_size
-                if size_bytes != segment.size_bytes:
-                    raise Corrupt(
-                        f"segment {segment.segment_id} ({segment.path}) has {size_bytes} bytes in deep storage, "
-                        f"not {segment.size_bytes} as recorded; run carnac verify",
-                        segment=segment.segment_id,
-                    )
+                    check_file(segment, _copied(blocks_of(source), file))
                 Path(temporary).replace(place)
+                if self._intact is not None:
+                    self._intact.remember(segment, place)
             finally:
                 Path(temporary).unlink(missing_ok=True)
         except OSError as error:
@@ -176,13 +194,19 @@ class FileCache:
             for place in self._folder.iterdir():
                 with suppress(FileNotFoundError):
                     status = place.stat()
-                    files.append((status.st_mtime_ns, status.st_size, place))
+                    files.append((status.st_atime_ns, status.st_size, place))
         excess = sum(size for _, size, _ in files) + wanted_bytes - self._max_bytes
         for _, size, place in sorted(files):
             if excess <= 0:
                 return
             if place.suffix == ".parquet" and self._holds.remove(place.name):
                 excess -= size
+
+
+def _copied(blocks: Iterable[bytes], file: BinaryIO) -> Iterator[bytes]:
+    for block in blocks:
+        file.write(block)
+        yield block
 
 
 def _lock_place(name: str) -> int:

@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
 from carnac.ports import Catalog, DeepStorage, QueryResult
 from carnac.query.cache import FileCache
+from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.messages import translate
 from carnac.query.planning import Plan, Planner
 from carnac.query.results import arrow_table, plan_table, read_rows, tidy
@@ -41,6 +43,19 @@ INTERRUPT_S = 0.05
 _ANY_FILE = "x"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Query:
+    """A query that runs: what DuckDB does for it, and what is done for it before."""
+
+    cursor: duckdb.DuckDBPyConnection
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def interrupt(self) -> None:
+        """Stop it, whatever it does now."""
+        self.stop.set()
+        self.cursor.interrupt()
+
+
 class DuckDbQueryEngine:
     """Runs SELECT statements (port `QueryEngine`). Safe for threads: each query has a cursor of its own.
 
@@ -53,6 +68,7 @@ class DuckDbQueryEngine:
         memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's. A
             result may take half of it.
         timeout_ms: A query that takes longer is stopped; None: no limit.
+        verify_reads: Whether this process checks the bytes of each file against its record before it reads it first.
     """
 
     def __init__(
@@ -64,10 +80,12 @@ class DuckDbQueryEngine:
         threads: int | None = None,
         memory_limit_bytes: int | None = None,
         timeout_ms: int | None = None,
+        verify_reads: bool = True,
     ) -> None:
         self._storage = storage
+        self._intact = IntactFiles(threads=threads) if verify_reads else None
         self._cache = FileCache(
-            storage, cache_folder or _default_cache_folder(storage.url), cache_bytes
+            storage, cache_folder or _default_cache_folder(storage.url), cache_bytes, self._intact
         )
         self._spill_folder = Path(tempfile.gettempdir()) / f"carnac-spill-{os.getuid()}"
         self._threads = threads
@@ -75,7 +93,7 @@ class DuckDbQueryEngine:
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._running: set[_Query] = set()
         self._has_sketches = False
 
     def run_query(
@@ -90,11 +108,11 @@ class DuckDbQueryEngine:
             Corrupt: A segment file is missing or damaged.
         """
         columns: set[str] = set()
-        with self._query_cursor(sql, columns) as cursor:
-            plan = Planner(cursor, catalog, parameters).plan(sql)
+        with self._query(sql, columns) as query:
+            plan = Planner(query.cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
-            with self._files(plan) as paths:
-                table = _run(cursor, plan, paths, parameters, self._result_bytes_max)
+            with self._files(plan, query.stop) as paths:
+                table = _run(query.cursor, plan, paths, parameters, self._result_bytes_max)
         return QueryResult(
             table=table,
             revision=catalog.revision,
@@ -105,8 +123,8 @@ class DuckDbQueryEngine:
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""
         with self._lock:
-            for cursor in self._running:
-                cursor.interrupt()
+            for query in self._running:
+                query.interrupt()
 
     def close(self) -> None:
         """Stop what is running and let go of all memory. The next query starts anew."""
@@ -118,8 +136,8 @@ class DuckDbQueryEngine:
             connection.close()
 
     @contextmanager
-    def _query_cursor(self, sql: str, columns: set[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor of the query's own; DuckDB's errors leave as ours.
+    def _query(self, sql: str, columns: set[str]) -> Iterator[_Query]:
+        """Give a query of its own; DuckDB's errors leave as ours.
 
         Args:
             columns: Names that a user may have meant by one that is unknown; filled while the query is planned.
@@ -132,19 +150,21 @@ class DuckDbQueryEngine:
             if not self._has_sketches and names_sketches(sql):
                 register_sketches(connection)  # now: the query's transaction would not see it later
                 self._has_sketches = True
-            cursor = connection.cursor()
-            self._running.add(cursor)
+            query = _Query(connection.cursor())
+            self._running.add(query)
         try:
-            with self._timeout(cursor, timed_out):
-                yield cursor
-        except duckdb.Error as error:
+            with self._timeout(query, timed_out):
+                yield query
+        except (duckdb.Error, Interrupted) as error:
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                 self.close()  # DuckDB refuses everything after such an error
             if timed_out.is_set():
                 raise Unavailable(
                     f"the query took longer than {self._timeout_ms} ms and was stopped; "
-                    "select a shorter time or fewer rows"
+                    "select a shorter time or fewer rows, or raise query_timeout_ms"
                 ) from error
+            if isinstance(error, Interrupted):
+                raise
             raise translate(error, memory_limit=self._memory_limit, columns=columns) from error
         except RuntimeError as error:
             if "interrupted" in str(error):  # DuckDB's word for Ctrl-C
@@ -152,13 +172,11 @@ class DuckDbQueryEngine:
             raise
         finally:
             with self._lock:
-                self._running.discard(cursor)
-            cursor.close()
+                self._running.discard(query)
+            query.cursor.close()
 
     @contextmanager
-    def _timeout(
-        self, cursor: duckdb.DuckDBPyConnection, timed_out: threading.Event
-    ) -> Iterator[None]:
+    def _timeout(self, query: _Query, timed_out: threading.Event) -> Iterator[None]:
         if self._timeout_ms is None:
             yield
             return
@@ -171,7 +189,7 @@ class DuckDbQueryEngine:
                 return
             timed_out.set()
             while not is_over.is_set():
-                cursor.interrupt()
+                query.interrupt()
                 is_over.wait(INTERRUPT_S)
 
         watcher = threading.Thread(target=stop, name="carnac-query-limit", daemon=True)
@@ -182,17 +200,24 @@ class DuckDbQueryEngine:
             is_over.set()
             watcher.join()
 
-    def _files(self, plan: Plan) -> AbstractContextManager[Mapping[str, Path]]:
+    def _files(
+        self, plan: Plan, stop: threading.Event
+    ) -> AbstractContextManager[Mapping[str, Path]]:
         local: dict[str, Path] = {}
         remote: list[Segment] = []
+        unchecked: list[Located] = []
         for scan in plan.scans:
             for piece in scan.slices:
-                place = self._storage.local_path(piece.segment.path)
+                segment = piece.segment
+                place = self._storage.local_path(segment.path)
                 if place is None:
-                    remote.append(piece.segment)
-                else:
-                    local[piece.segment.segment_id] = place
-        return self._cache.held(remote) if remote else nullcontext(local)
+                    remote.append(segment)
+                elif segment.segment_id not in local:
+                    local[segment.segment_id] = place
+                    unchecked.append((segment, place))
+        if self._intact is not None:
+            self._intact.check(unchecked, stop)
+        return self._cache.held(remote, stop) if remote else nullcontext(local)
 
     @property
     def _result_bytes_max(self) -> int:

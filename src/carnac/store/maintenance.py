@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,11 +21,11 @@ from carnac.ports import (
     TrashedSegment,
     TrimReport,
 )
+from carnac.ports.segment_files import blocks_of, find_damage
 
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
 QUARANTINE_PREFIX = "quarantine"
-READ_BYTES = 1 << 20
 VERIFY_PAGE = 1000
 """Records that verification holds at once."""
 CLOCK_SKEW_MS = 60_000
@@ -327,18 +326,11 @@ class Maintenance:
                 path=segment.path,
                 detail=f"segment {segment.segment_id} has no file",
             )
-        if file.size_bytes != segment.size_bytes:
-            detail = f"has {file.size_bytes} bytes, recorded are {segment.size_bytes}"
-            return Finding(kind="size", path=segment.path, detail=detail)
-        algorithm, _, expected = segment.checksum.partition(":")
-        digest = hashlib.new(algorithm)
         try:
             with self._deep_storage.open_read(segment.path) as stream:
-                while block := stream.read(READ_BYTES):
-                    digest.update(block)
-            if digest.hexdigest() != expected:
-                detail = "its bytes are not those that were written"
-                return Finding(kind="checksum", path=segment.path, detail=detail)
+                damage = find_damage(segment, blocks_of(stream))
+            if damage is not None:
+                return Finding(kind=damage.kind, path=segment.path, detail=damage.detail)
             rows = self._count_rows(segment)
         except (CarnacError, OSError) as error:
             return Finding(kind="unreadable", path=segment.path, detail=str(error))

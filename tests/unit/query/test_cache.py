@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from carnac.core.time.intervals import Interval
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Corrupt, NotFound, Unavailable
 from carnac.query.cache import LOCK_NAME, FileCache
+from carnac.query.intact import IntactFiles
+
+NEVER = threading.Event()
 
 
 def segment(number: int, size_bytes: int = 100) -> Segment:
@@ -30,6 +34,7 @@ def segment(number: int, size_bytes: int = 100) -> Segment:
         min_time_ms=0,
         max_time_ms=0,
         columns=(),
+        checksum=f"sha256:{hashlib.sha256(bytes([number]) * 100).hexdigest()}",
     )
 
 
@@ -54,7 +59,7 @@ def files(folder: Path) -> list[str]:
 
 def use(cache: FileCache, folder: Path, *numbers: int, at_s: int) -> None:
     """Hold the segments for a moment, as of a given second, so that their order of use is certain."""
-    with cache.held([segment(number) for number in numbers]) as paths:
+    with cache.held([segment(number) for number in numbers], NEVER) as paths:
         for number in numbers:
             assert paths[f"s{number}"].read_bytes() == bytes([number]) * 100
             os.utime(folder / f"s{number}.parquet", (at_s, at_s))
@@ -78,8 +83,8 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
 
 def test_files_of_a_running_query_stay_even_beyond_the_size(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path, 250)
-    with cache.held([segment(number) for number in range(4)]) as paths:
-        with cache.held([segment(5)]):
+    with cache.held([segment(number) for number in range(4)], NEVER) as paths:
+        with cache.held([segment(5)], NEVER):
             assert all(path.exists() for path in paths.values())
         assert all(path.exists() for path in paths.values())
     assert len(files(tmp_path)) == 2
@@ -88,7 +93,7 @@ def test_files_of_a_running_query_stay_even_beyond_the_size(tmp_path: Path) -> N
 def test_files_that_another_process_reads_stay(tmp_path: Path) -> None:
     program = (
         "import sys; from tests.unit.query.test_cache import *\n"
-        f"with FileCache(CountingStorage(), Path({str(tmp_path)!r}), 0).held([segment(1)]):\n"
+        f"with FileCache(CountingStorage(), Path({str(tmp_path)!r}), 0).held([segment(1)], NEVER):\n"
         "    print('held', flush=True); sys.stdin.readline()"
     )
     command = [sys.executable, "-c", program]
@@ -113,7 +118,7 @@ def test_files_that_another_process_reads_stay(tmp_path: Path) -> None:
 
 def test_two_caches_on_one_folder_keep_the_files_of_each_other(tmp_path: Path) -> None:
     first, second = (FileCache(CountingStorage(), tmp_path, 0) for _ in range(2))
-    with first.held([segment(1)]):
+    with first.held([segment(1)], NEVER):
         use(second, tmp_path, 1, 2, at_s=1)
         assert files(tmp_path) == ["s1.parquet"]
     assert files(tmp_path) == []
@@ -127,7 +132,7 @@ def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
         try:
             for step in range(20):
                 numbers = [(first + step + extra) % 10 for extra in range(3)]
-                with cache.held([segment(number) for number in numbers]) as paths:
+                with cache.held([segment(number) for number in numbers], NEVER) as paths:
                     for number in numbers:
                         assert paths[f"s{number}"].read_bytes() == bytes([number]) * 100
         except BaseException as error:
@@ -145,11 +150,11 @@ def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
 def test_a_file_of_another_size_than_recorded_is_corrupt_and_not_kept(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path, 10_000)
     with (
-        pytest.raises(Corrupt, match=r"s1 .* has 100 bytes in deep storage, not 101"),
-        cache.held([segment(1, 101)]),
+        pytest.raises(Corrupt, match=r"s1 .* has 100 bytes, recorded are 101"),
+        cache.held([segment(1, 101)], NEVER),
     ):
         pass
-    with pytest.raises(NotFound, match="d/s99"), cache.held([segment(99)]):
+    with pytest.raises(NotFound, match="d/s99"), cache.held([segment(99)], NEVER):
         pass
     assert files(tmp_path) == []
 
@@ -168,7 +173,7 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path / "file" / "cache", 10_000)
     with (
         pytest.raises(Unavailable, match=r"cannot use the cache folder .* not a directory"),
-        cache.held([segment(1)]),
+        cache.held([segment(1)], NEVER),
     ):
         pass
 
@@ -176,5 +181,38 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
 def test_ids_cannot_leave_the_folder(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path / "cache", 10_000)
     odd = replace(segment(1), segment_id="../../etc/x")
-    with cache.held([odd]) as paths:
+    with cache.held([odd], NEVER) as paths:
         assert paths["../../etc/x"].parent == tmp_path / "cache"
+
+
+def test_another_file_of_the_same_size_in_deep_storage_is_corrupt_and_not_kept(
+    tmp_path: Path,
+) -> None:
+    storage = CountingStorage()
+    storage.write("d/s1", bytes([2]) * 100)
+    cache = FileCache(storage, tmp_path, 10_000)
+    with (
+        pytest.raises(Corrupt, match=r"s1 .* its bytes are not those that were written"),
+        cache.held([segment(1)], NEVER),
+    ):
+        pass
+    assert files(tmp_path) == []
+
+
+def test_a_cached_file_that_was_damaged_since_is_fetched_again(tmp_path: Path) -> None:
+    storage, intact = CountingStorage(), IntactFiles()
+    cache = FileCache(storage, tmp_path, 10_000, intact)
+    use(cache, tmp_path, 1, at_s=1)
+    (tmp_path / "s1.parquet").write_bytes(bytes([2]) * 100)
+    use(cache, tmp_path, 1, at_s=2)
+    use(cache, tmp_path, 1, at_s=3)
+    assert storage.opened == ["d/s1", "d/s1"]
+
+
+def test_the_use_of_a_cached_file_does_not_have_it_read_again(tmp_path: Path) -> None:
+    cache = FileCache(CountingStorage(), tmp_path, 10_000, IntactFiles())
+    with cache.held([segment(1)], NEVER) as paths:
+        before = paths["s1"].stat()
+    with cache.held([segment(1)], NEVER) as paths:
+        after = paths["s1"].stat()
+    assert before.st_mtime_ns == after.st_mtime_ns

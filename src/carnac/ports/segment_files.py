@@ -1,0 +1,77 @@
+"""Whether a file holds what the record of its segment says: asked alike by everybody who reads segment files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from carnac.errors import Corrupt
+
+if TYPE_CHECKING:
+    from carnac.core.segments.segment import Segment
+
+BLOCK_BYTES = 1 << 20
+REMEDY = "run 'verify', then put back a copy of the file or replace its rows"
+
+
+class Damage(NamedTuple):
+    """How the bytes of a file differ from what was recorded.
+
+    Attributes:
+        detail: What is wrong, as a phrase.
+    """
+
+    kind: Literal["size", "checksum"]
+    detail: str
+
+
+class Readable(Protocol):
+    """A file that is open for reading."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes; none at its end."""
+        ...
+
+
+def blocks_of(file: Readable) -> Iterator[bytes]:
+    """Yield what is left of a file, block by block."""
+    while block := file.read(BLOCK_BYTES):
+        yield block
+
+
+def find_damage(segment: Segment, blocks: Iterable[bytes]) -> Damage | None:
+    """Return how the bytes of a segment's file differ from its record; takes all blocks, whatever it finds."""
+    algorithm, _, expected = segment.checksum.partition(":")
+    digest = hashlib.new(algorithm)
+    size_bytes = 0
+    for block in blocks:
+        digest.update(block)
+        size_bytes += len(block)
+    if size_bytes != segment.size_bytes:
+        detail = f"has {size_bytes} bytes, recorded are {segment.size_bytes}"
+        return Damage("size", detail)
+    if digest.hexdigest() != expected:
+        return Damage("checksum", "its bytes are not those that were written")
+    return None
+
+
+def check_file(segment: Segment, blocks: Iterable[bytes]) -> None:
+    """Refuse a segment's file whose bytes are not those that were written.
+
+    Raises:
+        Corrupt: As `damaged`.
+    """
+    damage = find_damage(segment, blocks)
+    if damage is not None:
+        raise damaged(segment, damage.detail)
+
+
+def damaged(segment: Segment, detail: str) -> Corrupt:
+    """Return what to raise where a segment's file is not what its record says."""
+    return Corrupt(
+        f"file {segment.path} of segment {segment.segment_id} of {segment.datasource} is damaged ({detail});"
+        f" {REMEDY}",
+        segment_id=segment.segment_id,
+        path=segment.path,
+    )
