@@ -150,7 +150,7 @@ def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
 def test_a_file_of_another_size_than_recorded_is_corrupt_and_not_kept(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path, 10_000)
     with (
-        pytest.raises(Corrupt, match=r"s1 .* has 100 bytes, recorded are 101"),
+        pytest.raises(Corrupt, match=r"s1 .*has 100 bytes, recorded are 101"),
         cache.held([segment(1, 101)], NEVER),
     ):
         pass
@@ -192,7 +192,7 @@ def test_another_file_of_the_same_size_in_deep_storage_is_corrupt_and_not_kept(
     storage.write("d/s1", bytes([2]) * 100)
     cache = FileCache(storage, tmp_path, 10_000)
     with (
-        pytest.raises(Corrupt, match=r"s1 .* its bytes are not those that were written"),
+        pytest.raises(Corrupt, match=r"s1 .*its bytes are not those that were written"),
         cache.held([segment(1)], NEVER),
     ):
         pass
