@@ -21,6 +21,15 @@ NICENESS = 5
 """By how much Spark gives way to other processes where nobody waits for it."""
 
 
+_IN_JSON = {
+    "spark_conf": "object of texts",
+    "http_hosts": "list of texts",
+    "http_input_roots": "list of texts",
+    "http_spark_conf": "list of texts",
+}
+"""What these settings are in the environment."""
+
+
 class Settings(BaseModel):
     """Everything that can be set. Each field is `CARNAC_<NAME>` in the environment."""
 
@@ -130,6 +139,11 @@ class Settings(BaseModel):
         ge=0,
         description="How long the process of a cancelled task may take to end before it is killed.",
     )
+    http_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Names under which an overlord may be asked, beside those of the loopback interface, the address "
+        "that it listens at and that of `--url`; pages of these names may submit tasks (JSON in the environment).",
+    )
     compaction_task_slots: int = Field(
         default=2, ge=1, description="How many tasks of compaction run at a time."
     )
@@ -231,11 +245,11 @@ def _read_env(env: Mapping[str, str]) -> dict[str, object]:
         text = env.get(PREFIX + name.upper())
         if text is None or text == "":
             continue
-        if name == "spark_conf":
+        if name in _IN_JSON:
             try:
                 values[name] = json.loads(text)
             except json.JSONDecodeError:
-                raise Invalid(f"{PREFIX}SPARK_CONF must be a JSON object of texts") from None
+                raise Invalid(f"{PREFIX}{name.upper()} must be a JSON {_IN_JSON[name]}") from None
         else:
             values[name] = text
     return values

@@ -16,6 +16,7 @@ CALLED_BY_OTHERS = {
     "emit": "logging.Handler",
     "generic_resolve": "numba's AttributeTemplate",
     "get_pointer_to_function": "numba's CodeLibrary",
+    "send_400_response": "uvicorn's H11Protocol",
     "set_env": "numba's CodeLibrary",
     "_finalize_final_module": "numba's CodeLibrary",
     "_optimize_final_module": "numba's CodeLibrary",

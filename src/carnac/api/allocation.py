@@ -18,7 +18,10 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import JSONResponse
 
 from carnac.api.bodies import body_shown, read_list
+from carnac.api.gate import Gate
+from carnac.api.hosts import hosts_of
 from carnac.api.problems import add_handlers
+from carnac.api.protocol import limits_of_server
 from carnac.api.server import make_listener
 from carnac.core.log.allocation import AllocationReply, AllocationRequest, PendingSegment
 from carnac.core.log.allocation_records import reply_to_json, request_from_json
@@ -176,10 +179,11 @@ class Groups:
         return [replies[start:end] for start, end in pairwise([0, *ends])]
 
 
-def make_app(desk: AllocationDesk) -> FastAPI:
-    """Return an application with these routes only."""
+def make_app(desk: AllocationDesk, *, host: str) -> FastAPI:
+    """Return an application with these routes only, for a server that listens at `host`."""
     app = FastAPI(title="Carnac allocation", docs_url=None, redoc_url=None, openapi_url=None)
     add_handlers(app)
+    app.add_middleware(Gate, hosts=hosts_of(host))
     app.include_router(make_router(desk))
     return app
 
@@ -203,7 +207,8 @@ def serve(desk: AllocationDesk, *, host: str = "127.0.0.1", port: int = 0) -> It
         raise Unavailable(
             f"cannot listen on {host}:{port} for allocation: {error.strerror}"
         ) from error
-    config = uvicorn.Config(make_app(desk), log_config=None, access_log=False, lifespan="off")
+    app = make_app(desk, host=host)
+    config = uvicorn.Config(app, access_log=False, **limits_of_server())
     server = uvicorn.Server(config)
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [listener]}, name="carnac-allocation", daemon=True

@@ -11,6 +11,8 @@ from fastapi.responses import HTMLResponse
 import carnac
 from carnac.api import locks, own, status, tasks
 from carnac.api.desk import Desk
+from carnac.api.gate import Gate
+from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, add_handlers
 
@@ -24,10 +26,13 @@ There is no authentication: whoever reaches this address may submit, cancel and 
 """
 
 
-def make_app(desk: Desk, routers: Iterable[APIRouter] = ()) -> FastAPI:
+def make_app(
+    desk: Desk, routers: Iterable[APIRouter] = (), *, hosts: Hosts | None = None
+) -> FastAPI:
     """Return the application.
 
     Args:
+        hosts: The names under which it may be asked; None: those of the loopback interface.
         routers: Further ones, such as that of allocation.
     """
     app = FastAPI(
@@ -40,6 +45,7 @@ def make_app(desk: Desk, routers: Iterable[APIRouter] = ()) -> FastAPI:
     )
     add_handlers(app)
     app.add_middleware(TrailingSlashes)
+    app.add_middleware(Gate, hosts=hosts or Hosts())
     for router in (
         tasks.make_router(desk),
         locks.make_router(desk.locks),

@@ -64,7 +64,11 @@ class OverlordClient(Closing):
         self._url = url.rstrip("/")
         self._clock = clock
         self._http = httpx.Client(
-            base_url=self._url, timeout=TIMEOUT_S, follow_redirects=True, transport=transport
+            base_url=self._url,
+            headers={"Content-Type": "application/json"},  # an overlord obeys nothing else
+            timeout=TIMEOUT_S,
+            follow_redirects=True,
+            transport=transport,
         )
 
     def submit(self, payload: Mapping[str, object]) -> Task:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -15,6 +16,7 @@ from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Una
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
+PATH_SHOWN_MAX = 200
 _log = logging.getLogger(__name__)
 
 _KINDS: tuple[tuple[type[CarnacError], HTTPStatus], ...] = (
@@ -31,6 +33,8 @@ _CATEGORIES = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "CAPACITY_EXCEEDED",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "INVALID_INPUT",
     HTTPStatus.METHOD_NOT_ALLOWED: "UNSUPPORTED",
+    HTTPStatus.FORBIDDEN: "FORBIDDEN",
+    HTTPStatus.REQUEST_TIMEOUT: "TIMEOUT",
     HTTPStatus.SERVICE_UNAVAILABLE: "SERVICE_UNAVAILABLE",
 }
 
@@ -69,9 +73,16 @@ def problem(
     status: int, message: str, *, kind: str, ids: dict[str, object] | None = None
 ) -> JSONResponse:
     """Return the answer that says what is wrong."""
+    return JSONResponse(body_of_problem(status, message, kind=kind, ids=ids), status_code=status)
+
+
+def body_of_problem(
+    status: int, message: str, *, kind: str, ids: dict[str, object] | None = None
+) -> dict[str, object]:
+    """Return what is wrong as the object that Druid's clients read."""
     is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
     category = _CATEGORIES.get(HTTPStatus(status), "INVALID_INPUT" if is_theirs else "DEFENSIVE")
-    body = {
+    return {
         "error": message,
         "errorMessage": message,
         "errorCode": kind,
@@ -81,7 +92,11 @@ def problem(
         "host": None,
         "context": {key: str(value) for key, value in (ids or {}).items()},
     }
-    return JSONResponse(body, status_code=status)
+
+
+def shown_path(scope: Mapping[str, Any]) -> str:
+    """Return the path of a request for a line in a log: as it was sent, without its query."""
+    return str(scope["raw_path"].decode("ascii", "replace"))[:PATH_SHOWN_MAX]
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -97,12 +112,13 @@ def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, CarnacError)  # noqa: S101 - as registered
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.error("%s %s: %s", request.method, request.url.path, error.message)
+        _log.error("%s %s: %s", request.method, shown_path(request.scope), error.message)
     return problem(status, error.message, kind=error.kind, ids=error.ids)
 
 
-def _refused(_request: Request, error: Exception) -> JSONResponse:
+def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)  # noqa: S101 - as registered
+    _log.warning("%s %s: %s", request.method, shown_path(request.scope), error.message)
     return problem(error.status, error.message, kind="refused")
 
 
@@ -129,7 +145,7 @@ def _of_framework(request: Request, error: Exception) -> JSONResponse:
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:
-    _log.error("%s %s", request.method, request.url.path, exc_info=error)
+    _log.error("%s %s", request.method, shown_path(request.scope), exc_info=error)
     text = (
         f"internal error: {type(error).__name__}; the overlord's log says where, please report it"
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from carnac.api.hosts import ANY_ADDRESS
+from carnac.api.protocol import limits_of_server
 from carnac.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ GRACE_S = 5
 WORK_S = 10.0
 """How long what a request was cut off from may go on: what it uses is closed afterwards."""
 BACKLOG = 128
-ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised, not bound
 
 
 def make_listener(host: str, port: int) -> socket.socket:
@@ -86,17 +87,16 @@ class HttpServer:
     @property
     def url(self) -> str:
         """Where others reach it, as far as this machine knows its own name."""
-        host = socket.gethostname() if self._host in ANY_HOST else self._host
+        host = socket.gethostname() if self._host in ANY_ADDRESS else self._host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def start(self, app: FastAPI, *, has_access_log: bool = False) -> None:
         """Answer from now on, from a thread of its own."""
         config = uvicorn.Config(
             app,
-            log_config=None,
             access_log=has_access_log,
-            lifespan="off",
             timeout_graceful_shutdown=self._grace_s,
+            **limits_of_server(),
         )
         self._server = server = _Server(config)
         self._thread = threading.Thread(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.app import make_app
 from carnac.api.desk import Desk
+from carnac.api.hosts import hosts_of
 from carnac.api.server import HttpServer
 from carnac.bootstrap.compaction import CompactionDuty
 from carnac.bootstrap.runners import open_runners
@@ -84,6 +85,7 @@ def open_overlord(
         app = make_app(
             Desk(tasks=tasks, locks=lockbox, loop=loop),
             [allocation_router(AllocationService(metadata))],
+            hosts=hosts_of(host, url=url, more=settings.http_hosts),
         )
         duty = CompactionDuty(settings, runners, clock)
         steps.callback(duty.close)

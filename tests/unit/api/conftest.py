@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from carnac.api.app import make_app
 from carnac.api.desk import Desk
+from carnac.api.hosts import hosts_of
 from carnac.core.tasks.events import (
     ClaimAttempt,
     Dispatched,
@@ -40,7 +41,9 @@ class InProcessClient:
         self._transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
 
     def request(self, method: str, path: str, **how: object) -> httpx.Response:
-        """Return the answer to a request; redirects are not followed."""
+        """Return the answer to a request; redirects are not followed. What says nothing else says that it is JSON."""
+        if method != "GET":
+            how = {"headers": {"content-type": "application/json"}, **how}
 
         async def ask() -> httpx.Response:
             async with httpx.AsyncClient(
@@ -111,7 +114,7 @@ class Current:
 def stage() -> tuple[FastAPI, Desk]:
     """The application, over services that are put in place by each test."""
     desk: Any = Desk(tasks=Current(), locks=Current(), loop=Current())  # type: ignore[arg-type]
-    return make_app(desk), desk
+    return make_app(desk, hosts=hosts_of("one")), desk
 
 
 @pytest.fixture

@@ -224,8 +224,6 @@ def test_a_log_that_is_elsewhere(overlord: Overlord, submit: Submit) -> None:
         ("GET", "/tasks?createdTimeInterval=2014", 400, "'2014' is not an interval"),
         ("GET", "/nothing", 404, "there is no path /druid/indexer/v1/nothing here"),
         ("DELETE", "/tasks", 405, "/druid/indexer/v1/tasks takes no DELETE"),
-        ("POST", "/task", 415, "the body must be application/json"),
-        ("POST", "/taskStatus", 415, "the body must be application/json"),
     ],
 )
 def test_mistakes_are_one_sentence_in_druid_s_shape(
@@ -244,7 +242,7 @@ def test_mistakes_are_one_sentence_in_druid_s_shape(
     ("text", "words"),
     [
         ("{", "the body is not JSON"),
-        ("[" * 100_000, "the body is not JSON"),
+        ("[" * 100_000, "the body is nested more than"),
         ("[]", "the body must be a JSON object"),
         ("{}", "type"),
         ('{"type": "index_parallel", "spec": {}}', ""),

@@ -1,0 +1,225 @@
+"""The gate in front of an application: who may ask, how long a request may be, how slowly it may come.
+
+What does not pass is answered here, in one sentence and with one line in the log, before anything of it is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+from starlette.datastructures import Headers
+
+from carnac.api.hosts import Hosts, is_own_site
+from carnac.api.problems import Refused, problem, shown_path
+from carnac.core.texts import check_name
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_MAX_BYTES = 8 << 20
+"""Specs hold inline rows at most; larger data is not put into a task."""
+BODIES_MAX_BYTES = 64 << 20
+"""Of all requests that are being answered together; who comes later is told to come again."""
+BODY_TIMEOUT_S = 60.0
+"""A body that is not whole by then is given up."""
+URL_MAX_BYTES = 8 << 10
+HEADERS_MAX_BYTES = 32 << 10
+JSON_TYPES = ("application/json", "application/x-json", "text/json")
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing here."""
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+"""With every answer: pages of other sites neither show it nor run it."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Room:
+    """Bytes of bodies that are held now; of one event loop."""
+
+    used_bytes: int = 0
+
+
+class Gate:
+    """Lets requests in that may be answered.
+
+    Args:
+        hosts: The names under which the server may be asked.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Hosts) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._room = _Room()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on, or say why not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = _with_headers(send)
+        try:
+            self._check(scope)
+        except Refused as refusal:
+            _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
+            await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
+            return
+        body = _Body(receive, self._room)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            body.close()
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        _check_sizes(scope)
+        _check_texts(scope)
+        host = headers.get("host", "")
+        if not self._hosts.is_known(host):
+            raise Refused(
+                HTTPStatus.FORBIDDEN,
+                f"this server is not {_shown(host) or 'without a name'}; ask by its address, or add the name to the "
+                "setting http_hosts",
+            )
+        if scope["method"] not in _READING:
+            self._check_change(headers, host)
+
+    def _check_change(self, headers: Headers, host: str) -> None:
+        """Check that no page of another site asks: it cannot send JSON, and the browser says where it is from."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        is_strange = site is not None and not is_own_site(site)
+        if is_strange or (origin is not None and not self._hosts.is_own_page(origin, host)):
+            raise Refused(
+                HTTPStatus.FORBIDDEN,
+                f"a page of {_shown(origin or 'another site')} may change nothing here; add its name to the setting "
+                "http_hosts if it is yours",
+            )
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in JSON_TYPES:
+            raise Refused(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"the body must be application/json, and is {_shown(kind) or 'of no type'}; send the header "
+                "'Content-Type: application/json', without a body too",
+            )
+
+
+class _Body:
+    """The body of one request, as far as it has come."""
+
+    def __init__(self, receive: Receive, room: _Room) -> None:
+        self._receive = receive
+        self._room = room
+        self._until_s: float | None = None
+        self._is_whole = False
+        self._size_bytes = 0
+
+    async def receive(self) -> Message:
+        """Return the next piece.
+
+        Raises:
+            Refused: It is too long, or too slow, or others are in the way.
+        """
+        if self._is_whole:
+            return await self._receive()
+        if self._until_s is None:
+            self._until_s = asyncio.get_running_loop().time() + BODY_TIMEOUT_S
+        try:
+            async with asyncio.timeout_at(self._until_s):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"the body was not whole after {BODY_TIMEOUT_S:g} seconds",
+            ) from None
+        self._count(message)
+        return message
+
+    def _count(self, message: Message) -> None:
+        self._is_whole = not message.get("more_body", False)
+        size = len(message.get("body", b""))
+        self._size_bytes += size
+        self._room.used_bytes += size
+        if self._size_bytes > BODY_MAX_BYTES:
+            raise too_large()
+        if self._room.used_bytes > BODIES_MAX_BYTES:
+            raise Refused(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too many long requests are being answered; ask again later",
+            )
+
+    def close(self) -> None:
+        """Give its room back."""
+        self._room.used_bytes -= self._size_bytes
+        self._size_bytes = 0
+
+
+def too_large() -> Refused:
+    """Return the refusal of a body that is too long."""
+    return Refused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"the body is larger than {BODY_MAX_BYTES} bytes; put rows into files, not into the task",
+    )
+
+
+def _check_sizes(scope: Scope) -> None:
+    if len(scope["raw_path"]) + len(scope["query_string"]) > URL_MAX_BYTES:
+        raise Refused(
+            HTTPStatus.REQUEST_URI_TOO_LONG, f"the address is longer than {URL_MAX_BYTES} bytes"
+        )
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS_MAX_BYTES:
+        raise Refused(
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            f"the headers are longer than {HEADERS_MAX_BYTES} bytes",
+        )
+    said = Headers(scope=scope).get("content-length", "0")
+    if not (said.isascii() and said.isdigit()):
+        raise Refused(HTTPStatus.BAD_REQUEST, "Content-Length is not a whole number")
+    if len(said) > len(str(BODY_MAX_BYTES)) or int(said) > BODY_MAX_BYTES:
+        raise too_large()
+
+
+def _check_texts(scope: Scope) -> None:
+    """Check that path and query are texts: what is decoded leniently is not what was asked for."""
+    try:
+        for part in scope["raw_path"].split(b"/"):
+            check_name(unquote_to_bytes(part).decode(), "a part of the path")
+        for part in re.split(b"[&=]", scope["query_string"]):
+            check_name(unquote_to_bytes(part).decode(), "a part of the query")
+    except UnicodeDecodeError:
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, "the address holds bytes that are not UTF-8"
+        ) from None
+    except Invalid as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, error.message) from None
+
+
+def _shown(text: str) -> str:
+    """Return what a client sent, for a sentence."""
+    return ascii(text[:100])[1:-1]
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            there = {name.lower() for name, _ in message["headers"]}
+            message["headers"] = [
+                *message["headers"],
+                *(
+                    (name.encode(), value.encode())
+                    for name, value in _HEADERS.items()
+                    if name.encode() not in there
+                ),
+            ]
+        await send(message)
+
+    return with_headers
