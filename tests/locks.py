@@ -76,14 +76,13 @@ class Known:
     number: int
     request: RequestLock
     state: str
-    queue_priority: int
     heard_ms: int
     until_ms: int
     is_publishing: bool = False
 
     @property
     def rank(self) -> tuple[int, int]:
-        return (-self.queue_priority, self.number)
+        return (-self.request.priority, self.number)
 
 
 @dataclass
@@ -143,18 +142,22 @@ class Oracle:
         held = [one for one in rivals if one.state == "held"]
         return held, [one for one in rivals if one.state == "waiting" and one.rank < known.rank]
 
-    def has_circle(self) -> bool:
-        edges: dict[str, set[str]] = {}
+    def waits(self) -> dict[str, set[str]]:
+        """Whose end each task waits for, over any number of others. A held lock of lower priority gives way."""
+        reach: dict[str, set[str]] = {}
         for known in self.locks:
             if known.state == "waiting":
                 held, ahead = self.against(known)
-                tasks = {one.request.task_id for one in (*held, *ahead)}
-                edges.setdefault(known.request.task_id, set()).update(tasks)
-        reach = {task: set(targets) for task, targets in edges.items()}
+                stay = [one for one in held if one.request.priority >= known.request.priority]
+                tasks = {one.request.task_id for one in (*stay, *ahead)}
+                reach.setdefault(known.request.task_id, set()).update(tasks)
         for _ in range(len(reach) + 1):
             for targets in reach.values():
                 targets |= {further for task in targets for further in reach.get(task, ())}
-        return any(task in targets for task, targets in reach.items())
+        return reach
+
+    def has_circle(self) -> bool:
+        return any(task in targets for task, targets in self.waits().items())
 
     def may_enter(self, known: Known) -> bool:
         held, _ = self.against(known)
@@ -237,47 +240,47 @@ class Oracle:
         for known in same[:1] or wider[-1:]:
             if known.state != "revoked" and self.at_ms - known.heard_ms >= LEASE_MS // 3:
                 known.heard_ms = self.at_ms
+            if known.state == "waiting" and self.may_join(known):
+                known.state = "held"
             self.settle()
             return known.state
         number = max([0, *(one.number for one in self.locks), self.last_number]) + 1
         until_ms = self.at_ms + request.timeout_ms
-        known = Known(number, request, "waiting", request.priority, self.at_ms, until_ms)
+        known = Known(number, request, "waiting", self.at_ms, until_ms)
         return self.place(known)
 
     last_number = 0
 
+    def may_join(self, known: Known) -> bool:
+        task = known.request.task_id
+        others = [one for one in self.locks if one is not known and one.request.task_id == task]
+        return self.is_covered(known) and all(one.state != "waiting" for one in others)
+
     def place(self, known: Known) -> str:
-        """Try what may become of a new request, the best first."""
+        """Let a new request in, have it wait, or refuse it, and leave everything as it was."""
+        before = [(one, one.state) for one in self.locks]
+        waits = self.waits()
         self.locks.append(known)
-        held, ahead = self.against(known)
-        may_enter = self.may_enter(known)
-        rivals = [
-            one.queue_priority
-            for one in self.locks
-            if one is not known
-            and one.state == "waiting"
-            and self.collide(one.request, known.request)
-        ]
-        normal = known.queue_priority
-        last = min([normal, *rivals])
-        tries = ["grant"] if may_enter and (not ahead or self.is_covered(known)) else ["wait"]
-        if tries == ["wait"] and may_enter:
-            tries.append("grant")
-        tries.append("last")
-        before = [one.state for one in self.locks]
-        for attempt in tries:
-            known.queue_priority = last if attempt == "last" else normal
-            if attempt == "grant":
-                known.state = "held"
-                for victim in held:
-                    victim.state = "revoked"
-            if not self.has_circle():
-                self.settle()
-                return known.state
-            for one, state in zip(self.locks, before, strict=True):
+        _, ahead = self.against(known)
+        all_wait_for_it = bool(ahead) and all(
+            known.request.task_id in waits.get(one.request.task_id, ()) for one in ahead
+        )
+        if self.may_enter(known) and (not ahead or all_wait_for_it):
+            self.grant(known)
+        elif self.may_join(known):
+            known.state = "held"
+        if self.has_circle():
+            self.locks.remove(known)
+            for one, state in before:
                 one.state = state
-        self.locks.remove(known)
-        return "refused"
+            return "refused"
+        self.settle()
+        return known.state
+
+    def grant(self, known: Known) -> None:
+        for victim in self.against(known)[0]:
+            victim.state = "revoked"
+        known.state = "held"
 
     def settle(self) -> None:
         """Grant, in order of the queue, until nobody can be granted any more."""
@@ -285,17 +288,7 @@ class Oracle:
             pass
 
     def try_grant(self, known: Known) -> bool:
-        if known.state != "waiting" or not self.may_enter(known):
+        if known.state != "waiting" or not self.may_enter(known) or self.against(known)[1]:
             return False
-        held, ahead = self.against(known)
-        if ahead and not self.is_covered(known):
-            return False
-        states = [(one, one.state) for one in self.locks]
-        known.state = "held"
-        for victim in held:
-            victim.state = "revoked"
-        if ahead and self.has_circle():
-            for one, state in states:
-                one.state = state
-            return False
+        self.grant(known)
         return True

@@ -74,7 +74,9 @@ def make_old_store(path: Path, version: str, monkeypatch: pytest.MonkeyPatch) ->
             for (name,) in link.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
         }
         for table in sorted(old - {tables.VERSION_TABLE}):
-            columns = ", ".join(row[1] for row in link.execute(f"PRAGMA main.table_info({table})"))
+            kept = {row[1] for row in link.execute(f"PRAGMA today.table_info({table})")}
+            mine = [row[1] for row in link.execute(f"PRAGMA main.table_info({table})")]
+            columns = ", ".join(name for name in mine if name in kept)
             link.execute(f"DELETE FROM main.{table}")
             link.execute(
                 f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}"

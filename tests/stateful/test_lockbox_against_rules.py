@@ -61,12 +61,21 @@ class LockboxMachine(RuleBasedStateMachine):
         place=places,
         kind=types,
         ids=partitions,
+        own_priority=st.sampled_from([None, None, None, 0, 25, 60, 90]),
         timeout_ms=st.sampled_from([20_000, 300_000]),
     )
     def request(
-        self, task: str, place: object, kind: LockType, ids: tuple[int, ...] | None, timeout_ms: int
+        self,
+        *,
+        task: str,
+        place: object,
+        kind: LockType,
+        ids: tuple[int, ...] | None,
+        own_priority: int | None,
+        timeout_ms: int,
     ) -> None:
         group, priority = TASKS[task]
+        priority = priority if own_priority is None else own_priority
         self.ask(
             wants(
                 task, place, *(ids or ()), type=kind, priority=priority, group=group,
@@ -172,6 +181,7 @@ class LockboxMachine(RuleBasedStateMachine):
             if was is not None and isinstance(event, EndPublish) and lock_id in event.lock_ids:
                 was = replace(was, is_publishing=False)  # who waits for that moment takes it
             self.check_change(was, lock, after, last)
+        laws.check_grants(list(before.values()), list(after.values()))
         if self.oracle is not None:
             self.compare(event, reply, last)
         return reply
@@ -186,6 +196,7 @@ class LockboxMachine(RuleBasedStateMachine):
             assert lock == was, "a revocation stands until it is released"
         elif lock.revocation is not None and lock.revocation.reason is Reason.PREEMPTED:
             assert was is not None
+            assert was.fence, "no grant is taken back by the event that made it"
             laws.check_preemption(after[lock.revocation.by], was)
 
     def compare(self, event: LockEvent, reply: object, last: int) -> None:
@@ -194,14 +205,8 @@ class LockboxMachine(RuleBasedStateMachine):
         told = self.oracle.on(event)
         if isinstance(event, RequestLock):
             assert NAMES[type(reply)] == told
-        mine = {
-            lock.lock_id: (str(lock.state), lock.is_publishing, lock.queue_priority)
-            for lock in self.box.table
-        }
-        theirs = {
-            one.number: (one.state, one.is_publishing, one.queue_priority)
-            for one in self.oracle.locks
-        }
+        mine = {lock.lock_id: (str(lock.state), lock.is_publishing) for lock in self.box.table}
+        theirs = {one.number: (one.state, one.is_publishing) for one in self.oracle.locks}
         assert mine == theirs
 
 

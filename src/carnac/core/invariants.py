@@ -19,6 +19,7 @@
 | LK-5 | nobody waits for a task that was not heard of for a whole lease |
 | LK-6 | what is published under a lock is published while the lock is held |
 | LK-7 | nobody waits who need not: a held lock keeps them out that they may not preempt, or somebody is before them |
+| LK-8 | nobody is granted past one that is before it, unless that waits for its task, or its group holds the same |
 
 What LK-1, LK-2 and LK-3, LK-5, LK-6 mean is one predicate each of `core/locks/model.py`: `may_share`, `may_preempt`,
 `is_due`, `may_publish`; the lockbox decides by the same ones.

@@ -156,19 +156,18 @@ def lock_of(row: Row) -> Lock:
         partitions=None if row[6] is None else parse_id_ranges(row[6]),
         type=LockType(row[7]),
         priority=row[8],
-        queue_priority=row[9],
-        state=LockState(row[10]),
-        fence=row[11],
-        is_publishing=bool(row[12]),
-        holder=row[13],
-        requested_at_ms=row[14],
-        granted_at_ms=row[15],
-        heartbeat_at_ms=row[16],
-        lease_ms=row[17],
-        waits_until_ms=row[18],
+        state=LockState(row[9]),
+        fence=row[10],
+        is_publishing=bool(row[11]),
+        holder=row[12],
+        requested_at_ms=row[13],
+        granted_at_ms=row[14],
+        heartbeat_at_ms=row[15],
+        lease_ms=row[16],
+        waits_until_ms=row[17],
         revocation=None
-        if row[19] is None
-        else Revocation(reason=Reason(row[19]), at_ms=row[20], by=row[21]),
+        if row[18] is None
+        else Revocation(reason=Reason(row[18]), at_ms=row[19], by=row[20]),
     )
 
 
@@ -184,7 +183,6 @@ def _row(lock: Lock) -> dict[str, object]:
         "partitions": None if lock.partitions is None else str(lock.partitions),
         "type": str(lock.type),
         "priority": lock.priority,
-        "queue_priority": lock.queue_priority,
         "state": str(lock.state),
         "fence": lock.fence,
         "is_publishing": int(lock.is_publishing),

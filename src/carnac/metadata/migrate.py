@@ -12,7 +12,7 @@ from carnac.errors import NotFound
 from carnac.metadata.database import Database, translated
 from carnac.metadata.texts import statements as s
 
-HEAD_VERSION = "0005"
+HEAD_VERSION = "0006"
 """The newest migration in `migrations/versions`."""
 
 

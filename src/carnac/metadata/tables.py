@@ -256,7 +256,6 @@ locks = Table(
     _maybe_text("partitions"),  # null: the time chunk; empty: segments to come
     _text("type"),
     _int("priority"),
-    _int("queue_priority"),
     _text("state"),
     _int("fence"),
     _int("is_publishing"),

@@ -8,18 +8,25 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.locks.model import LockGranularity, LockType
+from carnac.core.locks.model import LockGranularity, LockState, LockType
 from carnac.core.tasks.events import CancelTask
 from carnac.core.tasks.model import AttemptState, Task, TaskState
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Invalid, Revoked, Unavailable
 from carnac.ports import JobProgress, WriteGuard
-from tests.locks import hours
+from tests.locks import hours, wants
 from tests.logs import append_of, segment
 from tests.overlords import DELETE, LEASE_MS, Bench
 
 DAY = IntervalSet((hours(0, 24),))
+FIRST, SECOND = IntervalSet((hours(0),)), IntervalSet((hours(1),))
 Tell = Callable[[JobProgress], None]
+
+
+def work_alone(_: Task, guard: WriteGuard, on_progress: Tell) -> Mapping[str, object]:
+    guard.lock_inputs("events", FIRST, partitions={})
+    guard.lock_inputs("events", SECOND, partitions={})
+    return {}
 
 
 @pytest.fixture
@@ -64,6 +71,27 @@ class TestAttempts:
             bench.run(work)
         assert bench.tasks.get("a").state is state
         assert bench.metadata.locks() == ()
+
+    def test_one_that_would_wait_in_a_circle_starts_anew_once_the_other_is_served(
+        self, bench: Bench, ready: Task
+    ) -> None:
+        def work(_: Task, guard: WriteGuard, on_progress: Tell) -> Mapping[str, object]:
+            guard.lock_inputs("events", FIRST, partitions={})
+            bench.lockbox.request(wants("other", hours(0)))
+            guard.lock_inputs("events", SECOND, partitions={})
+            return {}
+
+        bench.lockbox.acquire(wants("other", hours(1)))
+        with pytest.raises(Conflict, match="wait for other, then for itself"):
+            bench.run(work)
+        assert [lock.state for lock in bench.metadata.locks()] == [LockState.HELD] * 2
+        again = bench.tasks.get("a")
+        assert again.wakes_at_ms == bench.clock.now_ms() + again.retry.pause_ms(1)
+        bench.lockbox.release("other")
+        bench.clock.sleep_ms(again.retry.pause_ms(1))
+        bench.loop.run_round()
+        bench.run(work_alone, number=2)
+        assert bench.tasks.get("a").state is TaskState.SUCCEEDED
 
     def test_a_replacement_locks_the_segments_that_it_replaces(
         self, bench: Bench, ready: Task

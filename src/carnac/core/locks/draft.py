@@ -5,11 +5,10 @@ Locks are looked at in order of arrival, whatever order they are stored in, so t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from carnac.core.locks.model import (
     Lock,
@@ -55,16 +54,14 @@ class Weighing:
     Attributes:
         held: Locks of others that it may not share with.
         ahead: Waiting requests before it in the queue that it could not share with.
-        behind: Waiting requests after it that could not share with it.
         is_covered: Its group has what it asks for, so that it queues behind nobody.
-        has_mates: Others of its group wait, who may be covered by it when it is granted.
+        has_followers: Some that wait after it could not share with it.
     """
 
     held: tuple[Lock, ...]
     ahead: tuple[Lock, ...]
-    behind: tuple[Lock, ...]
     is_covered: bool
-    has_mates: bool
+    has_followers: bool
 
     def may_enter(self, request: Lock) -> bool:
         """Whether no held lock keeps the request out: there is none, or it may preempt all of them."""
@@ -75,15 +72,6 @@ _Place: TypeAlias = tuple[str, int, int]
 _by_arrival = attrgetter("lock_id")
 
 
-class Saved(NamedTuple):
-    """A draft at a moment."""
-
-    changed: dict[int, Lock | None]
-    new: list[Lock]
-    freed: list[Lock]
-    number: int | None
-
-
 class LockDraft:
     """The stored locks, with the changes of one event on top."""
 
@@ -91,7 +79,7 @@ class LockDraft:
         self._view = view
         self._changed: dict[int, Lock | None] = {}
         self._new: list[Lock] = []
-        self._freed: deque[Lock] = deque()
+        self._freed: list[Lock] = []
         self._stored: dict[_Place, Sequence[Lock]] = {}
         self._around: dict[_Place, tuple[int, list[Lock]]] = {}
         self._changes = 0
@@ -146,16 +134,13 @@ class LockDraft:
 
     def weigh(self, request: Lock) -> Weighing:
         """Return what stands against a waiting request."""
-        held, ahead, behind = [], [], []
-        is_covered = has_mates = False
+        held, ahead = [], []
+        is_covered = has_followers = False
         for other in self.around(request):
             if other.state is LockState.REVOKED or other.lock_id == request.lock_id:
                 continue
             if other.group_id == request.group_id:
-                if other.state is LockState.WAITING:
-                    has_mates = True
-                elif not is_covered:
-                    is_covered = includes(other, request)
+                is_covered |= other.state is LockState.HELD and includes(other, request)
             elif may_share(other, request):
                 continue
             elif other.state is LockState.HELD:
@@ -163,13 +148,12 @@ class LockDraft:
             elif other.rank < request.rank:
                 ahead.append(other)
             else:
-                behind.append(other)
+                has_followers = True
         return Weighing(
             held=tuple(held),
             ahead=tuple(ahead),
-            behind=tuple(behind),
             is_covered=is_covered,
-            has_mates=has_mates,
+            has_followers=has_followers,
         )
 
     # ------------------------------------------------------------------------------------------- changing
@@ -220,43 +204,25 @@ class LockDraft:
         """Grant a waiting request, in place of those that stand against it."""
         for victim in weighing.held:
             self.revoke(victim, Reason.PREEMPTED, request.lock_id)
-        granted = replace(
-            request, state=LockState.HELD, fence=self.next_number(), granted_at_ms=self.at_ms
+        return self.put(
+            replace(
+                request, state=LockState.HELD, fence=self.next_number(), granted_at_ms=self.at_ms
+            )
         )
-        if weighing.has_mates:
-            self.look_again(granted)
-        return self.put(granted)
-
-    def forget(self, lock: Lock) -> None:
-        """Undo the addition of a new one, of which nothing has come."""
-        self._changes += 1
-        self._new = [one for one in self._new if one.lock_id != lock.lock_id]
-        del self._changed[lock.lock_id]
 
     def look_again(self, lock: Lock) -> None:
-        """Take note that a lock may be preempted now, or that its group may join it."""
+        """Take note that a lock may be preempted now."""
         self._freed.append(lock)
-
-    def save(self) -> Saved:
-        """Return what `restore` takes to come back to here."""
-        return Saved(dict(self._changed), list(self._new), list(self._freed), self.number)
-
-    def restore(self, saved: Saved) -> None:
-        """Undo what came after `save`."""
-        self._changes += 1
-        self._changed = dict(saved.changed)
-        self._new = list(saved.new)
-        self._freed = deque(saved.freed)
-        self.number = saved.number
 
     @property
     def has_freed(self) -> bool:
-        """Whether there are locks that keep nobody out any more."""
+        """Whether there are locks that have come to keep fewer out."""
         return bool(self._freed)
 
-    def next_freed(self) -> Lock | None:
-        """Return a lock that keeps nobody out any more, one after the other; None when there is no more."""
-        return self._freed.popleft() if self._freed else None
+    def take_freed(self) -> list[Lock]:
+        """Return the locks that have come to keep fewer out since it was last asked."""
+        freed, self._freed = self._freed, []
+        return freed
 
     def end_if_due(self, lock: Lock) -> Lock:
         """Revoke what is past its lease or has waited long enough; return the lock as it is now."""

@@ -1,12 +1,12 @@
-"""The laws of the lockbox, checked: LK-1 to LK-7 of `core/invariants.py`."""
+"""The laws of the lockbox, checked: LK-1 to LK-8 of `core/invariants.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from carnac.core.invariants import check
-from carnac.core.locks.model import Lock, LockState, is_due, may_preempt, may_share
-from carnac.core.locks.waits import find_any_circle, waits_for
+from carnac.core.locks.model import Lock, LockState, includes, is_due, may_preempt, may_share
+from carnac.core.locks.waits import find_any_circle, waits_by_task, waits_for
 
 
 def check_locks(locks: Iterable[Lock]) -> None:
@@ -66,3 +66,42 @@ def check_waits(locks: Iterable[Lock], request: Lock, at_ms: int) -> None:
         ),
         f"request {request.lock_id} waits though nothing keeps it out",
     )
+
+
+def check_grants(before: Iterable[Lock], after: Iterable[Lock]) -> None:
+    """Check LK-8 for what one event granted.
+
+    Args:
+        before: All locks of a store before it.
+        after: And after it.
+    """
+    was, now = list(before), list(after)
+    held_before = {lock.lock_id for lock in was if lock.state is LockState.HELD}
+    waiting = [lock for lock in now if lock.state is LockState.WAITING]
+    for lock in now:
+        if lock.state is not LockState.HELD or lock.lock_id in held_before:
+            continue
+        passed = [one for one in waiting if one.rank < lock.rank and not may_share(one, lock)]
+        if not passed or any(
+            one.lock_id in held_before and one.group_id == lock.group_id and includes(one, lock)
+            for one in now
+        ):
+            continue
+        edges = waits_by_task(was)
+        for one in passed:
+            check(
+                "LK-8",
+                lock.task_id in _reach(edges, one.task_id),
+                f"lock {lock.lock_id} of {lock.task_id} was granted past {one.lock_id} of {one.task_id}",
+            )
+
+
+def _reach(edges: Mapping[str, frozenset[str]], start: str) -> set[str]:
+    """Return what can be reached from a node."""
+    found: set[str] = set()
+    ahead = [start]
+    while ahead:
+        for node in edges.get(ahead.pop(), frozenset()) - found:
+            found.add(node)
+            ahead.append(node)
+    return found

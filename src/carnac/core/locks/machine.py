@@ -5,11 +5,9 @@ none of them publishing), and nobody who waits before it wants the same. Else it
 whenever something around it ends, in order of the queue: by priority, then arrival. So a wide request is not starved by
 a stream of narrow ones that come later.
 
-Waiting never closes a circle (LK-4). Where a new request would, in this order:
-
-1. it passes those who wait before it, if they wait for its own task and nothing held keeps it out;
-2. it waits, but at the end of the queue, so that nobody who waits begins to wait for it;
-3. it is refused, and nothing is changed.
+Waiting never closes a circle (LK-4): a new request that would is refused, nothing is changed, and its task starts anew,
+without its locks. So the one that asked last yields, and those that wait are served. One that nothing held keeps out
+need not wait for those who wait for its own task: it passes them. Priorities are never changed.
 
 Leases: what belongs to a task that was not heard of for a whole lease ends when an event comes upon it, or with
 `ExpireLocks`, whichever is first. As long as nobody came upon it, a late sign of life keeps it: nobody was waiting.
@@ -17,7 +15,6 @@ Leases: what belongs to a task that was not heard of for a whole lease ends when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from carnac.core.locks.draft import LockDraft, LockView, Weighing
@@ -39,7 +36,7 @@ from carnac.core.locks.events import (
     Waits,
 )
 from carnac.core.locks.model import Lock, LockState, Reason, includes, may_share
-from carnac.core.locks.waits import blockers, find_circle
+from carnac.core.locks.waits import blockers, find_path
 from carnac.errors import Invalid, NotFound
 
 REVOKED_KEPT_MS = 3_600_000
@@ -72,10 +69,10 @@ def decide(view: LockView, event: LockEvent, *, at_ms: int) -> Decision:
         reply = _end_publish(draft, event)
     else:
         reply = _break(draft, event)
-    if draft.has_freed:
-        _settle(draft)
-        if isinstance(reply, Granted | Waits | Lost):
-            reply = _reply(draft, draft.now(reply.lock))
+    if isinstance(reply, Refused):
+        return Decision(reply=reply, puts=(), removes=(), last_number=None, at_ms=at_ms)
+    if _settle(draft) and isinstance(reply, Granted | Waits | Lost):
+        reply = _reply(draft, draft.now(reply.lock))
     puts, removes = draft.changes()
     return Decision(
         reply=reply,
@@ -105,10 +102,8 @@ def _request(draft: LockDraft, event: RequestLock) -> LockReply:
             return _enter(draft, wanted)
     known = _touch(draft, known)
     if known.state is LockState.WAITING:
-        weighing = draft.weigh(known)
-        if weighing.may_enter(known) and not weighing.ahead:
-            known = draft.grant(known, weighing)
-        elif known.waits_until_ms <= draft.at_ms:
+        known = _serve(draft, known, draft.weigh(known))
+        if known.state is LockState.WAITING and known.waits_until_ms <= draft.at_ms:
             known = draft.revoke(known, Reason.TIMED_OUT)
     return _reply(draft, known)
 
@@ -123,7 +118,6 @@ def _new_lock(draft: LockDraft, event: RequestLock) -> Lock:
         partitions=event.partitions,
         type=event.type,
         priority=event.priority,
-        queue_priority=event.priority,
         state=LockState.WAITING,
         fence=0,
         is_publishing=False,
@@ -169,59 +163,46 @@ def _touch(draft: LockDraft, lock: Lock) -> Lock:
 
 
 def _enter(draft: LockDraft, request: Lock) -> LockReply:
-    """Grant a new request, or find its place in the queue."""
+    """Grant a new request, have it wait, or refuse it because waiting would never end."""
     weighing = draft.weigh(request)
+    is_free = weighing.may_enter(request) and all(
+        find_path(draft, one.task_id, request.task_id) for one in weighing.ahead
+    )
     draft.add(request)
-    circle: tuple[str, ...] = ()
-    for place in _places(draft, request, weighing):
-        saved = draft.save()
-        lock = place()
-        circle = _find_circle(draft, lock, weighing)
-        if not circle:
-            return _reply(draft, lock)
-        draft.restore(saved)
-    draft.forget(request)
-    return Refused(circle=circle)
+    request = draft.grant(request, weighing) if is_free else _serve(draft, request, weighing)
+    circle = _find_circle(draft, request, weighing)
+    return Refused(circle=circle) if circle else _reply(draft, request)
 
 
-def _places(draft: LockDraft, request: Lock, weighing: Weighing) -> Iterator[Callable[[], Lock]]:
-    """Yield what may become of a new request, the best first."""
-
-    def grant() -> Lock:
-        return draft.grant(request, weighing)
-
-    def wait() -> Lock:
-        return draft.put(request)
-
-    def wait_last() -> Lock:
-        waiting = (*weighing.ahead, *weighing.behind)
-        last = min([request.priority, *(other.queue_priority for other in waiting)])
-        return draft.put(replace(request, queue_priority=last))
-
-    may_enter = weighing.may_enter(request)
-    if may_enter and (not weighing.ahead or weighing.is_covered):
-        yield grant
-    else:
-        yield wait
-        if may_enter:
-            yield grant
-    if weighing.behind:
-        yield wait_last
+def _serve(draft: LockDraft, request: Lock, weighing: Weighing) -> Lock:
+    """Grant a waiting request whose turn it is; return how it stands."""
+    is_first = weighing.may_enter(request) and not weighing.ahead
+    # What has just ended may let those in who are before it, and may preempt its group: they come first.
+    may_join = weighing.is_covered and not draft.has_freed and not _is_waiting(draft, request)
+    return draft.grant(request, weighing) if is_first or may_join else request
 
 
-def _find_circle(draft: LockDraft, lock: Lock, weighing: Weighing) -> tuple[str, ...]:
+def _is_waiting(draft: LockDraft, request: Lock) -> bool:
+    """Whether the request's task waits for another one."""
+    return any(
+        one.state is LockState.WAITING and one.lock_id != request.lock_id
+        for one in draft.of_task(request.task_id)
+    )
+
+
+def _find_circle(draft: LockDraft, request: Lock, weighing: Weighing) -> tuple[str, ...]:
     """Return a circle that a new request, granted or waiting, closes; empty if it closes none.
 
     It goes through the request's task, which must both wait and be waited for.
     """
-    others = [one for one in draft.of_task(lock.task_id) if one.lock_id != lock.lock_id]
-    if lock.state is LockState.HELD:
-        is_entangled = any(one.state is LockState.WAITING for one in others)
-        return find_circle(draft, lock.task_id) if is_entangled else ()
-    if weighing.behind:
-        return find_circle(draft, lock.task_id)
-    is_waited_for = any(one.state is not LockState.REVOKED for one in others)
-    return find_circle(draft, lock.task_id, only=lock) if is_waited_for else ()
+    if request.state is LockState.HELD:
+        may_close = _is_waiting(draft, request)
+    else:
+        may_close = weighing.has_followers or any(
+            one.state is not LockState.REVOKED and one.lock_id != request.lock_id
+            for one in draft.of_task(request.task_id)
+        )
+    return find_path(draft, request.task_id, request.task_id) if may_close else ()
 
 
 # ------------------------------------------------------------------------------- everything else that happens
@@ -296,40 +277,29 @@ def _break(draft: LockDraft, event: BreakLock) -> Standing:
 # --------------------------------------------------------------------------------------------- what follows
 
 
-def _settle(draft: LockDraft) -> None:
-    """Look again at who waited for what has ended, in order of the queue, until nothing more follows."""
-    while (freed := draft.next_freed()) is not None:
-        waiting = [
-            lock
-            for lock in draft.around(freed)
-            if lock.state is LockState.WAITING
-            and (not may_share(lock, freed) or _may_join(lock, freed))
-        ]
-        for lock in sorted(waiting, key=lambda lock: lock.rank):
+def _settle(draft: LockDraft) -> bool:
+    """Look again at who waited for what has ended, in order of the queue, until nothing more follows.
+
+    What a grant ends was of lower priority, and so is who waits for that: no grant is taken back in here.
+
+    Returns:
+        Whether there was anything to look at.
+    """
+    is_change = draft.has_freed
+    while freed := draft.take_freed():
+        waiting = {
+            lock.lock_id: lock
+            for one in freed
+            for lock in draft.around(one)
+            if lock.state is LockState.WAITING and not may_share(lock, one)
+        }
+        for lock in sorted(waiting.values(), key=lambda lock: lock.rank):
             request = draft.now(lock)
             if request.state is LockState.WAITING:
-                _settle_request(draft, request)
-
-
-def _may_join(request: Lock, held: Lock) -> bool:
-    return (
-        held.state is LockState.HELD
-        and held.group_id == request.group_id
-        and includes(held, request)
-    )
-
-
-def _settle_request(draft: LockDraft, request: Lock) -> None:
-    weighing = draft.weigh(request)
-    if not weighing.may_enter(request):
-        return
-    if not weighing.ahead:
-        draft.grant(request, weighing)
-    elif weighing.is_covered:
-        saved = draft.save()
-        draft.grant(request, weighing)
-        if find_circle(draft, request.task_id):
-            draft.restore(saved)
+                weighing = draft.weigh(request)
+                if weighing.may_enter(request) and not weighing.ahead:
+                    draft.grant(request, weighing)
+    return is_change
 
 
 def _reply(draft: LockDraft, lock: Lock) -> LockReply:

@@ -72,8 +72,7 @@ class Lock:
         lock_id: Arrival number: unique in the store, growing.
         group_id: Tasks of one group share their locks: those of one group never keep one another out.
         partitions: None: a time chunk lock. Else a segment lock on these ids; empty: on segments that are yet to come.
-        priority: Of the task. A higher one preempts.
-        queue_priority: Place in the wait queue: `priority`, or lower where it would otherwise close a circle.
+        priority: Of the task. A higher one preempts, and is before it in the queue.
         fence: Given when it is granted; a lock granted later has a higher one. 0 before.
         is_publishing: In its publishing section, where nobody preempts it.
         holder: Which process on which machine, for people.
@@ -91,7 +90,6 @@ class Lock:
     partitions: IdRanges | None
     type: LockType
     priority: int
-    queue_priority: int
     state: LockState
     fence: int
     is_publishing: bool
@@ -118,7 +116,7 @@ class Lock:
     @property
     def rank(self) -> tuple[int, int]:
         """Place in the wait queue, the first one lowest: by priority, then arrival."""
-        return (-self.queue_priority, self.lock_id)
+        return (-self.priority, self.lock_id)
 
 
 BESIDE: Mapping[LockType, frozenset[LockType]] = {

@@ -1,9 +1,12 @@
 """Who waits for whom. A task waits for the tasks whose locks, held or wanted earlier, keep one of its requests out.
 
-A circle of such waits would never end, so no event may close one (LK-4). Edges come into being only with a new request:
-of the requesting task to those before it, and of lower-ranked waiting ones to it. What happens later (grants in order
-of the queue, releases, revocations) only takes edges away or leaves them. So it is enough to look when a task asks, and
-to look only for circles through that task.
+A circle of such waits would never end, so no event may close one (LK-4). Of lower priority are only held locks that a
+request takes the place of as soon as nothing else keeps it out, or as soon as they are published under; a publishing
+section waits for nobody. So nobody waits for their end, and who waits, waits for an equal or higher priority.
+
+Waits come into being only with a new request: of the requesting task for those before it, and of lower-ranked waiting
+ones for it. What happens later (grants in order of the queue, releases, revocations) only takes waits away or leaves
+them. So it is enough to look when a task asks, and to look only for circles through that task.
 """
 
 from __future__ import annotations
@@ -74,35 +77,51 @@ def picture(locks: Sequence[Lock]) -> tuple[LockPicture, ...]:
     )
 
 
-def find_circle(draft: LockDraft, task_id: str, only: Lock | None = None) -> tuple[str, ...]:
-    """Return tasks of which each waits for the next, from the given one back to it; empty if there are none.
+def must_end(request: Lock, blocker: Lock) -> bool:
+    """Whether a waiting request is let in only after the end of what it waits for: it cannot take its place."""
+    return blocker.state is LockState.WAITING or blocker.priority >= request.priority
+
+
+def find_path(draft: LockDraft, start: str, end: str) -> tuple[str, ...]:
+    """Return tasks of which each waits for the next, and the last for `end`; empty if there are none.
 
     Args:
-        only: The one request of the task through which a circle could go; None: any.
+        start: The first of them.
+        end: May be `start`: then they are a circle.
     """
     came_from: dict[str, str] = {}
-    open_tasks = [task_id]
+    open_tasks = [start]
     while open_tasks:
         task = open_tasks.pop()
-        is_first = task == task_id
-        for request in (only,) if is_first and only is not None else draft.of_task(task):
+        for request in draft.of_task(task):
             if request.state is not LockState.WAITING:
                 continue
             for blocker in blockers(request, draft.around(request)):
-                if blocker.task_id == task_id:
-                    return _path(came_from, task_id, task)
-                if blocker.task_id not in came_from:
+                if not must_end(request, blocker):
+                    continue
+                if blocker.task_id == end:
+                    return _path(came_from, start, task)
+                if blocker.task_id not in came_from and blocker.task_id != start:
                     came_from[blocker.task_id] = task
                     open_tasks.append(blocker.task_id)
     return ()
 
 
+def waits_by_task(locks: Sequence[Lock]) -> Mapping[str, frozenset[str]]:
+    """Return, for each task that waits, the tasks whose end it waits for, of all locks of a store."""
+    edges: dict[str, set[str]] = {}
+    known = {lock.lock_id: lock for lock in locks}
+    for lock_id, waited in waits_for(locks).items():
+        request = known[lock_id]
+        edges.setdefault(request.task_id, set()).update(
+            one.task_id for one in waited if must_end(request, one)
+        )
+    return {task: frozenset(others) for task, others in edges.items()}
+
+
 def find_any_circle(locks: Sequence[Lock]) -> tuple[str, ...]:
     """Return a circle of waits among all locks of a store; empty if there is none (LK-4)."""
-    edges: dict[str, set[str]] = {}
-    owners = {lock.lock_id: lock.task_id for lock in locks}
-    for lock_id, waited in waits_for(locks).items():
-        edges.setdefault(owners[lock_id], set()).update(lock.task_id for lock in waited)
+    edges = waits_by_task(locks)
     done: set[str] = set()
     for start in sorted(edges):
         path, branches = [start], [iter(sorted(edges[start]))]
