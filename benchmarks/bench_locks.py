@@ -39,9 +39,9 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.core.locks.events import LockEvent, LockReply, ReleaseLocks, RequestLock
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import LockType
-from carnac.core.locks.table import LockTable
 from carnac.core.time.intervals import Interval
 from carnac.metadata import open_metadata
+from tests.support.lock_table import LockTable
 from tests.support.postgresql import run_postgresql
 from tests.support.same_hour import Mode, run_interleaving
 

@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
 from carnac.spark.session import SparkHolder, SparkSettings
 from tests.class_archive import CACHES, TESTS_MIN, prepare_once
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
+from tests.support.clock import FakeClock, SequentialIds
 from tests.support.postgresql import PostgreSQLServer, run_postgresql
 from tests.support.spark_cluster import SHORT_LIVED
 
@@ -174,6 +177,14 @@ def postgresql_server() -> Iterator[PostgreSQLServer]:
 def postgresql_url(postgresql_server: PostgreSQLServer) -> str:
     """The URL of an empty database of this test's own."""
     return postgresql_server.create_database("test")
+
+
+@pytest.fixture
+def memory_store() -> Iterator[SqlMetadataStore]:
+    """An empty metadata store whose clock stands."""
+    store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+    yield store
+    store.close()
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from carnac.core.locks.events import (
 )
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import LockType
-from carnac.core.locks.table import LockTable
 from carnac.core.segments.version import id_ranges
 from carnac.core.time.intervals import Interval
+from tests.support.lock_table import LockTable
 
 HOUR_MS = 3_600_000
 LEASE_MS = 60_000

@@ -1,18 +1,22 @@
-"""What tests of the overlord have in common: a store in memory, a clock, a runner that only remembers."""
+"""What tests of the overlord have in common: a store, a clock, a runner that only remembers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 from carnac.core.tasks.model import Attempt
-from carnac.metadata.memory import MemoryMetadataStore
+from carnac.metadata import open_metadata
 from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.ports import MetadataStore
 from carnac.specs.tasks.spec import load_task
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import lay_database
 from tests.support.tasks import FakeJobs, FakeRunner, Work
+from tests.unit.store.events import fast_folder
 
 LEASE_MS = 60_000
 DELETE = {"type": "delete", "dataSource": "events", "interval": "1970-01-01/1970-01-02"}
@@ -23,7 +27,11 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.metadata = MemoryMetadataStore(clock=self.clock, ids=SequentialIds())
+        self._ids = SequentialIds()
+        self._stack = ExitStack()
+        path = Path(self._stack.enter_context(fast_folder())) / "metadata.db"
+        self._url = lay_database(path, created_at_ms=self.clock.now_ms())
+        self.metadata = self.open_metadata()
         self.runner = FakeRunner()
         self.tasks = TaskService(
             self.metadata,
@@ -34,6 +42,15 @@ class Bench:
         )
         self.lockbox = Lockbox(self.metadata, self.clock, holder="test", lease_ms=LEASE_MS)
         self.loop = self.make_loop("one")
+
+    def close(self) -> None:
+        """Close all that are open, and remove the store."""
+        self._stack.close()
+
+    def open_metadata(self) -> MetadataStore:
+        """Open the store once more: an overlord closes its own."""
+        opened = open_metadata(self._url, clock=self.clock, ids=self._ids)
+        return self._stack.enter_context(closing(opened))
 
     def make_loop(
         self,
@@ -47,7 +64,7 @@ class Bench:
     ) -> OverlordLoop:
         """Return another overlord."""
         return OverlordLoop(
-            metadata or self.metadata,
+            metadata or self.open_metadata(),
             self.clock,
             leader_id=name,
             holder=f"overlord {name}",

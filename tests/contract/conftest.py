@@ -10,16 +10,15 @@ import psycopg
 import pytest
 
 from carnac.metadata import open_metadata
-from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.tables import METADATA
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.support.databases import lay_database
 from tests.support.postgresql import PostgreSQLServer
 
-STORES = ["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.sql)]
+STORES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)]
 
-Store = MemoryMetadataStore | SqlMetadataStore
+Store = SqlMetadataStore
 
 
 @pytest.fixture
@@ -37,8 +36,6 @@ def shared_postgresql_url(postgresql_server: PostgreSQLServer) -> str:
 
 @pytest.fixture(params=STORES)
 def metadata_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "memory":
-        return "memory://"
     if request.param == "sqlite":
         return lay_database(tmp_path / "metadata.db", created_at_ms=DEFAULT_START_MS)
     url: str = request.getfixturevalue("shared_postgresql_url")

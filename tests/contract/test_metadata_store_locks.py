@@ -23,7 +23,6 @@ from carnac.core.locks.events import (
 )
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock, LockState, LockType
-from carnac.core.locks.table import LockTable
 from carnac.core.log.commits import LockHeld
 from carnac.core.time.intervals import ETERNITY
 from carnac.errors import CarnacError, Invalid, NotFound, Revoked
@@ -32,6 +31,7 @@ from tests.contract.conftest import Store
 from tests.locks import LEASE_MS, hours, wants
 from tests.logs import append, append_of, day, segment
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.lock_table import LockTable
 
 DAY = hours(0, 24)
 
@@ -103,10 +103,7 @@ class TestRestart:
 
     @pytest.fixture
     def reopened(self, metadata_url: str, clock: FakeClock, store: Store) -> Iterator[list[Store]]:
-        """Two handles of the store, used by turns; one of them twice for memory."""
-        if metadata_url == "memory://":
-            yield [store, store]
-            return
+        """Two handles of the store, used by turns."""
         other = open_metadata(metadata_url, clock=clock, ids=SequentialIds())
         yield [store, other]
         other.close()
@@ -242,8 +239,6 @@ class TestFences:
 
 
 def test_a_publish_without_fences_asks_nothing_of_the_lockbox(metadata_url: str) -> None:
-    if metadata_url == "memory://":
-        pytest.skip("memory has no statements to count")
     texts: list[str] = []
     store = open_metadata(
         metadata_url, clock=FakeClock(), ids=SequentialIds(), on_statement=texts.append

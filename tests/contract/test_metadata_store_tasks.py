@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -27,18 +27,19 @@ from carnac.core.tasks.events import (
     Stale,
     Submitted,
     TaskEvent,
+    TaskReply,
 )
 from carnac.core.tasks.leadership import Leadership
-from carnac.core.tasks.machine import OVERLORD
+from carnac.core.tasks.machine import OVERLORD, decide
 from carnac.core.tasks.model import Attempt, AttemptState, Task, TaskState
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, NotFound
-from carnac.metadata import open_metadata
 from carnac.ports import TaskFilter
 from tests.contract.conftest import Store
 from tests.locks import hours
 from tests.locks import wants as wants_lock
-from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
+from tests.support.clock import DEFAULT_START_MS, FakeClock
+from tests.support.task_table import TaskTable
 from tests.tasks import LEASE_MS, candidacy, dispatch, wants
 
 
@@ -314,38 +315,39 @@ def random_event(rng: random.Random, names: list[str]) -> TaskEvent:
     return rng.choices(events, weights=[6, 3, 3, 1, 3, 3, 1, 3, 2, 1, 2, 1, 0.5, 1, 0.3])[0]
 
 
-@pytest.fixture
-def memory(clock: FakeClock) -> Iterator[Store]:
-    opened = open_metadata("memory://", clock=clock, ids=SequentialIds())
-    yield opened
-    opened.close()
-
-
 @pytest.mark.parametrize("seed", [1, 2])
-def test_it_does_what_the_memory_store_does(
-    store: Store, memory: Store, clock: FakeClock, seed: int
-) -> None:
+def test_it_does_what_a_table_in_memory_does(store: Store, clock: FakeClock, seed: int) -> None:
     rng = random.Random(seed)
     names = [f"task{number}" for number in range(8)]
     replies: set[str] = set()
-    for both in (store, memory):
-        both.lead(candidacy())
+    table = TaskTable(store.leader)
+    store.lead(candidacy())
     for step in range(150):
         clock.advance_ms(rng.choice([1, 500, 5_000, 40_000]))
         event = random_event(rng, names)
-        mine, theirs = (answer(one, event) for one in (store, memory))
-        assert mine == theirs, f"seed {seed}, step {step}: {event}"
-        replies.add(type(mine).__name__)
-        assert store.tasks() == memory.tasks()
-        assert store.live_attempts() == memory.live_attempts()
+        expected = answer(lambda one: decide_in(table, one, clock.now_ms()), event)
+        assert answer(store.change_tasks, event) == expected, f"seed {seed}, step {step}: {event}"
+        replies.add(type(expected).__name__)
+        assert {task.task_id: task for task in store.tasks()} == table.tasks
+        live = [*table.open_attempts(), *table.unsettled_attempts()]
+        assert list(store.live_attempts()) == sorted(live, key=lambda x: (x.task_id, x.number))
     for name in names:
-        assert store.attempts(name) == memory.attempts(name)
-        assert store.task_report(name) == memory.task_report(name)
+        attempts = table.attempts.get(name, {})
+        assert store.attempts(name) == tuple(attempts[number] for number in sorted(attempts))
+        assert [store.task_report(name, number) for number in attempts] == [
+            table.reports.get((name, number)) for number in attempts
+        ]
     assert replies >= {"Submitted", "Dispatched", "Current", "Stale", "Changed", "str"}
 
 
-def answer(store: Store, event: TaskEvent) -> object:
+def decide_in(table: TaskTable, event: TaskEvent, at_ms: int) -> TaskReply:
+    decision = decide(table, event, at_ms=at_ms)
+    table.apply(decision)
+    return decision.reply
+
+
+def answer(change: Callable[[TaskEvent], TaskReply], event: TaskEvent) -> object:
     try:
-        return store.change_tasks(event)
+        return change(event)
     except CarnacError as error:
         return error.message

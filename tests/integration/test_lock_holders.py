@@ -13,6 +13,7 @@ import pytest
 from carnac.clock import SystemClock
 from carnac.core.locks.model import LockState
 from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
 from carnac.overlord.lockbox import LONGEST_PAUSE_MS
 from tests.forking import FORK
 from tests.integration import lock_children as children
@@ -97,18 +98,19 @@ def test_processes_take_turns_and_never_hold_together(database_url: str) -> None
 
 
 @pytest.mark.timeout(300)
-def test_killed_at_any_statement_an_event_happened_wholly_or_not(database_url: str) -> None:
+def test_killed_at_any_statement_an_event_happened_wholly_or_not(
+    database_url: str, memory_store: SqlMetadataStore
+) -> None:
     store = open_metadata(database_url, clock=FakeClock(), ids=SequentialIds())
     store.change_locks(wants("low", hours(0, 24), priority=25))
     store.change_locks(wants("waits", hours(30), priority=25))
     before = store.locks()
-    memory = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
     for request in (
         wants("low", hours(0, 24), priority=25),
         wants("waits", hours(30), priority=25),
     ):
-        memory.change_locks(request)
-    memory.change_locks(wants("high", hours(0, 24), priority=90))
+        memory_store.change_locks(request)
+    memory_store.change_locks(wants("high", hours(0, 24), priority=90))
     for statement in itertools.count(1):
         tell = FORK.SimpleQueue()
         child = FORK.Process(target=children.change_and_die, args=(database_url, statement, tell))
@@ -124,5 +126,5 @@ def test_killed_at_any_statement_an_event_happened_wholly_or_not(database_url: s
     assert {"INSERT", "UPDATE", "DELETE"} & set(verbs), "and others around a write"
     after = store.locks()
     assert len(set(after) - set(before)) >= 2, "half of the event would be seen"
-    assert after == memory.locks(), "what the last child did, whole"
+    assert after == memory_store.locks(), "what the last child did, whole"
     store.close()

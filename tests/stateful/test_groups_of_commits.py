@@ -1,4 +1,4 @@
-"""Publications that share a transaction, and transactions that follow one another: as one by one in the memory store.
+"""Publications that share a transaction, and transactions that follow one another: as one by one in the oracle.
 
 A group reads little of what it has written itself, and a transaction little of what the one before it left: both know
 it. What they know must be what is there.
@@ -24,13 +24,13 @@ from carnac.metadata import open_metadata
 from carnac.metadata.append_requests import Append
 from carnac.metadata.combining import GroupCommit
 from carnac.metadata.group_commit import Job
-from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.writer import encode_segments, write_publication
 from carnac.ports import LeaseKind
 from tests.logs import append_of, day, folding, replacement, segment
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.support.databases import lay_database
+from tests.support.log_oracle import LogOracle
 from tests.unit.store.events import fast_folder
 
 DAYS = 4
@@ -43,12 +43,11 @@ steps = st.lists(
 
 
 class Writer:
-    """Makes publications by what the memory store shows, and publishes each there at once."""
+    """Makes publications by what the oracle shows, and publishes each there at once."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.memory = open_metadata("memory://", clock=self.clock, ids=SequentialIds())
-        assert isinstance(self.memory, MemoryMetadataStore)
+        self.oracle = LogOracle(clock=self.clock, ids=SequentialIds())
         self._made = 0
         self._stale: list[Publication] = []
         self._done: list[Publication] = []
@@ -70,14 +69,14 @@ class Writer:
     def _new(self, kind: str, rng: random.Random, lease_ids: Sequence[str]) -> Publication:
         where = day(1 + rng.randrange(DAYS))
         if kind in "rs":
-            return replacement(self.memory, where, self._segment(where))
+            return replacement(self.oracle, where, self._segment(where))
         if kind == "d":
-            return replacement(self.memory, where)
+            return replacement(self.oracle, where)
         if kind == "f":
-            names = [one.segment.segment_id for one in self.memory.visible("events")]
+            names = [one.segment.segment_id for one in self.oracle.visible("events")]
             chosen = tuple(sorted({rng.choice(names) for _ in range(2)})) if names else ()
             if chosen:
-                return folding(self.memory, chosen, self._segment(where))
+                return folding(self.oracle, chosen, self._segment(where))
         if kind == "c":
             return append_of(self._segment("2013-01-01/2013-01-03", chunk="2013-01-01/2013-02-01"))
         more: dict[str, str] = {"writer": "w", "batch": str(self._made)} if kind != "k" else {}
@@ -140,7 +139,7 @@ def test_a_group_does_what_its_publications_do_one_after_another(
                 one.acquire_lease(LeaseKind.WRITER, holder="w", ttl_ms=10**9).lease_id
                 for _ in range(3)
             ]
-            for one in (writer.memory, store)
+            for one in (writer.oracle, store)
         ]
         assert leases[0] == leases[1]
         group: list[tuple[Publication, int]] = []
@@ -150,17 +149,17 @@ def test_a_group_does_what_its_publications_do_one_after_another(
             writer.clock.advance_ms(OTHER_MS)
             group.append((one, writer.clock.now_ms()))
             try:
-                expected.append(writer.memory.publish(one))
+                expected.append(writer.oracle.publish(one))
             except CarnacError as error:
                 expected.append(error)
             if len(group) == size or number == len(steps) - 1:
                 found = run_group(store, group)
                 assert [*map(outcome_of, found)] == [*map(outcome_of, expected)]
                 group, expected = [], []
-        assert store.changes(after=0) == writer.memory.changes(after=0)
-        assert store.visible("events") == writer.memory.visible("events")
-        assert store.chunks("events") == writer.memory.chunks("events")
-        assert store.leases() == writer.memory.leases()
+        assert store.changes(after=0) == writer.oracle.changes(after=0)
+        assert store.visible("events") == writer.oracle.visible("events")
+        assert store.chunks("events") == writer.oracle.chunks("events")
+        assert store.leases() == writer.oracle.leases()
         assert store.check() == ()
 
 
@@ -173,20 +172,20 @@ def test_a_plain_append_is_planned_as_any_publication_is(
         one = writer.next(kind, step_seed, ())
         writer.clock.advance_ms(OTHER_MS)
         try:
-            writer.memory.publish(one)
+            writer.oracle.publish(one)
         except CarnacError:
             continue
-    rng, view = random.Random(seed), writer.memory._view()
+    rng, view = random.Random(seed), writer.oracle
     adds = [
         segment(f"t{number}", span_of(rng), chunk=rng.choice([None, "2013-01-01/2013-02-01"]))
         for number in range(rng.randrange(1, 5))
     ]
     one = append_of(*adds)
-    at = {"revision": writer.memory.head().revision + 1, "at_ms": writer.clock.now_ms()}
+    at = {"revision": writer.oracle.head().revision + 1, "at_ms": writer.clock.now_ms()}
     simple = plan_append(view, one, **at)
     if simple is not None:
         assert simple == plan_any(view, one, **at)
-    homes = {chunk.interval for chunk in writer.memory.chunks("events")}
+    homes = {chunk.interval for chunk in writer.oracle.chunks("events")}
     fits = all(add.chunk in homes and add.chunk.contains(add.span) for add in adds)
     assert (simple is not None) == fits
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core.log import laws
@@ -444,8 +443,8 @@ class Crash(BaseException):
     """The process ends here, as far as the store can tell."""
 
 
-class SqliteLogMachine(LogMachine):
-    """The same on a database file, with writers that die at any statement of their publish."""
+class MortalLogMachine(LogMachine):
+    """The same on a database that stays, with writers that die at any statement of their publish."""
 
     def _open(self) -> MetadataStore:
         if not hasattr(self, "folder"):
@@ -485,6 +484,4 @@ class SqliteLogMachine(LogMachine):
         self.store = self._open()
 
 
-TestLogInMemory = LogMachine.TestCase
-SqliteLogMachine.TestCase.settings = settings(max_examples=max(5, settings().max_examples // 2))
-TestLogInSqlite = SqliteLogMachine.TestCase
+TestLog = MortalLogMachine.TestCase

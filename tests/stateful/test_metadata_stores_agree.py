@@ -1,4 +1,4 @@
-"""Random publications, trims and tags on memory and SQLite at once: they must agree on everything, always.
+"""Random publications, trims and tags on SQLite and on a list of commits: they must agree on everything, always.
 
 The third opinion is `core.revisions`: the state of every retained revision equals the commits applied one by one.
 Key frames are written after a handful of changes here, so that reading the past goes through them.
@@ -30,9 +30,10 @@ from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import CarnacError, NotFound
 from carnac.metadata import chunk_rows, open_metadata
-from carnac.ports import Head, LeaseKind, MetadataStore, Published
+from carnac.ports import Head, LeaseKind, Published
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database
+from tests.support.log_oracle import LogOracle
 
 HOUR_MS = 3_600_000
 DATASOURCES = ("clicks", "views")
@@ -47,14 +48,14 @@ seeds = st.integers(0, 2**32)
 
 
 class StoresMachine(RuleBasedStateMachine):
-    """Does the same to both stores and compares what they answer."""
+    """Does the same to both and compares what they answer."""
 
     @initialize()
     def open_stores(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(chunk_rows, "KEY_FRAME_MIN_CHANGES", FEW_CHANGES)
         self.clock = FakeClock()
-        self.memory = open_metadata("memory://", clock=self.clock, ids=SequentialIds())
+        self.oracle = LogOracle(clock=self.clock, ids=SequentialIds())
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "metadata.db"
         url = lay_database(path, created_at_ms=self.clock.now_ms())
@@ -101,7 +102,7 @@ class StoresMachine(RuleBasedStateMachine):
             datasource=datasource, adds=new, drops=drops, takes_over=adds, covers=inside
         )
         publication = Publication(
-            kind=CommitKind.REPLACE, changes=(change,), base_revision=self.memory.head().revision
+            kind=CommitKind.REPLACE, changes=(change,), base_revision=self.oracle.head().revision
         )
         if later:
             self.pending.append(publication)
@@ -131,7 +132,7 @@ class StoresMachine(RuleBasedStateMachine):
                 kind=CommitKind.REWRITE,
                 changes=(change,),
                 proof=proof,
-                base_revision=self.memory.head().revision,
+                base_revision=self.oracle.head().revision,
             )
         )
 
@@ -150,21 +151,21 @@ class StoresMachine(RuleBasedStateMachine):
                 head.revision for head in heads if isinstance(head, Head) and chooser.random() < 0.4
             }
 
-        told = self.memory.trim(keep=keep, dry_run=True)
-        for store in (self.memory, self.sqlite):
+        told = self.oracle.trim(keep=keep, dry_run=True)
+        for store in (self.oracle, self.sqlite):
             assert store.trim(keep=keep, dry_run=False) == told
         if forget:
-            for store in (self.memory, self.sqlite):
+            for store in (self.oracle, self.sqlite):
                 store.forget_segments([found.segment_id for found in told.trashed[::2]])
 
     @rule(name=st.sampled_from("xy"), back=st.integers(0, 5))
     def tag(self, name: str, back: int) -> None:
-        revision = max(0, self.memory.head().revision - back)
+        revision = max(0, self.oracle.head().revision - back)
         self._same(lambda store: store.put_tag(name, revision))
 
     @rule(back=st.integers(0, 5), ttl_ms=st.sampled_from([1, 50]))
     def lease(self, back: int, ttl_ms: int) -> None:
-        revision = max(0, self.memory.head().revision - back)
+        revision = max(0, self.oracle.head().revision - back)
         self._same(
             lambda store: store.acquire_lease(
                 LeaseKind.READER, holder="test", ttl_ms=ttl_ms, revision=revision
@@ -176,16 +177,15 @@ class StoresMachine(RuleBasedStateMachine):
         if not hasattr(self, "sqlite"):
             return
         assert self.sqlite.check() == ()
-        assert self.memory.check() == ()
         self._same(lambda store: store.log())
         self._same(lambda store: store.tags())
         self._same(lambda store: store.leases())
         self._same(lambda store: sorted(one.segment.segment_id for one in store.trashed()))
         self._same(lambda store: store.known_paths())
         self._same(lambda store: store.changes(after=0))
-        mine, theirs = self.memory.table_counts(), self.sqlite.table_counts()
+        mine, theirs = self.oracle.table_counts(), self.sqlite.table_counts()
         assert mine == {name: theirs[name] for name in mine}
-        head = self.memory.head().revision
+        head = self.oracle.head().revision
         for revision in {None, *range(max(0, head - 12), head + 1, 3)}:
             self._same(lambda store, at=revision: store.lookups(at))
             self._same(lambda store, at=revision: store.datasources(at))
@@ -197,7 +197,7 @@ class StoresMachine(RuleBasedStateMachine):
         self._same(lambda store: store.columns(name, revision=revision))
         if visible is None:
             return  # trimmed: both say so
-        state = self.states[self.memory.head().revision if revision is None else revision]
+        state = self.states[self.oracle.head().revision if revision is None else revision]
         assert isinstance(visible, tuple)
         assert {one.entry.entry_id: one.entry for one in visible} == dict(
             state.entries.get(name, {})
@@ -222,14 +222,14 @@ class StoresMachine(RuleBasedStateMachine):
         if isinstance(published, Published) and published.commit is not None:
             revision = published.revision
             self.states[revision] = apply_commit(self.states[revision - 1], published.commit)
-            for store in (self.memory, self.sqlite):
+            for store in (self.oracle, self.sqlite):
                 assert store.commit(revision) == published.commit
 
     def _same(self, ask: object) -> object:
         """Ask both; both answer alike, or refuse alike. None if they refuse."""
         assert callable(ask)
         answers = []
-        for store in (self.memory, self.sqlite):
+        for store in (self.oracle, self.sqlite):
             try:
                 answers.append(ask(store))
             except CarnacError as error:
@@ -240,7 +240,7 @@ class StoresMachine(RuleBasedStateMachine):
 
     def _shown(self, datasource: str) -> dict[str, IntervalSet]:
         shown: dict[str, IntervalSet] = {}
-        for one in self.memory.visible(datasource):
+        for one in self.oracle.visible(datasource):
             known = shown.get(one.segment.segment_id, IntervalSet())
             shown[one.segment.segment_id] = known.union(one.entry.visible)
         return shown
@@ -267,13 +267,3 @@ class StoresMachine(RuleBasedStateMachine):
 
 StoresMachine.TestCase.settings = settings(max_examples=max(3, settings().max_examples // 4))
 TestStoresAgree = pytest.mark.timeout(900)(StoresMachine.TestCase)
-
-
-def test_both_are_metadata_stores() -> None:
-    stores: list[MetadataStore] = [
-        open_metadata(url, clock=FakeClock(), ids=SequentialIds())
-        for url in ("memory://", "sqlite://")
-    ]
-    for store in stores:
-        assert store.head().revision == 0
-        store.close()

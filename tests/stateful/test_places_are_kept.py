@@ -38,6 +38,9 @@ class Places(RuleBasedStateMachine):
         self.count = 0
         self.given: dict[Place, str] = {}
 
+    def teardown(self) -> None:
+        self.store.close()
+
     def name(self) -> str:
         self.count += 1
         return f"s{self.count}"

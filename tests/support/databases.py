@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from contextlib import closing
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
-from carnac.metadata import open_metadata
-from tests.support.clock import FakeClock, SequentialIds
+from carnac.metadata.temporary import empty_file
 
 NAME = "metadata.db"
 
@@ -17,7 +16,7 @@ NAME = "metadata.db"
 def lay_database(path: Path, *, created_at_ms: int) -> str:
     """Return the URL of a metadata store in a file, empty if the file was not there yet.
 
-    It is what opening would make, byte for byte, and copied: the migrations take a tenth of a second each time.
+    It is what opening would make, byte for byte.
     """
     if not path.exists():
         path.write_bytes(_empty_database(created_at_ms))
@@ -28,16 +27,8 @@ def lay_database(path: Path, *, created_at_ms: int) -> str:
 def _empty_database(created_at_ms: int) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / NAME
-        path.write_bytes(_first_database())
+        path.write_bytes(empty_file())
         with closing(sqlite3.connect(path)) as link:
             link.execute("UPDATE origin SET created_at_ms = ?", [created_at_ms])
             link.commit()
-        return path.read_bytes()
-
-
-@cache
-def _first_database() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / NAME
-        open_metadata(f"sqlite:///{path}", clock=FakeClock(), ids=SequentialIds()).close()
         return path.read_bytes()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from carnac.core.locks.model import Lock
-from carnac.core.locks.table import LockTable
 from carnac.core.log.allocation import PendingChunk, PendingSegment
 from carnac.core.log.commits import Commit
 from carnac.core.log.entries import Chunk, Entry, EntryLife
 from carnac.core.time.intervals import Interval
+from tests.support.lock_table import LockTable
 
 HOUR = Interval(0, 3_600_000)
 DATASOURCE = "events"

@@ -1,4 +1,4 @@
-"""The metadata store: SQL (SQLite, PostgreSQL) and memory, one behaviour suite for all.
+"""The metadata store in SQL: SQLite and PostgreSQL, one behaviour suite for both.
 
 The databases are imported when a store of their kind is opened, and Alembic only when one is created or migrated.
 """
@@ -15,13 +15,12 @@ from carnac.ports import Clock, IdSource
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Database
-    from carnac.metadata.memory import MemoryMetadataStore
     from carnac.metadata.store import SqlMetadataStore
 
 __all__ = ["find_obstacle", "open_metadata"]
 
 _SQLITE = "sqlite:///"
-_SQLITE_TEMPORARY = "sqlite://"
+_TEMPORARY = "memory://"
 
 
 def open_metadata(
@@ -32,14 +31,14 @@ def open_metadata(
     create: bool = True,
     patience_ms: int | None = None,
     on_statement: Callable[[str], None] | None = None,
-) -> MemoryMetadataStore | SqlMetadataStore:
+) -> SqlMetadataStore:
     """Open the metadata store at `url`.
 
     Args:
         create: Make the tables if there are none. A file is made in any case. One that is there and cannot be written
             is opened for reading; what would write is `ReadOnly`.
-        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, `sqlite://` (a file
-            that is gone when the store is closed), or `memory://`.
+        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, or
+            `memory://`: a new store that is gone when it is closed.
         patience_ms: How long a write waits for those of other processes before it is `Unavailable`; None: a minute.
         on_statement: Called with each SQL statement of a write before it runs; for fault injection.
 
@@ -50,20 +49,16 @@ def open_metadata(
         Unavailable: The database does not answer.
         Corrupt: The file is not a database.
     """
-    if url == "memory://":
-        from carnac.metadata.memory import MemoryMetadataStore
-
-        return MemoryMetadataStore(clock=clock, ids=ids)
     from carnac.metadata.database import PATIENCE_MS
     from carnac.metadata.migrate import migrate_if_needed
     from carnac.metadata.store import SqlMetadataStore
 
     patience = PATIENCE_MS if patience_ms is None else patience_ms
     database: Database
-    if url == _SQLITE_TEMPORARY:
-        from carnac.metadata.sqlite import TemporarySqliteDatabase
+    if url == _TEMPORARY:
+        from carnac.metadata.temporary import TemporarySqliteDatabase
 
-        database = TemporarySqliteDatabase(on_statement=on_statement)
+        database = TemporarySqliteDatabase(created_at_ms=clock.now_ms(), on_statement=on_statement)
     elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
         database = _open_file(Path(url.removeprefix(_SQLITE)), patience, on_statement)
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):

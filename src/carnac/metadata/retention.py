@@ -270,8 +270,3 @@ def cannot_come_back(segment_id: str, datasource: str) -> NotFound:
         f"being removed",
         segment_id=segment_id,
     )
-
-
-def known_already(detail: str) -> Invalid:
-    """Return the error for ids that are not new."""
-    return Invalid(f"the publication names something that the store has already: {detail}")

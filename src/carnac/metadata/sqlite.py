@@ -8,7 +8,6 @@ published by the one that is at work (`combining`).
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -224,17 +223,3 @@ class SqliteDatabase:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._syncs = is_durable
         return self._writer
-
-
-class TemporarySqliteDatabase(SqliteDatabase):
-    """A store in a folder of its own, which is removed when it is closed."""
-
-    def __init__(self, *, on_statement: OnStatement | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="carnac-")
-        super().__init__(Path(self._folder.name) / "metadata.db", on_statement=on_statement)
-
-    def close(self) -> None:
-        """Release connections and remove the folder. Idempotent."""
-        super().close()
-        if not self._opening.is_forked:
-            self._folder.cleanup()

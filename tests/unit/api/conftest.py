@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +118,9 @@ def stage() -> tuple[FastAPI, Desk]:
 
 
 @pytest.fixture
-def overlord(stage: tuple[FastAPI, Any], tmp_path_factory: pytest.TempPathFactory) -> Overlord:
+def overlord(
+    stage: tuple[FastAPI, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Overlord]:
     clock, ids = FakeClock(), SequentialIds()
     metadata = open_metadata("memory://", clock=clock, ids=ids)
     runner = ProcessRunner(
@@ -148,7 +150,8 @@ def overlord(stage: tuple[FastAPI, Any], tmp_path_factory: pytest.TempPathFactor
     )
     app, desk = stage
     desk.tasks.service, desk.locks.service, desk.loop.service = tasks, lockbox, loop
-    return Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
+    yield Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
+    metadata.close()
 
 
 Submit = Callable[..., str]

@@ -35,15 +35,11 @@ from carnac.core.log.commits import Numbered, Place
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, Invalid, Revoked, Unavailable
 from carnac.jobs.ingest.places import PlaceTaker
-from carnac.metadata import open_metadata
-from carnac.metadata.memory import MemoryMetadataStore
 from carnac.metadata.store import SqlMetadataStore
 from carnac.overlord.allocation import AllocationService
 from carnac.rows.merge_task import Ask, Given, Own
 from tests.locks import hours, wants
-from tests.support.clock import FakeClock, SequentialIds
 
-Store = MemoryMetadataStore | SqlMetadataStore
 LOCK = AllocationLock(
     group_id="g",
     type=LockType.EXCLUSIVE,
@@ -59,12 +55,12 @@ FIRST = AllocationRequest(
 
 
 @pytest.fixture
-def store() -> Store:
-    return open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+def store(memory_store: SqlMetadataStore) -> SqlMetadataStore:
+    return memory_store
 
 
 @pytest.fixture
-def url(store: Store) -> Iterator[str]:
+def url(store: SqlMetadataStore) -> Iterator[str]:
     with serve(AllocationService(store)) as found:
         yield found
 
@@ -117,7 +113,7 @@ def test_who_is_denied_hears_why(kind: type[CarnacError]) -> None:
 @pytest.mark.http
 class TestOverHttp:
     def test_a_merge_gets_one_place_after_the_other(
-        self, store: Store, url: str, tmp_path: Path
+        self, store: SqlMetadataStore, url: str, tmp_path: Path
     ) -> None:
         ask = Ask(url=url, first=FIRST)
         assert taken(PlaceTaker(ask), tmp_path, "a", "b") == ["a 0", "b 1"]
@@ -127,7 +123,9 @@ class TestOverHttp:
         with urllib.request.urlopen(f"{url}?owner=task") as answer:
             assert [one["partition_id"] for one in json.load(answer)] == [0, 1, 2]
 
-    def test_who_waits_for_a_lock_asks_again(self, store: Store, url: str, tmp_path: Path) -> None:
+    def test_who_waits_for_a_lock_asks_again(
+        self, store: SqlMetadataStore, url: str, tmp_path: Path
+    ) -> None:
         store.change_locks(wants("alone", hours(0, 24)))
         pauses: list[float] = []
 
@@ -139,7 +137,7 @@ class TestOverHttp:
         assert taken(PlaceTaker(Ask(url=url, first=FIRST), pause=pause), tmp_path, "a") == ["a 0"]
         assert pauses == [0.05, 0.1]
 
-    def test_and_gives_up_in_time(self, store: Store, url: str, tmp_path: Path) -> None:
+    def test_and_gives_up_in_time(self, store: SqlMetadataStore, url: str, tmp_path: Path) -> None:
         store.change_locks(wants("alone", hours(0, 24)))
         pauses: list[float] = []
         taker = PlaceTaker(Ask(url=url, first=FIRST), pause=pauses.append)
@@ -148,7 +146,7 @@ class TestOverHttp:
         assert sum(pauses) >= 1
 
     def test_a_preempted_owner_is_told_to_stop(
-        self, store: Store, url: str, tmp_path: Path
+        self, store: SqlMetadataStore, url: str, tmp_path: Path
     ) -> None:
         taker = PlaceTaker(Ask(url=url, first=FIRST))
         taken(taker, tmp_path, "a")
@@ -173,7 +171,7 @@ class TestOverHttp:
 class Gate:
     """A desk that waits for a word; remembers how many places were asked for at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SqlMetadataStore) -> None:
         self._service = AllocationService(store)
         self.sizes: list[int] = []
         self.entered, self.is_open = threading.Event(), threading.Event()
@@ -206,7 +204,7 @@ def together(gate: Gate, requests: Sequence[AllocationRequest]) -> list[object]:
     return asyncio.run(ask())
 
 
-def test_clients_who_ask_together_share_a_transaction(store: Store) -> None:
+def test_clients_who_ask_together_share_a_transaction(store: SqlMetadataStore) -> None:
     gate = Gate(store)
     replies = together(gate, [replace(FIRST, sequence=f"s{n}") for n in range(9)])
     assert gate.sizes == [1, 8]
@@ -214,14 +212,14 @@ def test_clients_who_ask_together_share_a_transaction(store: Store) -> None:
     assert sorted(numbers) == list("012345678")
 
 
-def test_nonsense_of_one_client_is_not_told_the_others(store: Store) -> None:
+def test_nonsense_of_one_client_is_not_told_the_others(store: SqlMetadataStore) -> None:
     wrong = replace(FIRST, sequence="w", segment_granularity="never")
     replies = together(Gate(store), [FIRST, replace(FIRST, sequence="t"), wrong])
     assert [type(one) for one in replies] == [tuple, tuple, Invalid]
 
 
 def test_too_many_who_wait_are_told_to_come_later(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: SqlMetadataStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("carnac.api.allocation.WAITING_LIMIT", 2)
     gate = Gate(store)
@@ -259,8 +257,7 @@ def test_own_numbers_and_given_places(tmp_path: Path) -> None:
     assert taken(given, tmp_path, "a", "b") == ["a 4"], "what is beyond is left to publish"
 
 
-def test_a_place_as_a_word() -> None:
-    store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+def test_a_place_as_a_word(store: SqlMetadataStore) -> None:
     (reply,) = store.allocate([FIRST])
     assert isinstance(reply, PendingSegment)
     assert read_reply(reply_to_json(reply)) == pending_id_of(reply) == reply.pending_id

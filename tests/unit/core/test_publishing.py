@@ -17,7 +17,7 @@ from carnac.core.log.commits import (
 )
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Corrupt, Invalid
-from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import MetadataStore
 from tests.logs import (
     DATASOURCE,
@@ -33,14 +33,13 @@ from tests.logs import (
     revert_of,
     segment,
 )
-from tests.support.clock import FakeClock, SequentialIds
 
 MONTH = "2013-01-01/2013-02-01"
 
 
 @pytest.fixture
-def store() -> MetadataStore:
-    return open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+def store(memory_store: SqlMetadataStore) -> MetadataStore:
+    return memory_store
 
 
 def conflict_of(store: MetadataStore, publication: Publication) -> Conflict:

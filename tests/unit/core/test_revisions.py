@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.errors import InvariantError
 from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
 from tests.logs import append, replacement, segment
 from tests.support.clock import FakeClock, SequentialIds
 
@@ -22,9 +25,14 @@ DAY_MS = 86_400_000
 START_MS = 15_000 * DAY_MS
 
 
-def test_materialising_from_any_key_frame_gives_the_same_state() -> None:
+@pytest.fixture
+def store() -> Iterator[SqlMetadataStore]:
     clock = FakeClock(START_MS)
-    store = open_metadata("memory://", clock=clock, ids=SequentialIds())
+    with closing(open_metadata("memory://", clock=clock, ids=SequentialIds())) as store:
+        yield store
+
+
+def test_materialising_from_any_key_frame_gives_the_same_state(store: SqlMetadataStore) -> None:
     states = [State()]
     for number in range(8):
         entry_times = Interval(START_MS + number * DAY_MS, START_MS + number * DAY_MS + 1)
@@ -74,8 +82,9 @@ def test_lookups_are_set_removed_and_brought_back_by_commits() -> None:
     ]
 
 
-def test_a_commit_that_drops_what_is_not_there_or_skips_a_revision_breaks_the_law() -> None:
-    store = open_metadata("memory://", clock=FakeClock(START_MS), ids=SequentialIds())
+def test_a_commit_that_drops_what_is_not_there_or_skips_a_revision_breaks_the_law(
+    store: SqlMetadataStore,
+) -> None:
     for name in ("s1", "s2"):
         append(store, segment(name, "2013-01-01/2013-01-02"))
     store.publish(replacement(store, "2013-01-01/2013-01-02"))

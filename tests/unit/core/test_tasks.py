@@ -14,7 +14,7 @@ from carnac.core.tasks.events import (
 from carnac.core.tasks.leadership import decide_leader, decide_resignation
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import RetryPolicy, TaskState
-from carnac.core.tasks.table import TaskTable
+from tests.support.task_table import TaskTable
 from tests.tasks import LEASE_MS, candidacy, dispatch, wants
 
 

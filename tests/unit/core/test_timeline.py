@@ -20,9 +20,8 @@ from carnac.core.timeline import (
     retired_by,
 )
 from carnac.errors import Invalid, InvariantError
-from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment
-from tests.support.clock import FakeClock, SequentialIds
 from tests.timelines import entry, hours
 
 HOUR = hours(0, 1)
@@ -263,10 +262,15 @@ class TestConsumers:
 class TestFollowingTheLog:
     """Source 3, on the real log: both orders of completion, and what needs no tombstone."""
 
+    @pytest.fixture
+    def store(self, memory_store: SqlMetadataStore) -> SqlMetadataStore:
+        return memory_store
+
     @pytest.mark.parametrize("ingestion_first", [True, False])
     @pytest.mark.parametrize("kind", ["minor", "major"])
-    def test_both_orders_of_completion(self, ingestion_first: bool, kind: str) -> None:
-        store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+    def test_both_orders_of_completion(
+        self, store: SqlMetadataStore, ingestion_first: bool, kind: str
+    ) -> None:
         append(store, *(segment(f"S{n}", day(1)) for n in range(1, 5)))
         seventh = segment("S7", day(1), rows=40)
         compaction = (
@@ -288,8 +292,9 @@ class TestFollowingTheLog:
             visible = {e.segment_id for e in timeline.entries(Visibility.VISIBLE)}
             assert visible == {"S5", "S6", "S7"}
 
-    def test_a_deletion_shows_nothing_and_brings_nothing_back(self) -> None:
-        store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+    def test_a_deletion_shows_nothing_and_brings_nothing_back(
+        self, store: SqlMetadataStore
+    ) -> None:
         append(store, segment("S1", day(1)), segment("S2", day(1)))
         store.publish(folding(store, ("S1", "S2"), segment("C1", day(1), rows=20)))
         store.publish(replacement(store, day(1), kind=CommitKind.DELETE))

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import pytest
 
 from carnac.core.log.allocation import AllocationReply, AllocationRequest, Denied, PendingSegment
 from carnac.errors import Conflict, Invalid, Unavailable
-from carnac.metadata import open_metadata
-from carnac.metadata.memory import MemoryMetadataStore
+from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.temporary import TemporarySqliteDatabase
 from carnac.overlord import allocation
 from carnac.overlord.allocation import BATCH_LIMIT, QUEUE_LIMIT, AllocationService
 from tests.support.clock import FakeClock, SequentialIds
 
 
-class Slow(MemoryMetadataStore):
+class Slow(SqlMetadataStore):
     """A store whose transactions wait for a word; remembers how many requests each had."""
 
     def __init__(self) -> None:
-        super().__init__(clock=FakeClock(), ids=SequentialIds())
+        super().__init__(
+            TemporarySqliteDatabase(created_at_ms=0), clock=FakeClock(), ids=SequentialIds()
+        )
         self.batches: list[int] = []
         self.entered = threading.Semaphore(0)
         self.go_on = threading.Semaphore(0)
@@ -33,6 +36,12 @@ class Slow(MemoryMetadataStore):
         if self.error is not None:
             raise self.error
         return super().allocate(requests)
+
+
+@pytest.fixture
+def store() -> Iterator[Slow]:
+    with closing(Slow()) as store:
+        yield store
 
 
 def asks(sequence: str, granularity: str = "day", at_ms: int = 0) -> AllocationRequest:
@@ -71,8 +80,7 @@ def in_threads(
     return ends
 
 
-def test_who_comes_while_others_are_served_shares_the_next_transaction() -> None:
-    store = Slow()
+def test_who_comes_while_others_are_served_shares_the_next_transaction(store: Slow) -> None:
     ends = in_threads(store, AllocationService(store), [asks(f"s{n}") for n in range(9)], 2)
     assert store.batches == [1, 8]
     numbers = [one.partition_id for one in ends.values() if isinstance(one, PendingSegment)]
@@ -80,10 +88,10 @@ def test_who_comes_while_others_are_served_shares_the_next_transaction() -> None
 
 
 def test_those_who_shared_a_transaction_wait_for_each_other(
-    monkeypatch: pytest.MonkeyPatch,
+    store: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(allocation, "COMPANY_S", 30)
-    store, requests = Slow(), [asks(name) for name in "abc"]
+    requests = [asks(name) for name in "abc"]
     service = AllocationService(store)
     service._shared_by = 3
     for _ in requests:
@@ -96,8 +104,7 @@ def test_those_who_shared_a_transaction_wait_for_each_other(
     assert store.batches == [3]
 
 
-def test_but_only_a_moment() -> None:
-    store = Slow()
+def test_but_only_a_moment(store: Slow) -> None:
     service = AllocationService(store)
     service._shared_by = 3
     store.go_on.release()
@@ -105,16 +112,14 @@ def test_but_only_a_moment() -> None:
     assert (store.batches, service._shared_by) == ([1], 1)
 
 
-def test_nonsense_of_one_does_not_hit_the_others() -> None:
-    store = Slow()
+def test_nonsense_of_one_does_not_hit_the_others(store: Slow) -> None:
     requests = [asks("a"), asks("b"), asks("c", "no such granularity"), asks("d")]
     ends = in_threads(store, AllocationService(store), requests, 5)
     assert isinstance(ends["c"], Invalid)
     assert all(isinstance(ends[name], PendingSegment) for name in "abd")
 
 
-def test_a_database_that_is_gone_is_gone_for_all() -> None:
-    store = Slow()
+def test_a_database_that_is_gone_is_gone_for_all(store: Slow) -> None:
     store.error = Unavailable("gone")
     ends = in_threads(store, AllocationService(store), [asks(name) for name in "abc"], 2)
     assert [type(end) for end in ends.values()] == [Unavailable] * 3
@@ -123,8 +128,7 @@ def test_a_database_that_is_gone_is_gone_for_all() -> None:
     assert isinstance(AllocationService(store).allocate([asks("a")])[0], PendingSegment)
 
 
-def test_too_much_is_refused() -> None:
-    store = Slow()
+def test_too_much_is_refused(store: Slow) -> None:
     service = AllocationService(store)
     with pytest.raises(Invalid, match="at most 500"):
         service.allocate([asks(f"{n}") for n in range(BATCH_LIMIT + 1)])
@@ -133,9 +137,8 @@ def test_too_much_is_refused() -> None:
         service.allocate([asks("a")])
 
 
-def test_a_denied_one_is_an_answer() -> None:
-    store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
-    service = AllocationService(store)
+def test_a_denied_one_is_an_answer(memory_store: SqlMetadataStore) -> None:
+    service = AllocationService(memory_store)
     service.allocate([asks("a")])
     (denied,) = service.allocate([asks("a", at_ms=10**11)])
     assert isinstance(denied, Denied)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -30,8 +31,9 @@ def work_alone(_: Task, guard: WriteGuard, on_progress: Tell) -> Mapping[str, ob
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> Iterator[Bench]:
+    with closing(Bench()) as bench:
+        yield bench
 
 
 class TestAttempts:

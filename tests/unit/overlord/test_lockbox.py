@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from carnac.core.locks.choice import LockContext
 from carnac.core.locks.model import Lock, LockGranularity, LockState, LockType, Reason
 from carnac.errors import Conflict, Invalid, NotFound, Revoked, Unavailable
-from carnac.metadata.memory import MemoryMetadataStore
+from carnac.metadata import open_metadata
 from carnac.overlord import Lockbox, LockKeeper
+from carnac.ports import MetadataStore
 from tests.locks import LEASE_MS, hours, wants
 from tests.logs import append_of, day, segment
 from tests.support.clock import FakeClock, SequentialIds
@@ -37,12 +39,13 @@ def clock() -> ActingClock:
 
 
 @pytest.fixture
-def metadata(clock: ActingClock) -> MemoryMetadataStore:
-    return MemoryMetadataStore(clock=clock, ids=SequentialIds())
+def metadata(clock: ActingClock) -> Iterator[MetadataStore]:
+    with closing(open_metadata("memory://", clock=clock, ids=SequentialIds())) as store:
+        yield store
 
 
 @pytest.fixture
-def lockbox(metadata: MemoryMetadataStore, clock: ActingClock) -> Lockbox:
+def lockbox(metadata: MetadataStore, clock: ActingClock) -> Lockbox:
     return Lockbox(metadata, clock, holder="test, process 1", lease_ms=LEASE_MS)
 
 
@@ -135,7 +138,7 @@ class TestAcquireAll:
 
 class TestPublishing:
     def test_it_yields_what_the_publication_requires(
-        self, lockbox: Lockbox, metadata: MemoryMetadataStore
+        self, lockbox: Lockbox, metadata: MetadataStore
     ) -> None:
         lock = lockbox.acquire(wants("a", DAY, priority=25))
         with lockbox.publishing([lock]) as fences:
@@ -212,7 +215,7 @@ class TestOperators:
 
 
 def test_the_service_s_setting_is_for_tasks_that_say_nothing(
-    metadata: MemoryMetadataStore, clock: ActingClock
+    metadata: MetadataStore, clock: ActingClock
 ) -> None:
     forcing = Lockbox(metadata, clock, holder="t", lease_ms=LEASE_MS, force_time_chunk_lock=True)
     choice = forcing.choose("index_parallel", LockContext(), is_append=True)

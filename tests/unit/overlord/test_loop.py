@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -17,8 +19,9 @@ from tests.support.tasks import FakeRunner
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> Iterator[Bench]:
+    with closing(Bench()) as bench:
+        yield bench
 
 
 class TestLoop:

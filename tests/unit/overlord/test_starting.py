@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import pytest
 
 from carnac.core.tasks.events import ClaimAttempt
 from carnac.core.tasks.machine import START_MAX_MS
 from carnac.core.tasks.model import AttemptState, TaskState
-from carnac.metadata.memory import MemoryMetadataStore
+from carnac.metadata import open_metadata
 from carnac.overlord.loop import LoopSettings, OverlordLoop
+from carnac.ports import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.tasks import FakeRunner
 from tests.tasks import LEASE_MS, wants
@@ -20,8 +24,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def metadata(clock: FakeClock) -> MemoryMetadataStore:
-    return MemoryMetadataStore(clock=clock, ids=SequentialIds())
+def metadata(clock: FakeClock) -> Iterator[MetadataStore]:
+    with closing(open_metadata("memory://", clock=clock, ids=SequentialIds())) as store:
+        yield store
 
 
 @pytest.fixture
@@ -30,7 +35,7 @@ def runner() -> FakeRunner:
 
 
 @pytest.fixture
-def loop(metadata: MemoryMetadataStore, clock: FakeClock, runner: FakeRunner) -> OverlordLoop:
+def loop(metadata: MetadataStore, clock: FakeClock, runner: FakeRunner) -> OverlordLoop:
     metadata.change_tasks(wants("a", retries=0))
     made = OverlordLoop(
         metadata,
@@ -52,12 +57,12 @@ def loop(metadata: MemoryMetadataStore, clock: FakeClock, runner: FakeRunner) ->
     return made
 
 
-def state(metadata: MemoryMetadataStore) -> AttemptState:
+def state(metadata: MetadataStore) -> AttemptState:
     return metadata.attempts("a")[0].state
 
 
 def test_one_that_is_there_is_not_dead(
-    loop: OverlordLoop, metadata: MemoryMetadataStore, clock: FakeClock
+    loop: OverlordLoop, metadata: MetadataStore, clock: FakeClock
 ) -> None:
     for _ in range(8):
         clock.advance_ms(LEASE_MS // 2)
@@ -72,7 +77,7 @@ def test_one_that_is_there_is_not_dead(
 @pytest.mark.parametrize("alive", [False, None])
 def test_one_that_is_not_seen_is_not_waited_for(
     loop: OverlordLoop,
-    metadata: MemoryMetadataStore,
+    metadata: MetadataStore,
     clock: FakeClock,
     runner: FakeRunner,
     *,
@@ -85,7 +90,7 @@ def test_one_that_is_not_seen_is_not_waited_for(
 
 
 def test_nobody_may_start_for_ever(
-    loop: OverlordLoop, metadata: MemoryMetadataStore, clock: FakeClock
+    loop: OverlordLoop, metadata: MetadataStore, clock: FakeClock
 ) -> None:
     for _ in range(START_MAX_MS // (LEASE_MS // 2) + 2):
         clock.advance_ms(LEASE_MS // 2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import pytest
 
@@ -23,8 +24,9 @@ def append_task() -> dict[str, object]:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> Iterator[Bench]:
+    with closing(Bench()) as bench:
+        yield bench
 
 
 class TestService:

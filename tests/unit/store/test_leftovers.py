@@ -6,17 +6,18 @@ from carnac.clock import MarkedIds
 from carnac.core.ids import mark_of
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.deep_storage.memory import MemoryDeepStorage
-from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
 from carnac.store.leftovers import remove_leftovers
-from tests.support.clock import FakeClock, SequentialIds
 from tests.support.segments import write_segment
 
 MARK, OTHER = mark_of("a", 1, 7), mark_of("a", 2, 9)
 ROW = {"__time": "2013-01-01T12:00:00Z", "carrier": "AA"}
 
 
-def test_only_what_the_attempt_wrote_and_no_commit_names_is_removed() -> None:
-    metadata = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
+def test_only_what_the_attempt_wrote_and_no_commit_names_is_removed(
+    memory_store: SqlMetadataStore,
+) -> None:
+    metadata = memory_store
     storage = MemoryDeepStorage()
     ours, theirs = MarkedIds(MARK), MarkedIds(OTHER)
     published = write_segment(storage, [ROW], segment_id=ours.new_id())

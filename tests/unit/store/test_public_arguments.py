@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,11 +141,10 @@ ARGUMENTS = [
 def world(store: Store, folder: Path) -> Iterator[World]:
     append(store, (1, 1))
     store.tag("there")
-    bench = Bench()
-    bench.tasks.submit({**DELETE, "id": "over"})
-    bench.tasks.cancel("over")
     records = open_records(settings=Settings(store=str(folder)), clock=FakeClock(NOW_MS))
-    with CompactionDesk(records, FakeClock(NOW_MS)) as desk:
+    with closing(Bench()) as bench, CompactionDesk(records, FakeClock(NOW_MS)) as desk:
+        bench.tasks.submit({**DELETE, "id": "over"})
+        bench.tasks.cancel("over")
         yield World(store=store, bench=bench, desk=desk)
 
 

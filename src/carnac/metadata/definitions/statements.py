@@ -50,7 +50,7 @@ HEAD = statement(
 )
 STORE_VERSION = statement(lambda: select(column("version_num")).select_from(table(t.VERSION_TABLE)))
 ORIGIN = statement(lambda: select(t.origin.c.created_at_ms))
-INSERT_ORIGIN = statement(lambda: insert(t.origin))
+SET_ORIGIN = statement(lambda: update(t.origin).values(created_at_ms=p("at_ms")))
 FIND_BATCH = statement(
     lambda: select(t.batches.c.revision, t.batches.c.at_ms).where(
         t.batches.c.writer == p("writer"), t.batches.c.batch == p("batch")

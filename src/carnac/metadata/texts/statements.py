@@ -19,9 +19,9 @@ ORIGIN = Statement(
     sqlite=SqlText('SELECT origin.created_at_ms FROM origin'),
     postgresql=SqlText('SELECT origin.created_at_ms FROM origin'),
 )
-INSERT_ORIGIN = Statement(
-    sqlite=SqlText('INSERT INTO origin (id, created_at_ms) VALUES (?, ?)', ('id', 'created_at_ms')),
-    postgresql=SqlText('INSERT INTO origin (id, created_at_ms) VALUES (%(id)s::BIGINT, %(created_at_ms)s::BIGINT)'),
+SET_ORIGIN = Statement(
+    sqlite=SqlText('UPDATE origin SET created_at_ms=?', ('at_ms',)),
+    postgresql=SqlText('UPDATE origin SET created_at_ms=%(at_ms)s::BIGINT'),
 )
 FIND_BATCH = Statement(
     sqlite=SqlText('SELECT batches.revision, batches.at_ms FROM batches WHERE batches.writer = ? AND batches.batch = ?', ('writer', 'batch')),

@@ -1,4 +1,4 @@
-"""All tasks of a store in memory: what the memory store and tests stand on."""
+"""All tasks of a store in dictionaries: what stores and rules are held against."""
 
 from __future__ import annotations
 
