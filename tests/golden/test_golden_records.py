@@ -14,7 +14,7 @@ import pytest
 
 from carnac.core.log import records
 from carnac.core.segments import record as segment_records
-from tests.unit.core.test_records import PROOF, SEGMENTS
+from tests.unit.core.test_records import DELETION_PROOF, PROOF, SEGMENTS
 
 GOLDEN = Path(__file__).parent / "records"
 
@@ -40,3 +40,9 @@ def test_golden_commit_details_are_read() -> None:
     assert repr(proof) == repr(PROOF)
     again = records.dump_commit_details(offsets, lookups, proof)
     assert json.loads(again) == json.loads(text)
+
+
+def test_golden_details_of_a_deletion_are_read() -> None:
+    text = (GOLDEN / "commit-details-deletion.v1.json").read_text(encoding="utf-8")
+    assert records.load_commit_details(text) == ({}, {}, DELETION_PROOF)
+    assert json.loads(records.dump_commit_details({}, {}, DELETION_PROOF)) == json.loads(text)

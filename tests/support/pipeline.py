@@ -133,14 +133,14 @@ class LocalPipeline:
 
         if columns is None:
             columns = unite_columns(source.segment.columns for source in inputs)
-        check_predicate(predicate, columns)
+        named = check_predicate(predicate, columns)
         rewrites = []
         with tempfile.TemporaryDirectory() as folder:
             for number, source in enumerate(inputs, start=1):
                 task = DeleteTask(
                     source=source,
                     predicate=predicate,
-                    columns=tuple(columns.items()),
+                    columns=named,
                     output_url=self._storage.url,
                     path_prefix=f"segments/{datasource}",
                     id_prefix=self._ids.new_id(),

@@ -8,7 +8,7 @@
 | CH-2 | the live entries of a time chunk share one major version |
 | EN-1 | what an entry shows lies in its segment's span and in its chunk |
 | EN-2 | no instant of a segment is visible through two entries |
-| CN-1 | a rewrite's output holds the rows of its input |
+| CN-1 | a rewrite's output holds the rows of its input, a deletion's all but those that it deleted |
 | TL-1 .. TL-4 | what a timeline shows: defined and checked in `core/timeline/laws.py` |
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: defined and checked in `core/compaction/laws.py` |
 | BL-1 .. BL-4 | what balancing may plan, and when it rests: defined and checked in `core/balancing/laws.py` |

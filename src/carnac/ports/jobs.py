@@ -119,14 +119,13 @@ class SegmentRewrite:
     """A segment that a predicate delete touched: what was visible of it, and the segments that take its place.
 
     Attributes:
-        rows_before: Visible rows before.
         replacements: Empty if no row is left.
+        proof: That the visible rows are those of the replacements and those that were deleted.
     """
 
     source: SegmentInput
     replacements: tuple[Segment, ...]
-    rows_before: int
-    rows_deleted: int
+    proof: ConservationProof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +214,8 @@ class DataPipeline(Protocol):
             One for each input that held a matching visible row.
 
         Raises:
-            Invalid: The predicate is not valid SQL over the datasource's columns.
+            Invalid: The predicate is not valid SQL over the datasource's columns, or fails on a value.
+            Corrupt: The file of one of `inputs` is not what its record says.
         """
         ...
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from carnac.core.compaction.plan.filtering import with_filter
-from carnac.core.log.commits import Change, Drop
+from carnac.core.log.commits import Change, ConservationProof, Drop
 from carnac.core.log.late_ledger import keep_late
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
@@ -49,8 +49,25 @@ def _what_is_left(rewrite: SegmentRewrite) -> Sequence[Segment]:
         source.segment,
         source.visible,
         with_filter(rewrite.replacements, [source.segment], None),
-        rows_before=rewrite.rows_before,
+        rows_before=rewrite.proof.rows_in,
     )
+
+
+def proof_of(rewrites: Sequence[SegmentRewrite]) -> ConservationProof:
+    """Return the proof of a commit of all the rewrites: hashes of sets add up."""
+    proofs = [rewrite.proof for rewrite in rewrites]
+    return ConservationProof(
+        rows_in=sum(proof.rows_in for proof in proofs),
+        rows_out=sum(proof.rows_out for proof in proofs),
+        rows_deleted=sum(proof.rows_deleted for proof in proofs),
+        row_hash_in=_sum_of(proof.row_hash_in for proof in proofs),
+        row_hash_out=_sum_of(proof.row_hash_out for proof in proofs),
+        row_hash_deleted=_sum_of(proof.row_hash_deleted for proof in proofs),
+    )
+
+
+def _sum_of(hashes: Iterable[int | None]) -> int:
+    return sum(one or 0 for one in hashes) % (1 << 64)
 
 
 def touched(rewrites: Sequence[SegmentRewrite]) -> IntervalSet:

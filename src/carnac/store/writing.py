@@ -12,7 +12,16 @@ from carnac.core.log.entries import Chunk
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import Granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
-from carnac.errors import CarnacError, Conflict, DiskFull, Invalid, NotFound, Revoked, Unavailable
+from carnac.errors import (
+    CarnacError,
+    Conflict,
+    Corrupt,
+    DiskFull,
+    Invalid,
+    NotFound,
+    Revoked,
+    Unavailable,
+)
 from carnac.ports import (
     ChunkLayout,
     DataPipeline,
@@ -257,7 +266,8 @@ class Writer:
 
         Raises:
             NotFound: There is no such datasource.
-            Invalid: The predicate is not SQL over the datasource's columns.
+            Invalid: The predicate is not SQL over the datasource's columns, or fails on a value.
+            Corrupt: A segment's file is not what its record says, so nobody knows which of its rows match.
             Conflict: One of the rewritten segments was changed meanwhile. The written files are removed.
         """
         condition = predicate if interval is None else deleting.within(predicate, interval)
@@ -290,6 +300,7 @@ class Writer:
                 batch=number,
                 base_revision=base,
                 message=message or deleting.describe(predicate, interval),
+                proof=deleting.proof_of(rewrites),
                 lease_id=lease.lease_id,
             )
             return self._publish_rewrites(publication, rewrites, lease, guard)
@@ -312,7 +323,7 @@ class Writer:
             revision=published.revision,
             segments_added=len(change.adds),
             segments_dropped=len(rewrites),
-            rows_deleted=sum(rewrite.rows_deleted for rewrite in rewrites),
+            rows_deleted=sum(rewrite.proof.rows_deleted for rewrite in rewrites),
         )
 
     def segment_granularity(self, datasource: str) -> str:
@@ -385,7 +396,7 @@ class Writer:
         """
         try:
             yield
-        except (Conflict, DiskFull, Invalid, NotFound, Revoked):
+        except (Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked):
             self._remove_files(segments)
             raise
 

@@ -100,7 +100,7 @@ def test_only_segments_with_matching_rows_are_rewritten(
         "events", [whole(segment) for segment in segments], "d = 'b' AND n < 10"
     )
     assert [rewrite.source.segment.chunk for rewrite in rewrites] == [segments[1].chunk]
-    assert rewrites[0].rows_deleted == sum(r["d"] == "b" and r["n"] < 10 for r in rows) == 3
+    assert rewrites[0].proof.rows_deleted == sum(r["d"] == "b" and r["n"] < 10 for r in rows) == 3
     left = rows_of(deep_storage, rewrites[0].replacements, "n")
     assert left == Counter((r["n"],) for r in rows if r["d"] == "b" and r["n"] >= 10)
     added = set(files_below(deep_storage)) - set(before)

@@ -412,6 +412,37 @@ class TestNonsense:
                 store.publish(lossy)
         assert names(store) == ["S1"]
 
+    def test_a_deletion_that_adds_segments_proves_what_it_kept(self, store: MetadataStore) -> None:
+        old, new = segment("S1", day(1)), segment("S2", day(1))
+        append(store, old)
+        change = Change(
+            datasource=DATASOURCE,
+            adds=(replace(new, rows=8, row_hash=3),),
+            drops=(Drop(segment_id="S1", expected=days(day(1))),),
+        )
+        proof = ConservationProof(
+            rows_in=10,
+            rows_out=8,
+            rows_deleted=2,
+            row_hash_in=1,
+            row_hash_out=3,
+            row_hash_deleted=(1 << 64) - 2,
+        )
+        deletion = Publication(kind=CommitKind.DELETE, changes=(change,), proof=proof)
+        with pytest.raises(Invalid, match="needs a conservation proof"):
+            store.publish(replace(deletion, proof=None))
+        for lie in (
+            {"rows_deleted": 1},
+            {"row_hash_deleted": 0},
+            {"rows_out": 9, "rows_in": 11},
+            {"row_hash_out": 4, "row_hash_in": 2},
+        ):
+            with pytest.raises(Corrupt, match="the delete does not hold the rows it read"):
+                store.publish(replace(deletion, proof=replace(proof, **lie)))
+        assert names(store) == ["S1"]
+        store.publish(deletion)
+        assert names(store) == ["S2"]
+
     def test_publications_that_contradict_themselves(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)))
         drop = Drop(segment_id="S1", expected=days(day(1)))

@@ -94,6 +94,9 @@ PROOF = ConservationProof(
     sums_in={"added": 0.1, "delta": math.nan},
     sums_out={"added": 7},
 )
+DELETION_PROOF = ConservationProof(
+    rows_in=5, rows_out=3, row_hash_in=7, row_hash_out=9, rows_deleted=2, row_hash_deleted=2**64 - 2
+)
 LATE = replace(RAW, late=LateRows(counts=(0, 12, 0, 0, 3, 0)))
 FOLDED = replace(ROLLED_UP, late=LateRows(counts=(1, 0, 0, 0, 0, 199), is_folded=True))
 SEGMENTS = {

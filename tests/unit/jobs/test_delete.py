@@ -70,8 +70,8 @@ def test_matching_rows_go_and_the_others_keep_their_order(tmp_path: Path) -> Non
     segment, rows = make(tmp_path)
     result = delete(tmp_path, segment, "color = 'red' AND size > 1")
     kept = [row for row in rows if not (row["color"] == "red" and row["size"] == 2)]
-    assert result.rows_before == len(rows)
-    assert result.rows_deleted == len(rows) - len(kept)
+    assert result.proof.rows_in == len(rows)
+    assert result.proof.rows_deleted == len(rows) - len(kept)
     (new,) = result.replacements
     assert read(tmp_path, [new]) == kept
     assert (new.segment_id, new.path) == ("dela0s0", "events/new/dela0s0.parquet")
@@ -105,7 +105,7 @@ def test_no_match_writes_nothing(tmp_path: Path) -> None:
 def test_all_rows_gone_leaves_no_replacement(tmp_path: Path) -> None:
     segment, rows = make(tmp_path)
     result = delete(tmp_path, segment, "TRUE")
-    assert (result.replacements, result.rows_deleted) == ((), len(rows))
+    assert (result.replacements, result.proof.rows_deleted) == ((), len(rows))
 
 
 def test_hidden_rows_are_neither_counted_nor_kept(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_hidden_rows_are_neither_counted_nor_kept(tmp_path: Path) -> None:
     visible = interval_set([Interval(10, 50), Interval(100, 120)])
     result = delete(tmp_path, segment, "size = 1", visible)
     shown = [row for row in rows if visible.holds(row["__time"])]
-    assert result.rows_before == len(shown)
+    assert result.proof.rows_in == len(shown)
     assert read(tmp_path, result.replacements) == [r for r in shown if r["size"] != 1]
     assert delete(tmp_path, segment, "__time < make_timestamptz(10000)", visible) is None
 

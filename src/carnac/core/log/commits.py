@@ -158,6 +158,7 @@ class ConservationProof:
         row_hash_in, row_hash_out: Order-independent hash of the rows, or of what rollup keeps of them; where a rewrite
             is of several families, each has a weight of its own in it. None: no file was rewritten.
         sums_in, sums_out: By name, what rollup keeps of metrics that are no whole numbers.
+        rows_deleted, row_hash_deleted: Of the rows that went in and were left out by a deletion.
     """
 
     rows_in: int
@@ -166,6 +167,8 @@ class ConservationProof:
     row_hash_out: int | None
     sums_in: Mapping[str, float] = field(default_factory=dict)
     sums_out: Mapping[str, float] = field(default_factory=dict)
+    rows_deleted: int = 0
+    row_hash_deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +189,7 @@ class Publication:
         base_revision: The revision that the writer read; None if it read nothing.
         offsets: Source offsets that this batch reached, stored with the commit.
         message: For people reading the log.
-        proof: Required of rewrites, absent otherwise.
+        proof: Required of rewrites, and of deletions that add segments; absent otherwise.
         lease_id: The writer's lease that keeps its files from garbage collection; released by the publish.
     """
 

@@ -64,13 +64,19 @@ def are_disjoint(sets: Iterable[IntervalSet]) -> bool:
 
 
 def conserves(proof: ConservationProof) -> bool:
-    """CN-1: whether a rewrite's proof says that the rows are the same (sums to 1e-9, relative)."""
+    """CN-1: whether a rewrite's proof says that its rows are those that went in, less deleted ones (sums to 1e-9)."""
     return (
-        proof.rows_in == proof.rows_out
-        and proof.row_hash_in == proof.row_hash_out
+        proof.rows_in == proof.rows_out + proof.rows_deleted
+        and proof.row_hash_in == _with_deleted(proof)
         and proof.sums_in.keys() == proof.sums_out.keys()
         and all(
             abs(value - proof.sums_out[name]) <= 1e-9 * max(abs(value), 1.0)
             for name, value in proof.sums_in.items()
         )
     )
+
+
+def _with_deleted(proof: ConservationProof) -> int | None:
+    if proof.row_hash_out is None:
+        return None
+    return (proof.row_hash_out + proof.row_hash_deleted) % (1 << 64)

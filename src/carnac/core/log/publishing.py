@@ -350,16 +350,30 @@ def _validate(publication: Publication) -> None:
         change.drops for change in publication.changes
     ):
         raise Invalid("an append drops nothing; publish it as a replacement")
-    if publication.kind is CommitKind.REWRITE:
-        if publication.proof is None:
-            raise Invalid("a rewrite needs a conservation proof")
-        if not laws.conserves(publication.proof):
-            raise Corrupt(
-                f"the rewrite does not hold the rows it read ({publication.proof.rows_in} rows in, "
-                f"{publication.proof.rows_out} out); nothing was published: report this as a bug"
-            )
+    _validate_proof(publication)
     for change in publication.changes:
         _validate_change(change)
+
+
+def _validate_proof(publication: Publication) -> None:
+    """Refuse segments that take the place of others without a proof that they hold their rows."""
+    proof = publication.proof
+    written = [segment for change in publication.changes for segment in change.adds]
+    is_deletion = publication.kind is CommitKind.DELETE
+    if proof is None:
+        if publication.kind is CommitKind.REWRITE or (is_deletion and written):
+            raise Invalid(f"a {publication.kind} that adds segments needs a conservation proof")
+        return
+    is_kept = laws.conserves(proof)
+    if is_deletion:
+        row_hash = sum(segment.row_hash for segment in written) % (1 << 64)
+        rows = sum(segment.rows for segment in written)
+        is_kept &= (proof.rows_out, proof.row_hash_out) == (rows, row_hash)
+    if not is_kept:
+        raise Corrupt(
+            f"the {publication.kind} does not hold the rows it read ({proof.rows_in} rows in, {proof.rows_out} out, "
+            f"{proof.rows_deleted} deleted); nothing was published: report this as a bug"
+        )
 
 
 def _validate_change(change: Change) -> None:

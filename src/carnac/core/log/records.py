@@ -61,6 +61,7 @@ def dump_commit_details(
             "rowHashOut": proof.row_hash_out,
             "sumsIn": {name: _dump_scalar(value) for name, value in proof.sums_in.items()},
             "sumsOut": {name: _dump_scalar(value) for name, value in proof.sums_out.items()},
+            **_deleted(proof),
         }
     return _dumps(record)
 
@@ -86,6 +87,12 @@ def load_commit_details(text: str) -> CommitDetails:
     return _load("commit", text, build)
 
 
+def _deleted(proof: ConservationProof) -> dict[str, int]:
+    if not proof.rows_deleted:
+        return {}
+    return {"rowsDeleted": proof.rows_deleted, "rowHashDeleted": proof.row_hash_deleted}
+
+
 def _proof(value: object) -> ConservationProof:
     record = _object(value)
     hash_in, hash_out = record.pop("rowHashIn"), record.pop("rowHashOut")
@@ -96,6 +103,8 @@ def _proof(value: object) -> ConservationProof:
         row_hash_out=None if hash_out is None else _int(hash_out),
         sums_in=_sums(record.pop("sumsIn")),
         sums_out=_sums(record.pop("sumsOut")),
+        rows_deleted=_int(record.pop("rowsDeleted", 0)),
+        row_hash_deleted=_int(record.pop("rowHashDeleted", 0)),
     )
     _require_empty(record)
     return proof

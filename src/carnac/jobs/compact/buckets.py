@@ -34,7 +34,7 @@ def find_buckets(output_url: str, job: RewriteJob) -> tuple[Interval, ...]:
     if text is None:
         raise AssertionError("a rewrite that names no time chunks changes their granularity")
     granularity = parse_granularity(text)
-    plan = ReadPlan(output_url=output_url, columns=(), truncate_to=None, chunks=())
+    plan = ReadPlan(output_url=output_url, columns=(), truncate_to=None, chunks=(), is_survey=True)
     first_ms = job.inputs[0].visible.intervals[0].start_ms
     found: dict[int, Interval] = {}
     for source in job.inputs:

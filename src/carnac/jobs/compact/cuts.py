@@ -174,7 +174,13 @@ def _sample(task: FamilyTask, column: str) -> Any:
     rows = sum(source.segment.rows for _, source in inputs)
     step = -(-rows // _sample_rows(task))
     for plan, source in inputs:
-        narrow = replace(plan, columns=((column, kind),), truncate_to=None, keeps_exact=False)
+        narrow = replace(
+            plan,
+            columns=((column, kind),),
+            truncate_to=None,
+            keeps_exact=False,
+            is_survey=True,
+        )
         groups = max(1, SAMPLE_GROUPS * source.segment.rows // rows)
         for table in read_tables(narrow, source, most_groups=groups):
             array = one_array(table.column(column))

@@ -1,13 +1,16 @@
 """Reads what is visible of segments as Arrow tables of one schema, for rewrites.
 
-Texts come as dictionaries. Types are widened by DuckDB where they differ, so that a value reads after a rewrite as it
-read before it; times are truncated here, in integers, and not by the engine that rolls up.
+A file is read only after its bytes have been found to be those that were recorded: what is damaged goes into nothing
+that is written. Texts come as dictionaries. Types are widened by DuckDB where they differ, so that a value reads after
+a rewrite as it read before it; times are truncated here, in integers, and not by the engine that rolls up.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,10 +24,11 @@ from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.errors import Corrupt, NotFound
+from carnac.errors import CarnacError, NotFound, Unavailable
 from carnac.ports import SegmentInput
+from carnac.ports.segment_files import REMEDY, blocks_of, check_file, damaged
 from carnac.rows.normalise.shape import quote
-from carnac.rows.output import local_root
+from carnac.rows.output import NO_SPACE, NO_TEMPORARY_ROOM, local_root
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 
 if TYPE_CHECKING:
@@ -48,6 +52,8 @@ class ReadPlan:
         truncate_to: Canonical text of the granularity that times are truncated to; None: times stay.
         chunks: Time chunks of the outputs; truncation puts no row before its own.
         keeps_exact: Tables end with a column `EXACT_COLUMN`: microseconds before truncation.
+        encodes_words: Texts come as dictionaries.
+        is_survey: Nothing that is read is written, so files are read without being checked first.
     """
 
     output_url: str
@@ -55,6 +61,8 @@ class ReadPlan:
     truncate_to: str | None
     chunks: tuple[Interval, ...]
     keeps_exact: bool = False
+    encodes_words: bool = True
+    is_survey: bool = False
 
 
 def is_clipped(source: SegmentInput) -> bool:
@@ -84,11 +92,11 @@ def read_tables(
     segment = source.segment
     own = {column.name: column.type for column in segment.columns}
     present = [name for name, _ in plan.columns if name in own]
-    words = [name for name in present if own[name] in _WORDS]
+    words = [name for name in present if plan.encodes_words and own[name] in _WORDS]
     clipped = is_clipped(source)
-    with _opened(plan.output_url, segment) as opened, _readable(segment):
+    is_far = plan.is_survey and local_root(plan.output_url) is None
+    with segment_file(plan.output_url, segment, is_survey=plan.is_survey) as opened:
         # reading ahead takes threads, which cost more than a small file
-        is_far = local_root(plan.output_url) is None
         file = pq.ParquetFile(opened, read_dictionary=words, pre_buffer=is_far)
         for index in _spread(file.num_row_groups, most_groups):
             if clipped and on_hidden is None and _is_hidden(file, index, source):
@@ -154,7 +162,7 @@ def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
     Raises:
         NotFound, Corrupt: As `read_tables`.
     """
-    with _opened(output_url, source.segment) as opened, _readable(source.segment):
+    with segment_file(output_url, source.segment, is_survey=True) as opened:
         footer = pq.read_metadata(opened)
         return sum(
             footer.row_group(index).total_byte_size for index in range(footer.num_row_groups)
@@ -162,35 +170,75 @@ def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
 
 
 @contextlib.contextmanager
-def _opened(output_url: str, segment: Segment) -> Iterator[Any]:
-    root = local_root(output_url)
-    try:
-        if root is not None:
-            with pa.OSFile(str(root / segment.path), "rb") as file:
-                yield file
-            return
-        import fsspec
+def segment_file(output_url: str, segment: Segment, *, is_survey: bool = False) -> Iterator[Any]:
+    """Yield a segment's file, open for reading, once its bytes have been found to be those that were recorded.
 
-        filesystem, base = fsspec.core.url_to_fs(output_url)
-        with filesystem.open(f"{base.rstrip('/')}/{segment.path}", "rb") as file:
+    What Arrow raises in the block is told as damage of this file.
+
+    Args:
+        is_survey: Do not look at the bytes first, only if they cannot be read.
+
+    Raises:
+        NotFound: The file is gone.
+        Corrupt: It is damaged.
+        Unavailable: It cannot be reached, or copied from far away to the folder of temporary files.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            file = _opened(output_url, segment, stack, is_checked=not is_survey)
+        except OSError as error:
+            raise _failure(segment, error) from error
+        try:
             yield file
-    except FileNotFoundError:
-        raise NotFound(
-            f"file {segment.path} of segment {segment.segment_id} is gone; run 'verify'",
-            segment_id=segment.segment_id,
-        ) from None
+        except (pa.ArrowException, OSError, MemoryError, KeyError) as error:
+            if is_survey:
+                with segment_file(output_url, segment):
+                    pass
+            if isinstance(error, MemoryError):
+                raise
+            raise _failure(segment, error) from error
 
 
-@contextlib.contextmanager
-def _readable(segment: Segment) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise Corrupt(
-            f"file {segment.path} of segment {segment.segment_id} cannot be read: {reason}; run 'verify'",
-            segment_id=segment.segment_id,
-        ) from error
+def _opened(
+    output_url: str, segment: Segment, stack: contextlib.ExitStack, *, is_checked: bool
+) -> Any:
+    root = local_root(output_url)
+    if root is not None:
+        path = root / segment.path
+        if is_checked:
+            with path.open("rb", buffering=0) as raw:
+                check_file(segment, blocks_of(raw))
+        return stack.enter_context(pa.OSFile(str(path), "rb"))
+    import fsspec
+
+    filesystem, base = fsspec.core.url_to_fs(output_url)
+    far = stack.enter_context(filesystem.open(f"{base.rstrip('/')}/{segment.path}", "rb"))
+    if not is_checked:
+        return far
+    copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+    check_file(segment, _written(blocks_of(far), copy))
+    copy.seek(0)
+    return copy
+
+
+def _written(blocks: Iterator[bytes], file: Any) -> Iterator[bytes]:
+    for block in blocks:
+        file.write(block)
+        yield block
+
+
+def _failure(segment: Segment, error: Exception) -> CarnacError:
+    """Return what it means that a segment's file cannot be read: Arrow's own errors have no number of the system's."""
+    name = f"file {segment.path} of segment {segment.segment_id} of {segment.datasource}"
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"{name} is gone; {REMEDY}", segment_id=segment.segment_id)
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None or number == errno.EIO:
+        return damaged(segment, f"cannot be read: {reason}")
+    if number in NO_SPACE:
+        return Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir()))
+    return Unavailable(f"{name} cannot be read: {reason}", segment_id=segment.segment_id)
 
 
 def micros(table: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
@@ -242,7 +290,7 @@ def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) ->
         elif name in widened:
             arrays.append(widened[name])
         else:
-            arrays.append(_as_arrow(table.column(name), kind))
+            arrays.append(_as_arrow(table.column(name), kind, plan.encodes_words))
     names = [TIME_COLUMN, *(name for name, _ in plan.columns)]
     if plan.keeps_exact:
         arrays.append(pa.array(micros(table)))
@@ -250,10 +298,12 @@ def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) ->
     return pa.table(arrays, names=names)
 
 
-def _as_arrow(column: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
+def _as_arrow(
+    column: pa.ChunkedArray, kind: ColumnType, encodes_words: bool = True
+) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         return column
-    if kind in _WORDS:
+    if kind in _WORDS and encodes_words:
         return column.cast(pa.string()).dictionary_encode()
     return column if column.type == ARROW_TYPE[kind] else column.cast(ARROW_TYPE[kind])
 

@@ -28,17 +28,19 @@ def delete_where(
 
     Raises:
         Invalid: The predicate is no condition over the datasource's columns, or fails on a value.
+        Corrupt, NotFound: A segment's file is not what its record says, or is gone: then nobody knows which of its rows
+            match.
     """
     if columns is None:
         columns = unite_columns(source.segment.columns for source in inputs)
-    check_predicate(predicate, columns)
+    named = check_predicate(predicate, columns)
     job_id = workshop.ids.new_id()
     folder = f"{SEGMENTS_FOLDER}/{safe_name(datasource)}/{job_id}"
     tasks = [
         DeleteTask(
             source=source,
             predicate=predicate,
-            columns=tuple(columns.items()),
+            columns=named,
             output_url=workshop.output_url,
             path_prefix=folder,
             id_prefix=workshop.ids.new_id(),

@@ -14,14 +14,19 @@ from carnac.rows.normalise.shape import ORDER_PREFIX, quote
 _TIME_TYPE = "TIMESTAMP WITH TIME ZONE"
 
 
-def check_predicate(predicate: str, columns: Mapping[str, ColumnType]) -> None:
+def check_predicate(
+    predicate: str, columns: Mapping[str, ColumnType]
+) -> tuple[tuple[str, ColumnType], ...]:
     """Check that a predicate is a boolean expression over the columns, with one meaning for every row.
 
     Refused: subqueries, aggregates, window functions, anything beside the expression, and functions whose result
-    depends on when they run (`now()`, `random()`), because rows are counted first and rewritten later.
+    depends on when they run (`now()`, `random()`): a task that is tried again must find the same rows.
 
     Args:
         columns: United columns of the datasource, without `__time`.
+
+    Returns:
+        The columns that it names, `__time` left out.
 
     Raises:
         Invalid: It is not; says why in one sentence.
@@ -36,7 +41,7 @@ def check_predicate(predicate: str, columns: Mapping[str, ColumnType]) -> None:
         for setting in ("enable_external_access = false", "lock_configuration = true"):
             con.execute(f"SET {setting}").complete()
         expression = _parsed(con, predicate)
-        _check_nodes(con, expression, predicate, {TIME_COLUMN, *names})
+        named = _check_nodes(con, expression, predicate, {TIME_COLUMN, *names})
         try:
             kind = con.sql(f"SELECT (\n{predicate}\n) AS hit FROM rows").types[0]
             con.execute(f"SELECT 1 FROM rows WHERE (\n{predicate}\n)").complete()
@@ -44,6 +49,7 @@ def check_predicate(predicate: str, columns: Mapping[str, ColumnType]) -> None:
             raise _invalid(predicate, _reason(error)) from error
     if str(kind) not in {"BOOLEAN", '"NULL"', "NULL"}:
         raise _invalid(predicate, f"it is of type {kind}, not a condition")
+    return tuple((name, type_) for name, type_ in names.items() if name.casefold() in named)
 
 
 def _parsed(con: Any, predicate: str) -> Any:
@@ -71,8 +77,10 @@ def _tree(con: Any, condition: str) -> dict[str, Any]:
     return tree
 
 
-def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str]) -> None:
+def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str]) -> set[str]:
+    """Return the names of columns that the expression holds, case folded."""
     folded = {name.casefold() for name in names}
+    named = set()
     for node in _nodes(expression):
         kind = node.get("class")
         if kind == "SUBQUERY":
@@ -87,6 +95,8 @@ def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str]) -> 
                 path = path[1:]
             if path[0] not in folded and not _is_lambda(expression, path[0]):
                 raise _invalid(predicate, f"there is no column '{node['column_names'][-1]}'")
+            named.add(path[0])
+    return named
 
 
 def _is_lambda(expression: Any, name: str) -> bool:
