@@ -144,6 +144,17 @@ class Settings(BaseModel):
         description="Names under which an overlord may be asked, beside those of the loopback interface, the address "
         "that it listens at and that of `--url`; pages of these names may submit tasks (JSON in the environment).",
     )
+    http_input_roots: tuple[str, ...] | None = Field(
+        default=None,
+        description="Folders and URLs (`s3://bucket/folder`) below which tasks that come over HTTP may read their "
+        "input (JSON in the environment). Default: the folder of the store and the overlord's working directory if it "
+        "listens at the loopback interface, else nothing.",
+    )
+    http_spark_conf: tuple[str, ...] = Field(
+        default=(),
+        description="Spark settings that tasks which come over HTTP may set, beside those that say how much of a "
+        "cluster they take: names, or beginnings that end with `*` (JSON in the environment).",
+    )
     compaction_task_slots: int = Field(
         default=2, ge=1, description="How many tasks of compaction run at a time."
     )

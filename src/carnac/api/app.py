@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 The overlord of a store. What is below `/druid` has the paths, the names and the status codes of Apache Druid's
 API, so that its clients work; what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence.
-There is no authentication: whoever reaches this address may submit, cancel and read tasks.
+There is no authentication: whoever reaches this address may submit, cancel and read tasks. Every request but GET
+needs the header `Content-Type: application/json`, without a body too. Tasks read files below `http_input_roots` alone.
 """
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from carnac.api.admission import Admission
 from carnac.core.locks.waits import LockPicture
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task
@@ -98,3 +99,4 @@ class Desk:
     tasks: TaskDesk
     locks: LockDesk
     loop: Leads
+    admission: Admission

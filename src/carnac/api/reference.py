@@ -59,7 +59,7 @@ def render() -> str:
 def describe() -> Mapping[str, Any]:
     """Return the OpenAPI description of an overlord, without one."""
     nobody = cast("Any", None)
-    desk = Desk(tasks=nobody, locks=nobody, loop=nobody)
+    desk = Desk(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
     return make_app(desk, [allocation.make_router(nobody)]).openapi()
 
 

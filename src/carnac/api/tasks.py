@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
+from carnac.api.admission import Admission
 from carnac.api.bodies import JsonList, JsonObject, body_shown
 from carnac.api.desk import Desk, TaskDesk
 from carnac.api.shapes import (
@@ -58,7 +59,7 @@ def make_router(desk: Desk) -> APIRouter:
     _add_lists(router, desk.tasks)
     _add_task(router, desk.tasks)
     _add_texts(router, desk)
-    _add_orders(router, desk.tasks)
+    _add_orders(router, desk.tasks, desk.admission)
     return router
 
 
@@ -202,14 +203,14 @@ def _log_elsewhere(desk: Desk, task: Task, number: int | None) -> Response:
     )
 
 
-def _add_orders(router: APIRouter, tasks: TaskDesk) -> None:
+def _add_orders(router: APIRouter, tasks: TaskDesk, admission: Admission) -> None:
     @router.post(
         "/task",
         summary="Submit a task",
         openapi_extra=body_shown("object", {"type": "kill", "dataSource": "wikipedia"}),
     )
     def submit(body: JsonObject) -> TaskNamed:
-        return TaskNamed(task=tasks.submit(body).task_id)
+        return TaskNamed(task=tasks.submit(admission.admit(body)).task_id)
 
     @router.post("/task/{task_id}/shutdown", summary="Cancel a task; nothing happens if it is over")
     def shut_down(task_id: TaskId) -> TaskNamed:

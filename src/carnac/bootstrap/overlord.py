@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.app import make_app
 from carnac.api.desk import Desk
-from carnac.api.hosts import hosts_of
+from carnac.api.hosts import hosts_of, is_loopback
 from carnac.api.server import HttpServer
 from carnac.bootstrap.compaction import CompactionDuty
 from carnac.bootstrap.runners import open_runners
-from carnac.bootstrap.store import make_lockbox, make_spark, make_spark_pipeline, open_records
+from carnac.bootstrap.store import (
+    locate_store,
+    make_lockbox,
+    make_spark,
+    make_spark_pipeline,
+    open_records,
+)
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import SystemClock
 from carnac.config import Settings
@@ -69,6 +77,7 @@ def open_overlord(
         server = HttpServer(host, port)
         steps.callback(server.stop)
         url = url or server.url
+        settings = _with_input_roots(settings, host)  # for attempts, too
         shared = _SharedSpark(settings)
         steps.callback(shared.close)
         run: Callable[[str, int], object] | None = None
@@ -83,7 +92,7 @@ def open_overlord(
         lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
         loop = open_loop(settings=settings, runners=runners, url=url)
         app = make_app(
-            Desk(tasks=tasks, locks=lockbox, loop=loop),
+            Desk(tasks=tasks, locks=lockbox, loop=loop, admission=_admission(settings)),
             [allocation_router(AllocationService(metadata))],
             hosts=hosts_of(host, url=url, more=settings.http_hosts),
         )
@@ -103,6 +112,21 @@ def open_overlord(
             _log.info("listening at %s, runner %s", url, settings.task_runner)
 
         return Overlord(url, start, steps.pop_all())
+
+
+def _with_input_roots(settings: Settings, host: str) -> Settings:
+    """Return the settings with the folders and URLs below which tasks that come over HTTP may read."""
+    if settings.http_input_roots is not None:
+        return settings
+    folders = [locate_store(settings.store).folder, Path.cwd()] if is_loopback(host) else []
+    roots = [str(one.absolute()) for one in folders if one is not None and one.parent != one]
+    return settings.model_copy(update={"http_input_roots": tuple(roots)})
+
+
+def _admission(settings: Settings) -> Admission:
+    return Admission(
+        input_roots=settings.http_input_roots or (), spark_settings=settings.http_spark_conf
+    )
 
 
 def _attempts_here(settings: Settings, shared: _SharedSpark) -> Callable[[str, int], object]:

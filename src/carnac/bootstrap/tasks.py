@@ -179,7 +179,12 @@ def run_task_attempt(
             return run_attempt(
                 metadata,
                 make_lockbox(metadata, settings, clock),
-                StoreJobs(store, find_payload=metadata.task_payload, interrupt=lambda: None),
+                StoreJobs(
+                    store,
+                    find_payload=metadata.task_payload,
+                    interrupt=lambda: None,
+                    input_roots=settings.http_input_roots or (),
+                ),
                 clock,
                 holder=process_name(),
                 task_id=task_id,

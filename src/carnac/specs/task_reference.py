@@ -55,6 +55,8 @@ The context says how the task is dispatched, tried again, and what it locks:
 | `taskLockType` | by type | `EXCLUSIVE`, `SHARED`, `REPLACE` or `APPEND` |
 | `sparkConf` | | settings of the task's own Spark driver, by name |
 
+| `origin` | | `http` where a task that reads files [came over HTTP](../concepts/overlord.md#what-is-open-to-whom) |
+
 Other keys are carried along.
 """
 

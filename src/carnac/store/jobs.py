@@ -14,6 +14,7 @@ from typing import Any
 from carnac.core.tasks.model import Task
 from carnac.errors import CarnacError, Conflict, DiskFull, NotFound
 from carnac.ports import JobProgress, WriteGuard
+from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import (
     AnyTask,
     CleanTask,
@@ -53,6 +54,7 @@ class StoreJobs:
     Args:
         find_payload: The task as it was submitted, by id.
         interrupt: Makes the Spark jobs that run end soon; from any thread.
+        input_roots: Below which tasks that came over HTTP may read.
         on_group: Told of each group of a compaction that has ended, from any thread.
     """
 
@@ -62,11 +64,13 @@ class StoreJobs:
         *,
         find_payload: Callable[[str], str | None],
         interrupt: Callable[[], None],
+        input_roots: Sequence[str] = (),
         on_group: Callable[[GroupReport], None] | None = None,
     ) -> None:
         self._store = store
         self._find_payload = find_payload
         self._interrupt = interrupt
+        self._input_roots = tuple(input_roots)
         self._on_group = on_group
         self._head: dict[str, object] = {}
         self._groups: list[GroupReport] = []
@@ -79,7 +83,7 @@ class StoreJobs:
         payload = self._find_payload(task.task_id)
         if payload is None:
             raise NotFound(f"task {task.task_id} is not known any more", task_id=task.task_id)
-        spec = load_task(json.loads(payload))
+        spec = confine(load_task(json.loads(payload)), self._input_roots)
         self._head = {"type": task.type, "dataSource": task.datasource, **_ignored(spec)}
         return {**self._head, **self._do(spec, task, guard, on_progress)}
 

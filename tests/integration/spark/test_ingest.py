@@ -53,6 +53,25 @@ def test_rows_land_in_their_chunks_once(
     assert list(report.seconds_by_phase) == ["plan", "read", "write", "clean up"]
 
 
+def test_what_a_text_of_an_expression_says_is_not_looked_up(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    """Spark puts the environment's variables, passwords among them, in place of `${env:NAME}`."""
+    transforms = [
+        {"name": "d", "expression": "concat('${env:HOME}', '${system:user.home}')"},
+        {"name": "e", "expression": "concat('${env:HOME}', d)", "type": "druid"},
+    ]
+    spec = make_spec(
+        lines({"t": "2024-01-01", "d": "a", "n": 1}),
+        dimensions=["d", "e"],
+        transformSpec={"transforms": transforms},
+    )
+    result = pipeline.run_ingest(spec, DAY)
+    assert rows_of(deep_storage, result.segments, "d", "e") == Counter(
+        {("${env:HOME}${system:user.home}", "${env:HOME}a"): 1}
+    )
+
+
 def test_nothing_is_left_in_staging(
     pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
 ) -> None:

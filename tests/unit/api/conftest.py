@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.desk import Desk
 from carnac.api.hosts import hosts_of
@@ -113,7 +114,9 @@ class Current:
 @pytest.fixture(scope="session")
 def stage() -> tuple[FastAPI, Desk]:
     """The application, over services that are put in place by each test."""
-    desk: Any = Desk(tasks=Current(), locks=Current(), loop=Current())  # type: ignore[arg-type]
+    desk: Any = Desk(
+        tasks=Current(), locks=Current(), loop=Current(), admission=Admission(input_roots=[])
+    )  # type: ignore[arg-type]
     return make_app(desk, hosts=hosts_of("one")), desk
 
 

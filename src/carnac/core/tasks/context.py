@@ -12,6 +12,8 @@ from carnac.core.locks.choice import choose_lock, default_priority, parse_lock_c
 from carnac.core.tasks.model import DEFAULT_RETRY, RetryPolicy
 from carnac.errors import Invalid
 
+SPARK_CONF_KEY = "sparkConf"
+"""Spark settings for the driver of the task's attempts, over those of the service."""
 SLOTS_MAX = 1_000
 RETRIES_MAX = 100
 DELAY_MAX_MS = 7 * 86_400_000

@@ -59,6 +59,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.variable.substitute": "false",  # else `${env:NAME}` in a text becomes that variable
 }
 """What holds while the job plans and runs; the session's own settings come back afterwards."""
 _SETTINGS_LOCK = RLock()

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from carnac.core.tasks.context import SPARK_CONF_KEY
 from carnac.core.tasks.model import Attempt, Task
 from carnac.errors import Invalid
 from carnac.overlord.runners.children import DEFAULT_GRACE_MS, DEFAULT_LOG_LIMIT_BYTES, Children
 from carnac.overlord.runners.logs import AttemptLogs
 
-SPARK_CONF_KEY = "sparkConf"
-"""In a task's context: Spark settings for the driver of its attempts, over those of the service."""
 SPARK_CONF_VARIABLE = "CARNAC_SPARK_CONF"
 
 AttemptCommand = Callable[[str, int], Sequence[str]]

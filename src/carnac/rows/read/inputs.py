@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.rows.read.roots import GLOB, InputRoots, local_path
 from carnac.specs.ingest.inputs import (
     UNSUPPORTED_COMPRESSIONS,
     FilesInput,
@@ -33,8 +34,6 @@ MAX_FILES = 1_000_000
 """More files than this in one job are a mistake in a glob."""
 
 _COPY_BYTES = 4 << 20
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://.*", re.DOTALL)
-_GLOB = re.compile(r"[*?\[]")
 _WEB = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 
 
@@ -81,7 +80,7 @@ def resolve_input(source: InputSource) -> ResolvedInput:
 
     Raises:
         NotFound: A path or pattern matches nothing; names it.
-        Invalid: The formats of the files differ or cannot be told; a file is not readable.
+        Invalid: The formats of the files differ or cannot be told; a file is not readable, or outside of `within`.
         Unavailable: The object store does not answer.
     """
     if isinstance(source, InlineInput):
@@ -91,11 +90,17 @@ def resolve_input(source: InputSource) -> ResolvedInput:
     if not isinstance(source, FilesInput):
         raise Invalid("the rows of this spec are handed over in memory; it names no files")
     found: dict[str, InputFile] = {}
+    roots = None if source.within is None else InputRoots(source.within)
     for pattern in source.paths:
+        if roots is not None:
+            roots.check_pattern(pattern)
         matched = list(_find(pattern, source.filter))
         if not matched:
             hint = f" with names like {source.filter}" if source.filter else ""
             raise NotFound(f"no input file matches '{pattern}'{hint}", pattern=pattern)
+        if roots is not None:
+            for file in matched:
+                roots.check_file(file.url)
         found.update((file.url, file) for file in matched)
         if len(found) > MAX_FILES:
             raise Invalid(f"'{pattern}' matches more than {MAX_FILES:,} files; narrow it")
@@ -140,7 +145,7 @@ def local_file(file: InputFile, scratch_dir: str) -> Iterator[Path]:
         NotFound: It is not there any more.
         Unavailable: The object store does not answer, or the disk is full.
     """
-    path = _local_path(file.url)
+    path = local_path(file.url)
     if path is not None:
         yield path
         return
@@ -166,7 +171,7 @@ def _copy(url: str, target: Path) -> None:
 
 
 def _find(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
-    local = _local_path(pattern)
+    local = local_path(pattern)
     if local is not None:
         yield from _find_local(pattern, local, name_filter)
     else:
@@ -177,7 +182,7 @@ def _find_local(pattern: str, path: Path, name_filter: str | None) -> Iterator[I
     if path.exists():
         yield from _expand_local(path, name_filter)
         return
-    if not _GLOB.search(str(path)):
+    if not GLOB.search(str(path)):
         return
     anchor = Path(path.anchor)
     try:
@@ -213,7 +218,7 @@ def _local_input(path: Path) -> InputFile:
 def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
     system, path = _filesystem(pattern)
     try:
-        if _GLOB.search(path):
+        if GLOB.search(path):
             found: dict[str, Any] = system.glob(path, detail=True)
         else:
             found = system.find(path, detail=True)
@@ -222,7 +227,7 @@ def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
     except Exception as error:  # clients of object stores have errors of their own
         raise Unavailable(f"listing {pattern} failed: {_first_line(error)}", url=pattern) from error
     for name, info in sorted(found.items()):
-        is_glob = bool(_GLOB.search(path))
+        is_glob = bool(GLOB.search(path))
         if is_glob and _is_hidden_from(path, PurePosixPath(name).parts):
             continue
         if info["type"] == "directory":
@@ -254,17 +259,6 @@ def _filesystem(url: str) -> tuple[Any, str]:
     except OSError as error:
         raise Unavailable(f"opening {url} failed: {_first_line(error)}", url=url) from error
     return system, str(path)
-
-
-def _local_path(url: str) -> Path | None:
-    """Return the absolute path of a plain path or `file://` URL; None for other URLs."""
-    if url.startswith("file:"):
-        from urllib.parse import unquote, urlsplit
-
-        return Path(unquote(urlsplit(url).path))
-    if _URL.fullmatch(url):
-        return None
-    return Path(url).expanduser().absolute()
 
 
 def _is_wanted(parts: Iterable[str], name_filter: str | None) -> bool:

@@ -231,6 +231,11 @@ class FilesInput(SpecModel):
             "Default: every file whose name does not start with `.` or `_`."
         ),
     )
+    within: Texts | None = Field(
+        default=None,
+        description="Folders and URLs (`s3://bucket/folder`) outside of which nothing is read, wherever globs, `..` "
+        "and links lead. Default: no limit. An overlord sets it for tasks that come over HTTP.",
+    )
     format: InputFormatField = Field(
         default=None,
         validation_alias=AliasChoices("inputFormat", "format"),

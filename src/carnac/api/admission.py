@@ -1,0 +1,49 @@
+"""Which tasks are taken over HTTP: whoever asks there may be anybody who reaches the address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from carnac.rows.read.roots import InputRoots
+from carnac.specs.ingest.inputs import FilesInput
+from carnac.specs.tasks.admission import (
+    ORIGIN_KEY,
+    OVER_HTTP,
+    check_expressions,
+    check_spark_settings,
+)
+from carnac.specs.tasks.spec import IngestTask, load_task
+
+
+class Admission:
+    """Holds tasks against what strangers may ask for.
+
+    Args:
+        input_roots: Folders and URLs below which they may read.
+        spark_settings: Which more settings of Spark they may set.
+    """
+
+    def __init__(self, *, input_roots: Sequence[str], spark_settings: Sequence[str] = ()) -> None:
+        self._roots = InputRoots(input_roots)
+        self._spark_settings = spark_settings
+
+    def admit(self, payload: Mapping[str, object]) -> Mapping[str, object]:
+        """Return a task as it is to be kept: one that reads files says where it came from.
+
+        Its attempt looks again, when it finds the files.
+
+        Raises:
+            Invalid: It is wrong, or asks for more than it may.
+        """
+        task = load_task(payload)
+        check_spark_settings(task.context, self._spark_settings)
+        check_expressions(task)
+        if not isinstance(task, IngestTask) or not isinstance(task.spec.input, FilesInput):
+            return payload
+        for pattern in task.spec.input.paths:
+            self._roots.check_pattern(pattern)
+        context = payload.get("context")
+        return {
+            **payload,
+            "context": {**(context if isinstance(context, Mapping) else {}), ORIGIN_KEY: OVER_HTTP},
+        }

@@ -1,0 +1,158 @@
+"""Tasks over HTTP are held against what strangers may ask for, when they come and when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from carnac.api.admission import Admission
+from carnac.api.app import make_app
+from carnac.api.desk import Desk
+from carnac.api.hosts import hosts_of
+from carnac.specs.ingest.inputs import FilesInput
+from carnac.specs.tasks.admission import confine
+from carnac.specs.tasks.spec import IngestTask, load_task
+from tests.unit.api.conftest import InProcessClient, Overlord
+
+SPEC = {"dataSource": "d", "timestampSpec": {"column": "t"}}
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Path:
+    """A folder that may be read, with a link out of it."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "out").symlink_to("/etc")
+    return folder
+
+
+@pytest.fixture
+def http(overlord: Overlord, inside: Path) -> InProcessClient:
+    """An overlord that reads below one folder and one bucket."""
+    admission = Admission(
+        input_roots=[str(inside), "s3://bucket/data"], spark_settings=["spark.hadoop.*"]
+    )
+    desk = Desk(
+        tasks=overlord.tasks, locks=overlord.lockbox, loop=overlord.loop, admission=admission
+    )
+    app: FastAPI = make_app(desk, hosts=hosts_of("one"))
+    return InProcessClient(app)
+
+
+def submit(http: InProcessClient, body: object) -> httpx.Response:
+    return http.post("/druid/indexer/v1/task", json=body)
+
+
+def druid(source: dict[str, object] | None, **io: object) -> dict[str, object]:
+    """A task as Druid's clients write it."""
+    spec = {
+        "dataSchema": {"dataSource": "d", "timestampSpec": {"column": "t"}, "dimensionsSpec": {}},
+        "ioConfig": {
+            "type": "index_parallel",
+            **({} if source is None else {"inputSource": source}),
+            "inputFormat": {"type": "json"},
+            **io,
+        },
+    }
+    return {"type": "index_parallel", "spec": spec}
+
+
+def native(**spec: object) -> dict[str, object]:
+    return {"type": "index_parallel", "spec": {**SPEC, **spec}}
+
+
+def outside() -> list[dict[str, object]]:
+    """Tasks that would read `/etc`, in every way that a task can name files."""
+    local = {"type": "local", "baseDir": "/etc", "filter": "passwd"}
+    return [
+        native(input="/etc/passwd"),
+        native(input=["IN/a.json", "/etc/*"]),
+        native(input={"paths": "/etc", "within": ["/"]}),
+        native(input="IN/out/passwd"),
+        native(input="IN/../../../../../../../../etc/passwd"),
+        native(input="file:///etc/passwd"),
+        native(input="s3://bucket/other/a.json"),
+        native(inputSource={"type": "files", "paths": "/etc/passwd"}),
+        druid(local),
+        druid({"type": "local", "files": ["/etc/passwd"]}),
+        druid({"type": "combining", "delegates": [local]}),
+        druid({"type": "s3", "uris": ["s3://other/a.json"]}),
+        druid({"type": "s3", "prefixes": ["s3://bucket/"]}),
+        druid({"type": "s3", "objects": [{"bucket": "other", "path": "a"}]}),
+        druid(None, firehose=local),
+        {**native(input="/etc/passwd", mode="replace"), "type": "replace"},
+        {**native(input="/etc/passwd"), "context": {"origin": "here"}},
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(outside())))
+def test_no_task_over_http_reads_outside_of_the_roots(
+    http: InProcessClient, overlord: Overlord, inside: Path, number: int
+) -> None:
+    body = httpx.Request("POST", "http://one", json=outside()[number]).content
+    text = body.decode().replace("IN/", f"{inside}/")
+    answer = http.post(
+        "/druid/indexer/v1/task",
+        content=text.encode(),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code == 400, answer.text
+    assert "http_input_roots" in answer.json()["error"], answer.text
+    assert not overlord.tasks.list()
+
+
+def test_what_lies_inside_is_taken_and_its_attempt_looks_again(
+    http: InProcessClient, overlord: Overlord, inside: Path
+) -> None:
+    roots = (str(inside),)
+    bodies = [
+        native(input=f"{inside}/*/passwd"),
+        druid({"type": "local", "baseDir": str(inside), "filter": "*.json"}),
+        native(input={"paths": f"{inside}/*", "within": ["/"]}),
+    ]
+    for body in bodies:
+        answer = submit(http, {**body, "context": {"origin": "here", "priority": 7}})
+        assert answer.status_code == 200, answer.text
+        kept = dict(overlord.tasks.payload(answer.json()["task"]))
+        assert kept["context"] == {"origin": "http", "priority": 7}
+        task = confine(load_task(kept), roots)
+        assert isinstance(task, IngestTask)
+        assert isinstance(task.spec.input, FilesInput)
+        assert task.spec.input.within == roots
+        again = submit(http, {**body, "id": answer.json()["task"], "context": {"priority": 7}})
+        assert again.json() == answer.json(), "with the same id and content it is the first one"
+
+
+def test_tasks_from_beside_the_store_read_what_they_like(overlord: Overlord) -> None:
+    kept = overlord.tasks.submit(native(input="/etc/passwd"))
+    task = confine(load_task(overlord.tasks.payload(kept.task_id)), ())
+    assert isinstance(task, IngestTask)
+    assert isinstance(task.spec.input, FilesInput)
+    assert task.spec.input.within is None
+
+
+@pytest.mark.parametrize(
+    ("context", "spec", "words"),
+    [
+        ({"sparkConf": {"spark.jars": "/tmp/x.jar"}}, {}, "may not set 'spark.jars'"),
+        ({}, {"context": {"sparkConf": {"spark.plugins": "x"}}}, "may not set 'spark.plugins'"),
+        ({"sparkConf": "x"}, {}, "must be an object of texts"),
+        ({}, {"transformSpec": {"filter": "exists(select 1)"}}, "has the word SELECT"),
+    ],
+)
+def test_what_would_open_something_is_refused(
+    http: InProcessClient,
+    overlord: Overlord,
+    context: dict[str, object],
+    spec: dict[str, object],
+    words: str,
+) -> None:
+    inline = {"type": "inline", "data": "{}"}
+    answer = submit(http, {**native(input=inline, **spec), "context": context})
+    assert (answer.status_code, words in answer.json()["error"]) == (400, True), answer.text
+    assert not overlord.tasks.list()
+    fine = {"sparkConf": {"spark.driver.memory": "4g", "spark.hadoop.a": "/b"}}
+    assert submit(http, {**native(input=inline), "context": fine}).status_code == 200
