@@ -13,6 +13,7 @@ from tests.house.checkout import ROOT, name_of, python_files, statements_of, tex
 SOURCE = ROOT / "src" / "carnac"
 CALLED_BY_OTHERS = {
     "addInPlace": "Spark's AccumulatorParam",
+    "down_revision": "Alembic's revisions",
     "emit": "logging.Handler",
     "generic_resolve": "numba's AttributeTemplate",
     "get_pointer_to_function": "numba's CodeLibrary",

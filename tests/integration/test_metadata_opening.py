@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sqlite3
 import subprocess
 import sys
@@ -12,14 +13,15 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 
-from carnac.core.locks.events import Granted
 from carnac.errors import Invalid, Unavailable
 from carnac.metadata import migrate, open_metadata, tables
+from carnac.metadata import partial_indexes as _adds_them  # noqa: F401
 from carnac.metadata.group_commit import GROUP_LIMIT
 from carnac.metadata.store import SqlMetadataStore
-from tests.locks import hours, wants
-from tests.logs import append, append_of, day, names, replacement, segment
+from tests.logs import append, append_of, day, names, segment
 from tests.support.clock import FakeClock, SequentialIds
 
 
@@ -56,53 +58,34 @@ def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == migrate.HEAD_VERSION
 
 
-def make_old_store(path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a store as it was at a version: its tables, with what today's would hold after the same history."""
-    today, url = path.with_name("today.db"), f"sqlite:///{path}"
-    store = open_store(f"sqlite:///{today}")
-    append(store, segment("a", day(1)), segment("b", day(2)))
-    store.publish(replacement(store, day(1), segment("c", day(1))))
-    store.put_tag("release", 1)
-    store.close()
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "HEAD_VERSION", version)
-        open_store(url).close()
-    with contextlib.closing(sqlite3.connect(path)) as link:
-        link.execute("ATTACH ? AS today", [str(today)])
-        old = {
-            name
-            for (name,) in link.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
-        }
-        for table in sorted(old - {tables.VERSION_TABLE}):
-            kept = {row[1] for row in link.execute(f"PRAGMA today.table_info({table})")}
-            mine = [row[1] for row in link.execute(f"PRAGMA main.table_info({table})")]
-            columns = ", ".join(name for name in mine if name in kept)
-            link.execute(f"DELETE FROM main.{table}")
-            link.execute(
-                f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM today.{table}"
-            )
-        link.commit()
+LAYOUT = "0100 2f4afee418469558"
 
 
-@pytest.mark.parametrize(
-    "version", [f"{number:04}" for number in range(1, int(migrate.HEAD_VERSION))]
-)
-def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_has(
-    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_tables_that_change_have_another_version() -> None:
+    """Else a store that was made before the change is opened, and the first statement that needs it fails."""
+    parts: list[str] = []
+    for dialect in (sqlite.dialect(), postgresql.dialect()):
+        for table in tables.METADATA.sorted_tables:
+            parts += [str(CreateTable(table).compile(dialect=dialect))]
+            parts += sorted(str(CreateIndex(one).compile(dialect=dialect)) for one in table.indexes)
+    layout = f"{migrate.HEAD_VERSION} {hashlib.sha256(''.join(parts).encode()).hexdigest()[:16]}"
+    assert layout == LAYOUT, "raise HEAD_VERSION and the number of the first revision, then LAYOUT"
+
+
+@pytest.mark.parametrize("version", ["0005", "9999"])
+def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(
+    version: str, tmp_path: Path
 ) -> None:
-    make_old_store(tmp_path / "metadata.db", version, monkeypatch)
-    store = open_store(f"sqlite:///{tmp_path}/metadata.db")
-    assert store.head().revision == 2
-    assert names(store) == ["b", "c"]
-    assert names(store, revision=store.resolve("release").revision) == ["a", "b"]
-    append(store, segment("d", day(1)))
-    assert names(store) == ["b", "c", "d"]
-    granted = store.change_locks(wants("task", hours(0, 24)))
-    assert isinstance(granted, Granted)
-    assert store.locks() == (granted.lock,)
-    assert set(store.table_counts()) == set(tables.METADATA.tables)
-    assert store.check() == ()
-    store.close()
+    path = tmp_path / "metadata.db"
+    open_store(f"sqlite:///{path}").close()
+    with contextlib.closing(sqlite3.connect(path)) as link:
+        link.execute("UPDATE carnac_version SET version_num = ?", [version])
+        link.commit()
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(Invalid, match=f"^the metadata store has format {version}, of a newer "):
+            open_store(f"sqlite:///{path}")
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])

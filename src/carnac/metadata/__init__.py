@@ -44,7 +44,7 @@ def open_metadata(
 
     Raises:
         NotFound: The database holds no store, and `create` is not set.
-        Invalid: The URL is of no known kind, or the store was made by a newer Carnac.
+        Invalid: The URL is of no known kind, or the store was made by a newer Carnac, or before the first release.
         ReadOnly: The store was made by an older Carnac, and its file cannot be written.
         Unavailable: The database does not answer.
         Corrupt: The file is not a database.

@@ -12,7 +12,7 @@ from carnac.errors import NotFound
 from carnac.metadata.database import Database, translated
 from carnac.metadata.texts import statements as s
 
-HEAD_VERSION = "0006"
+HEAD_VERSION = "0100"
 """The newest migration in `migrations/versions`."""
 
 
@@ -24,7 +24,7 @@ def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
 
     Raises:
         NotFound: There are none, and `create` is not set.
-        Invalid: The store was made by a newer Carnac.
+        Invalid: The store was made by a newer Carnac, or before the first release.
         Unavailable: The database does not answer.
     """
     if _find_version(database) == HEAD_VERSION:

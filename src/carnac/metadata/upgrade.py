@@ -37,7 +37,8 @@ def upgrade(engine: Engine, wanted: str, now_ms: int) -> None:
     version = read_version(engine)
     if version is not None and version not in known:
         raise Invalid(
-            f"the metadata store has format {version}, which this Carnac does not know; use the version that wrote it"
+            f"the metadata store has format {version}, of a newer Carnac or from before the first "
+            "release, which this one does not read; use the version that wrote it, or make a new store"
         )
     with engine.begin() as link:
         config.attributes["connection"] = link

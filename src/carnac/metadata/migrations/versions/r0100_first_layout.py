@@ -1,0 +1,21 @@
+"""The layout of the first release: the tables as `carnac.metadata.tables` states them.
+
+A change before that release changes the tables and this revision's number, and older stores are refused. The first
+change after it writes down here what the tables were.
+
+Revision ID: 0100
+"""
+
+from __future__ import annotations
+
+from alembic import op
+
+from carnac.metadata.tables import METADATA
+
+revision = "0100"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    METADATA.create_all(op.get_bind())
