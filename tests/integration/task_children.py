@@ -81,4 +81,4 @@ def run_attempt(task_id: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    run_attempt(sys.argv[3], int(sys.argv[5]))
+    run_attempt(sys.argv[6], int(sys.argv[4]))

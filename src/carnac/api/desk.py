@@ -92,11 +92,25 @@ class Leads(Protocol):
         ...
 
 
+class Turns(Protocol):
+    """A loop of this process, as `carnac.ports.loops.Loop`."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it counts as one that does not turn, in a sentence; None if it turns."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """The services behind one HTTP API."""
+    """The services behind one HTTP API.
+
+    Attributes:
+        duties: What must turn for this process to be healthy.
+    """
 
     tasks: TaskDesk
     locks: LockDesk
     loop: Leads
     admission: Admission
+    duties: Sequence[Turns] = ()

@@ -14,7 +14,7 @@ import carnac
 from carnac.api.desk import Desk
 from carnac.api.shapes import Leading
 from carnac.api.tasks import PREFIX
-from carnac.errors import NotFound
+from carnac.errors import NotFound, Unavailable
 
 
 def make_router(desk: Desk) -> APIRouter:
@@ -25,8 +25,15 @@ def make_router(desk: Desk) -> APIRouter:
     def status() -> dict[str, object]:
         return {"version": carnac.__version__, "modules": [], "memory": _memory()}
 
-    @router.get("/status/health", tags=["service"], summary="Return true: the process answers")
+    @router.get(
+        "/status/health",
+        tags=["service"],
+        summary="Return true: the process answers, and all its loops turn; else 503",
+    )
     def health() -> bool:
+        troubles = [duty.trouble for duty in desk.duties if duty.trouble is not None]
+        if troubles:
+            raise Unavailable(f"{'; '.join(troubles)}; restart this overlord")
         return True
 
     @router.get(

@@ -97,17 +97,31 @@ def open_local_compaction(
 
 
 class CompactionDuty:
-    """The controller as a duty of an overlord: rounds that start again from the store after a failure."""
+    """The controller as a duty of an overlord: rounds that start again from the store after a failure.
 
-    def __init__(self, settings: Settings, runners: Mapping[str, TaskRunner], clock: Clock) -> None:
+    Args:
+        is_leader: Whether this process has the duty now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        runners: Mapping[str, TaskRunner],
+        clock: Clock,
+        *,
+        is_leader: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._settings = settings
+        self._is_leader = is_leader
         self._clock = clock
         self._metadata = open_records(settings=settings, clock=clock)
         self._tasks = open_tasks(settings=settings, runners=runners, clock=clock)
         self._controller: Controller | None = None
 
     def run_round(self) -> None:
-        """Have a round."""
+        """Have a round, if this process leads."""
+        if not self._is_leader():
+            return
         if self._controller is None:
             self._controller = Controller(
                 self._metadata,

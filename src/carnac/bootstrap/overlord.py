@@ -27,11 +27,14 @@ from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.overlord.allocation import AllocationService
-from carnac.overlord.compactor.duty import CompactionThread
 from carnac.overlord.runners import InProcessRunner
+from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
-    from carnac.ports import DataPipeline, DeepStorage, IdSource
+    from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+
+COMPACTION_STALE_MS = 1_800_000
+"""How long a round of compaction may take: the first one looks at every segment of the store."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,10 +83,7 @@ def open_overlord(
         settings = _with_input_roots(settings, host)  # for attempts, too
         shared = _SharedSpark(settings)
         steps.callback(shared.close)
-        run: Callable[[str, int], object] | None = None
-        if settings.task_runner == InProcessRunner.name:
-            run = _attempts_here(settings, shared)
-        runners = open_runners(settings, run=run)
+        runners = open_runners(settings, run=_attempts_here(settings, shared))
         for runner in {id(one): one for one in runners.values()}.values():
             steps.callback(runner.close)
         clock = SystemClock()
@@ -91,15 +91,14 @@ def open_overlord(
         metadata = open_records(settings=settings, clock=clock)
         lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
         loop = open_loop(settings=settings, runners=runners, url=url)
+        duty = CompactionDuty(settings, runners, clock, is_leader=lambda: loop.is_leader)
+        steps.callback(duty.close)
+        compaction = _loop_of(duty, settings, clock)
+        admission, duties = _admission(settings), (*loop.loops, compaction)
         app = make_app(
-            Desk(tasks=tasks, locks=lockbox, loop=loop, admission=_admission(settings)),
+            Desk(tasks=tasks, locks=lockbox, loop=loop, admission=admission, duties=duties),
             [allocation_router(AllocationService(metadata))],
             hosts=hosts_of(host, url=url, more=settings.http_hosts),
-        )
-        duty = CompactionDuty(settings, runners, clock)
-        steps.callback(duty.close)
-        compaction = CompactionThread(
-            duty.run_round, lambda: loop.is_leader, period_ms=settings.compaction_period_ms
         )
         steps.callback(compaction.stop)
         steps.callback(server.stop)
@@ -129,7 +128,22 @@ def _admission(settings: Settings) -> Admission:
     )
 
 
-def _attempts_here(settings: Settings, shared: _SharedSpark) -> Callable[[str, int], object]:
+def _loop_of(duty: CompactionDuty, settings: Settings, clock: Clock) -> Loop:
+    return Loop(
+        "compaction",
+        duty.run_round,
+        log=_log,
+        period_ms=settings.compaction_period_ms,
+        clock=clock,
+        stale_ms=COMPACTION_STALE_MS,
+    )
+
+
+def _attempts_here(settings: Settings, shared: _SharedSpark) -> Callable[[str, int], object] | None:
+    """Return what runs attempts in this process, if the settings say so."""
+    if settings.task_runner != InProcessRunner.name:
+        return None
+
     def run(task_id: str, number: int) -> object:
         return run_task_attempt(task_id, number, settings=settings, pipeline=shared.lend)
 

@@ -18,7 +18,7 @@ LOG_FOLDER = "task-logs"
 
 def attempt_command(task_id: str, number: int) -> list[str]:
     """Return the arguments of `carnac` that run an attempt in a process of its own."""
-    return ["task", "attempt", task_id, "--attempt", str(number)]
+    return ["task", "attempt", "--attempt", str(number), "--", task_id]
 
 
 def log_folder(settings: Settings) -> Path:

@@ -26,6 +26,7 @@ from carnac.overlord.clearing import note_waste
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.tasks import TaskHead, TaskService
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, TaskRunner
+from carnac.ports.loops import safely
 
 _log = logging.getLogger(__name__)
 
@@ -116,15 +117,24 @@ def open_loop(
 def _keep_up(
     settings: Settings, runners: Mapping[str, TaskRunner], clock: Clock, ids: IdSource
 ) -> None:
-    """Do what the leader does now and then."""
-    with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
-        service.trim(retention_ms=settings.task_retention_ms)
-    with make_lockbox(
-        open_records(settings=settings, clock=clock, ids=ids), settings, clock
-    ) as lockbox:
-        lockbox.expire()
-    with open_store(settings=settings, clock=clock, ids=ids) as opened:
-        opened.gc()
+    """Do what the leader does now and then; what fails keeps nothing else from being done."""
+
+    def forget_tasks() -> None:
+        with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
+            service.trim(retention_ms=settings.task_retention_ms)
+
+    def end_locks() -> None:
+        records = open_records(settings=settings, clock=clock, ids=ids)
+        with make_lockbox(records, settings, clock) as lockbox:
+            lockbox.expire()
+
+    def collect_garbage() -> None:
+        with open_store(settings=settings, clock=clock, ids=ids) as opened:
+            opened.gc()
+
+    safely(_log, "to forget old tasks", forget_tasks)
+    safely(_log, "to end the locks of the dead", end_locks)
+    safely(_log, "garbage collection", collect_garbage)
 
 
 def _clear_up(metadata: MetadataStore, settings: Settings, attempt: Attempt) -> None:

@@ -13,7 +13,7 @@ from reprlib import Repr
 from types import FunctionType
 from typing import NamedTuple, TypeGuard, TypeVar
 
-from carnac.core.texts import MESSAGE_MAX, WHOLE_MAX, check_name, check_text
+from carnac.core.texts import MESSAGE_MAX, WHOLE_MAX, check_keepable, check_name, check_text
 from carnac.errors import Invalid
 
 Kind = TypeVar("Kind", bound=type)
@@ -22,8 +22,10 @@ _LISTENERS = frozenset({"ProgressListener"})
 """Names of function types."""
 _ROLES = {"WriteGuard": "lock_inputs"}
 """Names of protocols, and a method that tells who has one."""
-_NAMES = frozenset({"batch", "datasource", "holder", "name", "owner", "segments", "task_id"})
-"""Arguments that are names; all other texts are free, those of people are of a bounded length."""
+_MADE = frozenset({"batch", "holder"})
+"""Names that are given to something new. All others are of what is there, perhaps from before names were checked."""
+_IDS = frozenset({"task_id"})
+"""What is asked for as it stands: a task of any id can be cancelled."""
 _SAID = frozenset({"message", "reason"})
 _short = Repr()
 _short.maxstring = _short.maxother = 80
@@ -77,10 +79,12 @@ def _checked(method: FunctionType) -> object:
 def _check_texts(name: str, value: object, what: str) -> None:
     """Refuse texts that nobody can keep, in lists as well; what mappings hold is checked by who reads them."""
     if isinstance(value, str):
-        if name in _NAMES:
+        if name in _MADE:
             check_name(value, what)
-        else:
-            check_text(value, what, limit=MESSAGE_MAX if name in _SAID else None)
+        elif name in _SAID:
+            check_text(value, what, limit=MESSAGE_MAX)
+        elif name not in _IDS:
+            check_keepable(value, what)
     elif isinstance(value, list | tuple):
         for one in value:
             if isinstance(one, str):

@@ -28,6 +28,7 @@ _NOT_IN_NAMES = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Controls, what ends a line, and surrogates: half a pair stands for no character."""
 _NOT_IN_TEXTS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
 """The same without tabs and line ends. A carriage return alone would write over the line on a terminal."""
+_NOT_ANYWHERE = re.compile("[\0\ud800-\udfff]")
 
 
 def check_name(value: str, what: str) -> str:
@@ -49,6 +50,15 @@ def check_text(value: str, what: str, *, limit: int | None = None) -> str:
         Invalid: It is longer, or holds another control character or half of a surrogate pair.
     """
     return _checked(value, what, _NOT_IN_TEXTS, limit)
+
+
+def check_keepable(value: str, what: str) -> str:
+    """Return a text as it is that is only looked for, or is data: it may be all that a database can keep.
+
+    Raises:
+        Invalid: It holds a NUL or half of a surrogate pair.
+    """
+    return _checked(value, what, _NOT_ANYWHERE, None)
 
 
 def check_nested(value: object, what: str) -> None:

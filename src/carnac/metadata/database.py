@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.metadata.session import Session
 
 if TYPE_CHECKING:
@@ -136,7 +136,11 @@ def translated(database: Database) -> Iterator[None]:
     except CarnacError:
         raise
     except Exception as error:
-        meant = database.translate(error)
+        meant = (
+            unfit_value(error)
+            if isinstance(error, UnicodeEncodeError | OverflowError)
+            else database.translate(error)
+        )
         if meant is None:
             raise
         raise meant from error
@@ -146,6 +150,11 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, for a message of one sentence."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def unfit_value(error: Exception) -> Invalid:
+    """Return what it means that a driver has no place for a value: half a character, or a number of too many digits."""
+    return Invalid(f"something here holds what no database keeps: {first_line(error)}")
 
 
 def driver_error(error: Exception) -> Exception:

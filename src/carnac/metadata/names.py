@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from carnac.core.texts import check_name
 from carnac.core.time.intervals import parse_instant
 from carnac.errors import Invalid
 
@@ -19,10 +20,11 @@ def require_tag_name(name: str) -> None:
     """Refuse names that `at=` would read as something else.
 
     Raises:
-        Invalid: It is no text, empty, only digits, a time, or has a space at an end.
+        Invalid: It is no text, no name, empty, only digits, a time, or has a space at an end.
     """
     if not isinstance(name, str):
         raise Invalid(f"the name of a tag is a text, not {name!r}")
+    check_name(name, "the name of a tag")
     if not name or name != name.strip() or name.isdecimal() or _is_time(name):
         raise Invalid(
             f"'{name}' cannot be the name of a tag: it must not be empty, only digits, a time, or begin or end with "

@@ -22,7 +22,14 @@ from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engi
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from carnac.errors import CarnacError, Invalid, ReadOnly, Unavailable
-from carnac.metadata.database import PATIENCE_MS, OnStatement, Opening, driver_error, first_line
+from carnac.metadata.database import (
+    PATIENCE_MS,
+    OnStatement,
+    Opening,
+    driver_error,
+    first_line,
+    unfit_value,
+)
 from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.session import POSTGRESQL, Session
 from carnac.metadata.writer_queue import WriterQueue
@@ -228,6 +235,8 @@ class PostgresqlDatabase:
             )
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return self._lacks_rights(text)
+        if isinstance(error, psycopg.DataError):  # a NUL in a text
+            return unfit_value(error)
         if isinstance(error, psycopg.errors.UniqueViolation):
             return Invalid(f"the publication names something that the store has already: {text}")
         return Unavailable(f"the metadata store {self._shown} does not answer: {text}")

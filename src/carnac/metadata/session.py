@@ -13,6 +13,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
+from carnac.errors import Invalid
+
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
 
@@ -204,8 +206,16 @@ class Session:
         return found
 
     def array(self, values: Iterable[object]) -> object:
-        """Return values as the parameter of an `IsIn`."""
-        return list(values) if self._by_name else json.dumps(list(values))
+        """Return values as the parameter of an `IsIn`; raises Invalid for what the database would read as another."""
+        listed = list(values)
+        if self._by_name:
+            return listed
+        text = json.dumps(listed)
+        if "\\u0000" in text and any(isinstance(one, str) and "\0" in one for one in listed):
+            raise Invalid(
+                "a name holds a NUL, at which SQLite would end it; there is nothing of that name"
+            )
+        return text
 
     def control(self, text: str) -> None:
         """Run a statement that is no query and has no parameters (BEGIN, COMMIT, a lock)."""

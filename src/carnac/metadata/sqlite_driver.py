@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, Unavailable
-from carnac.metadata.database import driver_error, first_line
+from carnac.metadata.database import driver_error, first_line, unfit_value
 
 BUSY_TIMEOUT_MS = 60_000
 """For what the queue does not order: recovery after a crash, and closing."""
@@ -37,6 +37,8 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
         return DiskFull(
             f"the disk of the metadata store {path} is full; make room and retry (carnac gc deletes what is garbage)"
         )
+    if isinstance(error, sqlite3.DataError):
+        return unfit_value(error)
     if isinstance(error, sqlite3.IntegrityError):
         return Invalid(f"the publication names something that the store has already: {text}")
     if any(word in text for word in _CORRUPT):

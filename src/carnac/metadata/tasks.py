@@ -34,7 +34,7 @@ class SqlTaskView:
 
     def find(self, task_ids: Sequence[str]) -> list[Task]:
         """Return those of the tasks that there are."""
-        return self._tasks(sql.FIND, task_ids=self._session.array(task_ids))
+        return [task for one in task_ids for task in self._tasks(sql.FIND, task_id=one)]
 
     def dependents(self, task_id: str) -> list[Task]:
         """Return the tasks that wait for this one."""
@@ -177,8 +177,7 @@ def load_payload(session: Session, task_id: str) -> str | None:
 
 def _write(session: Session, decision: TaskDecision) -> None:
     if decision.tasks:
-        ids = [task.task_id for task in decision.tasks]
-        session.run(sql.REMOVE_WAITS, task_ids=session.array(ids))
+        session.run_many(sql.REMOVE_WAITS, [{"task_id": one.task_id} for one in decision.tasks])
         waits = [
             {"waits_for": name, "task_id": task.task_id}
             for task in decision.tasks
@@ -197,9 +196,8 @@ def _write(session: Session, decision: TaskDecision) -> None:
             for task_id, number, report in decision.reports
         ],
     )
-    if decision.removes:
-        for removal in sql.REMOVALS:
-            session.run(removal, task_ids=session.array(decision.removes))
+    for removal in sql.REMOVALS:
+        session.run_many(removal, [{"task_id": one} for one in decision.removes])
     if decision.last_number is not None:
         session.run(sql.PUT_NUMBER, id=1, last_number=decision.last_number)
 

@@ -24,9 +24,8 @@ from carnac.overlord.guard import TaskGuard
 from carnac.overlord.keeper import LockKeeper
 from carnac.overlord.lockbox import Lockbox
 from carnac.ports import Clock, JobProgress, MetadataStore, TaskJobs
+from carnac.ports.loops import Loop, Wait
 
-Wait = Callable[[float], bool]
-"""Waits for so many seconds; True: the attempt is over."""
 BEATS_IN_LEASE = 4
 PROGRESS_MS = 1_000
 """How soon news of progress are written down."""
@@ -170,8 +169,14 @@ class _Pulse:
         self._jobs = jobs
         self._attempt = attempt
         self._on_lost = on_lost
-        self._stop = threading.Event()
-        self._wait = wait or self._stop.wait
+        self._loop = Loop(
+            "attempt",
+            self._beat_if_due,
+            log=_log,
+            period_ms=min(PROGRESS_MS, attempt.lease_ms // BEATS_IN_LEASE),
+            wait=wait,
+        )
+        self._is_over = False
         self._mutex = threading.Lock()
         self._news: dict[str, object] | None = None
         self._last: dict[str, object] = {"phase": "works"}
@@ -181,28 +186,21 @@ class _Pulse:
     @contextmanager
     def beating(self) -> Iterator[None]:
         """Beat until the block ends."""
-        thread = threading.Thread(target=self.run_beats, name="carnac-attempt", daemon=True)
-        thread.start()
+        self._loop.start()
         try:
             yield
         finally:
-            self._stop.set()
-            thread.join()
+            self._is_over = True
+            self._loop.stop()
             with suppress(CarnacError):
                 self._send(self._take_news())
 
-    def run_beats(self) -> None:
-        """Beat several times in a lease, and sooner when there are news, until the attempt is over."""
-        pause_ms = min(PROGRESS_MS, self._attempt.lease_ms // BEATS_IN_LEASE)
-        while not self._wait(pause_ms / 1000):
-            news = self._take_news()
-            idle_ms = self._clock.now_ms() - self._beat_at_ms
-            if news is None and idle_ms < self._attempt.lease_ms // BEATS_IN_LEASE:
-                continue
-            try:
-                self._send(news)
-            except CarnacError:
-                continue  # the database does not answer now: the lease may live until the next try
+    def _beat_if_due(self) -> None:
+        """Beat several times in a lease, and sooner when there are news."""
+        news = self._take_news()
+        idle_ms = self._clock.now_ms() - self._beat_at_ms
+        if news is not None or idle_ms >= self._attempt.lease_ms // BEATS_IN_LEASE:
+            self._send(news)
 
     def beat(self) -> bool:
         """Give a sign of life now; whether the attempt has its right to the task still."""
@@ -230,7 +228,7 @@ class _Pulse:
     def lose(self, why: str) -> None:
         """Take note that the attempt must end, and see to it. From any thread."""
         with self._mutex:
-            if self._is_lost or self._stop.is_set():
+            if self._is_lost or self._is_over:
                 return
             self._is_lost = True
         _log.warning("attempt %s of task %s: %s", self._attempt.number, self._attempt.task_id, why)

@@ -6,12 +6,16 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from carnac.core.tasks.events import FinishAttempt, SettleAttempt
 from carnac.core.tasks.model import Attempt
-from carnac.errors import CarnacError
-from carnac.ports import MetadataStore
+from carnac.ports import Clock, MetadataStore
+from carnac.ports.loops import Loop, safely
+
+STALE_MS = 3_600_000
+"""How long clearing up may take at a time: deep storage may be slow, or away."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,21 +44,39 @@ def note_waste(metadata: MetadataStore, attempt: Attempt, size_bytes: int) -> No
 
 
 class Clearing:
-    """Removes what attempts have left behind, one after the other, in a thread that is there while there is work.
+    """Removes what attempts have left behind, one after the other, beside the rounds.
 
     An attempt is settled once that is done: an overlord that dies before leaves the rest to the next one.
 
     Args:
         clear_up: Removes the files of an attempt that no commit names. The attempt has no right to publish any more.
             None: attempts leave nothing behind.
+
+    Attributes:
+        loop: Its thread, there from the first attempt on.
     """
 
-    def __init__(self, metadata: MetadataStore, clear_up: Callable[[Attempt], None] | None) -> None:
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        clear_up: Callable[[Attempt], None] | None,
+        clock: Clock,
+        *,
+        period_ms: int,
+    ) -> None:
         self._metadata = metadata
         self._clear_up = clear_up
         self._mutex = threading.Lock()
         self._todo: dict[str, Attempt] = {}
-        self._thread: threading.Thread | None = None
+        self.loop = Loop(
+            "clearing",
+            self._work_off,
+            log=_log,
+            period_ms=period_ms,
+            clock=clock,
+            stale_ms=STALE_MS,
+            is_eager=True,
+        )
 
     def settle(self, attempt: Attempt) -> None:
         """See to it that an attempt is cleared up and settled; returns at once. Idempotent."""
@@ -63,44 +85,28 @@ class Clearing:
             return
         with self._mutex:
             self._todo.setdefault(attempt.lock_owner, attempt)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="carnac-clearing", daemon=True
-                )
-                self._thread.start()
+        self.loop.start()
+        self.loop.wake()
 
-    def join(self) -> None:
-        """Wait until there is no work."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+    def close(self) -> None:
+        """Do what there is to do, and end the thread."""
+        self.loop.stop()
+        self._work_off()
 
-    def _work(self) -> None:
-        while True:
+    def _work_off(self) -> None:
+        """Clear up and settle what is to be; what cannot be settled is asked for again by a round of the overlord."""
+        while self._todo:
             with self._mutex:
-                if not self._todo:
-                    self._thread = None
-                    return
                 owner, attempt = next(iter(self._todo.items()))
-            try:
-                self._clear(attempt)
-                self._settle(attempt)
-            except CarnacError as error:  # the next round asks again, or finds it settled
-                _log.warning("%s is not settled: %s", owner, error.message)
-            finally:
-                with self._mutex:
-                    self._todo.pop(owner)
+            safely(_log, f"to clear up after {owner!r}", partial(self._clear, attempt))
+            safely(_log, f"to settle {owner!r}", partial(self._settle, attempt))
+            with self._mutex:
+                self._todo.pop(owner)
 
     def _clear(self, attempt: Attempt) -> None:
-        try:
-            if self._clear_up is not None:
-                self._clear_up(attempt)
-        except CarnacError as error:
-            _log.warning(
-                "what %s has left behind is left to garbage collection: %s",
-                attempt.lock_owner,
-                error.message,
-            )
+        """Remove its files; what stays is left to garbage collection."""
+        if self._clear_up is not None:
+            self._clear_up(attempt)
 
     def _settle(self, attempt: Attempt) -> None:
         self._metadata.change_tasks(SettleAttempt(task_id=attempt.task_id, number=attempt.number))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from carnac.core.locks.model import Lock, LockState
-from carnac.errors import CarnacError
 from carnac.overlord.lockbox import Lockbox
+from carnac.ports.loops import Loop, Wait, safely
 
-Wait = Callable[[float], bool]
-"""Waits for so many seconds; True: the keeper is closing."""
 RENEWALS_IN_LEASE = 3
+
+_log = logging.getLogger(__name__)
 
 
 class LockKeeper:
@@ -27,9 +29,13 @@ class LockKeeper:
         self._mutex = threading.Lock()
         self._tasks: dict[str, Callable[[Lock], None]] = {}
         self._told: set[int] = set()
-        self._stop = threading.Event()
-        self._wait = wait or self._stop.wait
-        self._renewer: threading.Thread | None = None
+        self._loop = Loop(
+            "locks",
+            self.renew_once,
+            log=_log,
+            period_ms=lockbox.lease_ms / RENEWALS_IN_LEASE,
+            wait=wait,
+        )
 
     @contextmanager
     def keeping(self, task_id: str, *, on_lost: Callable[[Lock], None]) -> Iterator[None]:
@@ -40,11 +46,7 @@ class LockKeeper:
         """
         with self._mutex:
             self._tasks[task_id] = on_lost
-            if self._renewer is None:
-                self._renewer = threading.Thread(
-                    target=self.run_renewals, name="carnac-locks", daemon=True
-                )
-                self._renewer.start()
+        self._loop.start()
         try:
             yield
         finally:
@@ -52,27 +54,22 @@ class LockKeeper:
                 self._tasks.pop(task_id, None)
             self._lockbox.release(task_id)
 
-    def run_renewals(self) -> None:
-        """Renew what is kept, three times in a lease, until the keeper is closed."""
-        while not self._wait(self._lockbox.lease_ms / 1000 / RENEWALS_IN_LEASE):
-            self.renew_once()
-
     def renew_once(self) -> None:
         """Give a sign of life of every task."""
         with self._mutex:
             tasks = dict(self._tasks)
         for task_id, on_lost in tasks.items():
-            try:
-                locks = self._lockbox.renew(task_id)
-            except CarnacError:
-                continue  # the database does not answer now: the locks may live until the next try
-            for lock in locks:
-                if lock.state is LockState.REVOKED and lock.lock_id not in self._told:
-                    self._told.add(lock.lock_id)
-                    on_lost(lock)
+            # where the database does not answer now, the locks may live until the next try
+            safely(
+                _log, f"to keep the locks of {task_id!r}", partial(self._renew, task_id, on_lost)
+            )
+
+    def _renew(self, task_id: str, on_lost: Callable[[Lock], None]) -> None:
+        for lock in self._lockbox.renew(task_id):
+            if lock.state is LockState.REVOKED and lock.lock_id not in self._told:
+                self._told.add(lock.lock_id)
+                on_lost(lock)
 
     def close(self) -> None:
         """Stop the thread. What is held is given up when its lease ends. Idempotent."""
-        self._stop.set()
-        if self._renewer is not None and self._renewer is not threading.current_thread():
-            self._renewer.join()
+        self._loop.stop()

@@ -8,7 +8,6 @@ the fence of its leadership, and an attempt is claimed once, whoever started it.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -28,12 +27,10 @@ from carnac.core.tasks.events import (
 from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, Task
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 from carnac.overlord.clearing import Clearing
 from carnac.ports import Clock, MetadataStore, TaskRunner
-
-Wait = Callable[[float], bool]
-"""Waits for so many seconds; True: the loop is to end."""
+from carnac.ports.loops import STALE_PERIODS, Loop, Wait, is_bug, log_failure, reason_of
 
 VOUCHES_IN_LEASE = 4
 
@@ -94,15 +91,30 @@ class OverlordLoop:
         self._holder = holder
         self._runners = runners
         self._settings = settings
-        self._clearing = Clearing(metadata, clear_up)
+        self._clearing = Clearing(metadata, clear_up, clock, period_ms=settings.period_ms)
         self._upkeep = upkeep
-        self._stop = threading.Event()
-        self._wait = wait or self._stop.wait
         self._leads_until_ms = 0
         self._upkeep_at_ms = 0
         self._led: Leadership | None = None
-        self._thread: threading.Thread | None = None
-        self._upkeeper: threading.Thread | None = None
+        self._loop = Loop(
+            "overlord",
+            self._run_round,
+            log=_log,
+            period_ms=settings.period_ms,
+            clock=clock,
+            is_eager=True,
+            wait=wait,
+            on_end=self._resign,
+        )
+        self._upkeep_loop = Loop(
+            "upkeep",
+            self._keep_up,
+            log=_log,
+            period_ms=settings.period_ms,
+            clock=clock,
+            stale_ms=STALE_PERIODS * settings.upkeep_period_ms,
+        )
+        self.loops = (self._loop, self._clearing.loop, self._upkeep_loop)
         self.leader_id = leader_id
 
     @property
@@ -111,37 +123,32 @@ class OverlordLoop:
         return self._clock.now_ms() < self._leads_until_ms
 
     def run(self) -> None:
-        """Go round until `stop`, then resign. What fails because the database does not answer is tried again."""
-        try:
-            while True:
-                try:
-                    self.run_round()
-                except CarnacError as error:
-                    _log.warning("this round of the overlord came to nothing: %s", error.message)
-                    self._stop_who_blocks(error)
-                if self._wait(self._settings.period_ms / 1000):
-                    return
-        finally:
-            self._resign()
+        """Go round until `stop`, then resign. A round that fails is followed by the next one."""
+        self._upkeep_loop.start()
+        self._loop.run()
 
     def start(self) -> None:
         """Run in a thread of its own, until `stop`."""
-        self._thread = threading.Thread(target=self.run, name="carnac-overlord", daemon=True)
-        self._thread.start()
+        self._upkeep_loop.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Let `run` end after its round. From any thread. Attempts that can outlive this process go on."""
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._loop.stop()
 
     def close(self) -> None:
         """Stop, and release connections. Idempotent."""
         self.stop()
-        if self._upkeeper is not None:
-            self._upkeeper.join()
-        self._clearing.join()
+        self._upkeep_loop.stop()
+        self._clearing.close()
         self._metadata.close()
+
+    def _run_round(self) -> None:
+        try:
+            self.run_round()
+        except CarnacError as error:
+            self._stop_who_blocks(error)
+            raise
 
     def run_round(self) -> tuple[str, ...]:
         """Do what there is to do now; return the ids of the tasks started.
@@ -167,36 +174,49 @@ class OverlordLoop:
         self._leads_until_ms = asked_at_ms + self._settings.lease_ms
         self._led = leader
         self._give_up_the_dead()
-        self._stop_the_unwanted()
-        started = self._start_the_next(leader)
-        self._keep_up(asked_at_ms)
-        return started
+        self._each(self._stop_if_unwanted, "stop")
+        return self._start_the_next(leader)
+
+    def _each(self, handle: Callable[[Attempt], None], verb: str) -> None:
+        """Handle every live attempt; what is wrong with one does not keep the others from it.
+
+        Raises:
+            Unavailable: The database does not answer, for this one as for the others.
+        """
+        for attempt in self._metadata.live_attempts():
+            try:
+                handle(attempt)
+            except Unavailable:
+                raise
+            except Exception as error:
+                log_failure(_log, f"to {verb} {attempt.lock_owner!r}", error)
 
     def _give_up_the_dead(self) -> None:
         """End attempts whose process is known to be gone, then those whose lease is over, of which less is known."""
-        self._vouch_for_the_starting()
-        for attempt in self._metadata.live_attempts():
-            runner = self._runners.get(attempt.runner)
-            if attempt.state.is_over or attempt.handle is None or runner is None:
-                continue
-            if runner.is_alive(attempt.handle) is False:
-                self._lose(attempt)
+        self._each(self._vouch_if_starting, "vouch for")
+        self._each(self._lose_if_gone, "look at")
         lost = cast("Changed", self._metadata.change_tasks(ExpireAttempts()))
         for task in lost.tasks:
             _log.warning("task %s is %s: %s", task.task_id, task.state, task.error)
 
-    def _vouch_for_the_starting(self) -> None:
-        """Keep attempts whose process is there, and has not come to say so."""
-        now_ms = self._clock.now_ms()
-        for attempt in self._metadata.live_attempts():
-            runner = self._runners.get(attempt.runner)
-            if attempt.state is not AttemptState.STARTING or attempt.handle is None:
-                continue
-            is_soon = now_ms - attempt.heartbeat_at_ms >= attempt.lease_ms // VOUCHES_IN_LEASE
-            if is_soon and runner is not None and runner.is_alive(attempt.handle):
-                self._metadata.change_tasks(
-                    VouchAttempt(task_id=attempt.task_id, number=attempt.number)
-                )
+    def _lose_if_gone(self, attempt: Attempt) -> None:
+        runner = self._runners.get(attempt.runner)
+        if attempt.state.is_over or attempt.handle is None or runner is None:
+            return
+        if runner.is_alive(attempt.handle) is False:
+            self._lose(attempt)
+
+    def _vouch_if_starting(self, attempt: Attempt) -> None:
+        """Keep an attempt whose process is there, and has not come to say so."""
+        runner = self._runners.get(attempt.runner)
+        if attempt.state is not AttemptState.STARTING or attempt.handle is None:
+            return
+        idle_ms = self._clock.now_ms() - attempt.heartbeat_at_ms
+        is_soon = idle_ms >= attempt.lease_ms // VOUCHES_IN_LEASE
+        if is_soon and runner is not None and runner.is_alive(attempt.handle):
+            self._metadata.change_tasks(
+                VouchAttempt(task_id=attempt.task_id, number=attempt.number)
+            )
 
     def _lose(self, attempt: Attempt) -> None:
         reply = self._metadata.change_tasks(
@@ -209,19 +229,18 @@ class OverlordLoop:
         if not isinstance(reply, Stale):  # else it has said how it ended, just now
             _log.warning("the process of %s ended without a word", attempt.lock_owner)
 
-    def _stop_the_unwanted(self) -> None:
-        """Stop the processes of attempts that were cancelled or given up, and are not known to be gone."""
-        for attempt in self._metadata.live_attempts():
-            if not attempt.state.is_over:
-                continue
-            runner = self._runners.get(attempt.runner)
-            if attempt.handle is not None and runner is not None:
-                if runner.is_alive(attempt.handle):
-                    runner.stop(attempt.handle)
-                    continue  # it counts as stopped once it is seen to be gone
-                if runner.is_alive(attempt.handle) is None:
-                    runner.stop(attempt.handle)
-            self._clearing.settle(attempt)
+    def _stop_if_unwanted(self, attempt: Attempt) -> None:
+        """Stop the process of an attempt that was cancelled or given up, and is not known to be gone."""
+        if not attempt.state.is_over:
+            return
+        runner = self._runners.get(attempt.runner)
+        if attempt.handle is not None and runner is not None:
+            if runner.is_alive(attempt.handle):
+                runner.stop(attempt.handle)
+                return  # it counts as stopped once it is seen to be gone
+            if runner.is_alive(attempt.handle) is None:
+                runner.stop(attempt.handle)
+        self._clearing.settle(attempt)
 
     def _start_the_next(self, leader: Leadership) -> tuple[str, ...]:
         reply = self._metadata.change_tasks(
@@ -242,16 +261,17 @@ class OverlordLoop:
 
     def _start(self, task: Task, attempt: Attempt) -> None:
         """Start one; if we die before its handle is recorded, it is judged by its lease."""
-        runner = self._runners[attempt.runner]
         try:
-            handle = runner.start(task, attempt)
-        except CarnacError as error:
+            handle = self._runners[attempt.runner].start(task, attempt)
+        except Exception as error:
+            if is_bug(error):
+                log_failure(_log, f"the start of {attempt.lock_owner!r}", error)
             self._metadata.change_tasks(
                 FinishAttempt(
                     task_id=task.task_id,
                     number=attempt.number,
-                    error=error.message,
-                    is_retryable=error.retryable,
+                    error=reason_of(error),
+                    is_retryable=not is_bug(error) and getattr(error, "retryable", True),
                 )
             )
             return
@@ -280,22 +300,12 @@ class OverlordLoop:
                 _log.warning("%s keeps everybody from writing, and is stopped", attempt.lock_owner)
                 runner.stop(cast("str", handle))
 
-    def _keep_up(self, now_ms: int) -> None:
+    def _keep_up(self) -> None:
         """Do upkeep if it is due, beside the rounds: it may take longer than a lease."""
-        is_at_it = self._upkeeper is not None and self._upkeeper.is_alive()
-        if now_ms < self._upkeep_at_ms or is_at_it:
-            return
-        self._upkeep_at_ms = now_ms + self._settings.upkeep_period_ms
-        self._upkeeper = threading.Thread(
-            target=self._run_upkeep, name="carnac-upkeep", daemon=True
-        )
-        self._upkeeper.start()
-
-    def _run_upkeep(self) -> None:
-        try:
+        now_ms = self._clock.now_ms()
+        if self.is_leader and now_ms >= self._upkeep_at_ms:
+            self._upkeep_at_ms = now_ms + self._settings.upkeep_period_ms
             self._upkeep()
-        except CarnacError as error:
-            _log.warning("upkeep came to nothing: %s", error.message)
 
     def _resign(self) -> None:
         self._leads_until_ms = 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 from carnac.core.arguments import checked
@@ -27,6 +29,7 @@ from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
 from carnac.ports.closing import Closing
 from carnac.ports.datasources import require_datasource
+from carnac.ports.loops import safely
 from carnac.ports.task_records import EVERY_TASK
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
@@ -35,6 +38,8 @@ TRIM_PAGE = 500
 """Tasks that are forgotten in one transaction."""
 TASKS_MAX = 1_000_000
 """Tasks in one answer: more than a store keeps."""
+
+_log = logging.getLogger(__name__)
 
 
 class TaskHead(Protocol):
@@ -270,10 +275,16 @@ class TaskService(Closing):
                 for attempt in self._metadata.attempts(task.task_id):
                     runner = self._runners.get(attempt.runner)
                     if runner is not None:
-                        runner.forget(attempt)
+                        safely(
+                            _log,
+                            f"to forget the log of {attempt.lock_owner!r}",
+                            partial(runner.forget, attempt),
+                        )
             ids = tuple(task.task_id for task in page)
             reply = cast("Changed", self._metadata.change_tasks(ForgetTasks(task_ids=ids)))
             trimmed += reply.tasks
+            if not reply.tasks:
+                break
         return trimmed
 
     def close(self) -> None:

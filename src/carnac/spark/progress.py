@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import CarnacError
 from carnac.ports import Clock, JobProgress
+from carnac.ports.loops import Loop
 from carnac.spark.failures import load_failure
 from carnac.spark.interrupts import Held
 
@@ -30,6 +31,7 @@ _JOB_GROUP_PROPERTIES = (
 )
 OnProgress = Callable[[JobProgress], None]
 _tags = itertools.count()
+_log = logging.getLogger(__name__)
 
 
 class Tally:
@@ -110,7 +112,7 @@ class Watch:
         self._on_progress = on_progress
         self._tag = f"carnac-{next(_tags)}"
         self._started_ms = clock.now_ms()
-        self._stop = threading.Event()
+        self._loop = Loop("progress", self._poll, log=_log, period_ms=1000 * POLL_S)
         self._context = classic_context(session)
         self._best = self._total = 0
         self._held: Held | None = None
@@ -123,13 +125,11 @@ class Watch:
         self._held = held
         self._tell(0, self._phase.total or 0)
         restore = self._mark_jobs()
-        thread = threading.Thread(target=self._poll, name="carnac-progress", daemon=True)
-        thread.start()
+        self._loop.start()
         try:
             yield
         finally:
-            self._stop.set()
-            thread.join()
+            self._loop.stop()
             restore()
         self._tell(total := max(self._total, 1), total)
 
@@ -149,14 +149,11 @@ class Watch:
         return restore
 
     def _poll(self) -> None:
-        while not self._stop.wait(POLL_S):
-            try:
-                self.verdict = self.verdict or self._find_verdict()
-                if self.verdict is not None:
-                    self._cancel()  # again and again: it may only be about to begin
-            except Exception:
-                # The job itself says what is wrong; here Spark was only asked how it goes.
-                return
+        # the job itself says what is wrong; here Spark is only asked how it goes
+        with contextlib.suppress(Exception):
+            self.verdict = self.verdict or self._find_verdict()
+            if self.verdict is not None:
+                self._cancel()  # again and again: it may only be about to begin
 
     def _find_verdict(self) -> CarnacError | None:
         """Tell how far it is, and return why the job must end, if it must: for one, because whoever is told says so."""

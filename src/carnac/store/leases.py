@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, ReadOnly, Revoked
 from carnac.ports import LeaseKind
+from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
     from carnac.ports import Clock, Head, Lease, MetadataStore
+    from carnac.ports.loops import Wait
 
-Wait = Callable[[float], bool]
-"""Waits for so many seconds; True: the keeper is closing."""
+RENEWALS_IN_TTL = 3
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,14 @@ class LeaseKeeper:
         self._reader: Lease | None = None
         self._gaps = 0
         self._writers: set[str] = set()
-        self._stop = threading.Event()
-        self._wait = wait or self._stop.wait
-        self._renewer: threading.Thread | None = None
+        self._is_closed = False
+        self._loop = Loop(
+            "leases",
+            self._renew,
+            log=_log,
+            period_ms=ttl_ms / RENEWALS_IN_TTL,
+            wait=wait,
+        )
 
     @contextmanager
     def reading(self, at: int | str | None) -> Iterator[Reading]:
@@ -94,7 +103,7 @@ class LeaseKeeper:
             self._reading[head.revision] += 1
             is_protected = self._reader is not None
             if is_protected:
-                self._start()
+                self._loop.start()
             gaps = self._gaps
         return Reading(head, lambda: is_protected and self._has_no_gap_since(gaps))
 
@@ -107,7 +116,7 @@ class LeaseKeeper:
                 LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
             )
             self._writers.add(lease.lease_id)
-            self._start()
+            self._loop.start()
         try:
             yield lease
         finally:
@@ -145,32 +154,23 @@ class LeaseKeeper:
         Raises:
             Unavailable: The database does not answer; the lease ends by itself.
         """
-        self._stop.set()
-        if self._renewer is not None and self._renewer is not threading.current_thread():
-            self._renewer.join()
+        self._is_closed = True
+        self._loop.stop()
         with self._mutex:
             reader, self._reader = self._reader, None
             if reader is not None:
                 self._gaps += 1
                 self._metadata.release_lease(reader.lease_id)
 
-    def run_renewals(self) -> None:
-        """Renew what is held, three times in a ttl, until the keeper is closed."""
-        while not self._wait(self._ttl_ms / 3000):
-            with self._mutex:
-                self._renew_writers()
-                self._renew_reader()
+    def _renew(self) -> None:
+        """Renew what is held."""
+        with self._mutex:
+            self._renew_writers()
+            self._renew_reader()
 
     def _require_open(self) -> None:
-        if self._stop.is_set():
+        if self._is_closed:
             raise Invalid("the store is closed; open it again")
-
-    def _start(self) -> None:
-        if self._renewer is None:
-            self._renewer = threading.Thread(
-                target=self.run_renewals, name="carnac-leases", daemon=True
-            )
-            self._renewer.start()
 
     def _has_no_gap_since(self, gaps: int) -> bool:
         with self._mutex:

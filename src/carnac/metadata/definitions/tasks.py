@@ -6,7 +6,7 @@ from sqlalchemy import Table, bindparam, delete, insert, select
 
 from carnac.core.tasks.model import TaskState
 from carnac.metadata import tables as t
-from carnac.metadata.definitions.building import IsIn, dialect_statement, statement, upsert
+from carnac.metadata.definitions.building import dialect_statement, statement, upsert
 from carnac.metadata.session import Statement
 
 p = bindparam
@@ -18,7 +18,7 @@ LAST_NUMBER = statement(lambda: select(t.task_numbers.c.last_number))
 PUT_NUMBER = dialect_statement(
     lambda dialect: upsert(t.task_numbers, dialect, {"last_number": "new"})
 )
-FIND = statement(lambda: select(*_TASK).where(IsIn(c.task_id, "task_ids")))
+FIND = statement(lambda: select(*_TASK).where(c.task_id == p("task_id")))
 DEPENDENTS = statement(
     lambda: (
         select(*_TASK)
@@ -84,16 +84,14 @@ PUT_ATTEMPT = dialect_statement(
 PUT_REPORT = dialect_statement(lambda dialect: upsert(t.task_reports, dialect, {"report": "new"}))
 INSERT_PAYLOAD = statement(lambda: insert(t.task_payloads))
 INSERT_WAIT = statement(lambda: insert(t.task_waits))
-REMOVE_WAITS = statement(
-    lambda: delete(t.task_waits).where(IsIn(t.task_waits.c.task_id, "task_ids"))
-)
 
 
 def _removal(table: Table) -> Statement:
-    return statement(lambda: delete(table).where(IsIn(table.c.task_id, "task_ids")))
+    return statement(lambda: delete(table).where(table.c.task_id == p("task_id")))
 
 
+REMOVE_WAITS = _removal(t.task_waits)
 REMOVALS = [
-    _removal(table)
-    for table in (t.task_waits, t.task_reports, t.task_attempts, t.task_payloads, t.tasks)
+    REMOVE_WAITS,
+    *map(_removal, (t.task_reports, t.task_attempts, t.task_payloads, t.tasks)),
 ]

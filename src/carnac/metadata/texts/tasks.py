@@ -16,8 +16,8 @@ PUT_NUMBER = Statement(
     postgresql=SqlText('INSERT INTO task_numbers (id, last_number) VALUES (%(id)s::BIGINT, %(last_number)s::BIGINT) ON CONFLICT (id) DO UPDATE SET last_number = excluded.last_number'),
 )
 FIND = Statement(
-    sqlite=SqlText('SELECT tasks.task_id, tasks.number, tasks.type, tasks.datasource, tasks.group_id, tasks.digest, tasks.context, tasks.priority, tasks.slots, tasks.dependencies, tasks.waits_for, tasks.retry_limit, tasks.retry_delay_ms, tasks.retry_longest_delay_ms, tasks.failures, tasks.attempts, tasks.state, tasks.wakes_at_ms, tasks.created_at_ms, tasks.changed_at_ms, tasks.started_at_ms, tasks.finished_at_ms, tasks.error FROM tasks WHERE tasks.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('SELECT tasks.task_id, tasks.number, tasks.type, tasks.datasource, tasks.group_id, tasks.digest, tasks.context, tasks.priority, tasks.slots, tasks.dependencies, tasks.waits_for, tasks.retry_limit, tasks.retry_delay_ms, tasks.retry_longest_delay_ms, tasks.failures, tasks.attempts, tasks.state, tasks.wakes_at_ms, tasks.created_at_ms, tasks.changed_at_ms, tasks.started_at_ms, tasks.finished_at_ms, tasks.error FROM tasks WHERE tasks.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('SELECT tasks.task_id, tasks.number, tasks.type, tasks.datasource, tasks.group_id, tasks.digest, tasks.context, tasks.priority, tasks.slots, tasks.dependencies, tasks.waits_for, tasks.retry_limit, tasks.retry_delay_ms, tasks.retry_longest_delay_ms, tasks.failures, tasks.attempts, tasks.state, tasks.wakes_at_ms, tasks.created_at_ms, tasks.changed_at_ms, tasks.started_at_ms, tasks.finished_at_ms, tasks.error FROM tasks WHERE tasks.task_id = ?', ('task_id',)),
+    postgresql=SqlText('SELECT tasks.task_id, tasks.number, tasks.type, tasks.datasource, tasks.group_id, tasks.digest, tasks.context, tasks.priority, tasks.slots, tasks.dependencies, tasks.waits_for, tasks.retry_limit, tasks.retry_delay_ms, tasks.retry_longest_delay_ms, tasks.failures, tasks.attempts, tasks.state, tasks.wakes_at_ms, tasks.created_at_ms, tasks.changed_at_ms, tasks.started_at_ms, tasks.finished_at_ms, tasks.error FROM tasks WHERE tasks.task_id = %(task_id)s::VARCHAR'),
 )
 DEPENDENTS = Statement(
     sqlite=SqlText('SELECT tasks.task_id, tasks.number, tasks.type, tasks.datasource, tasks.group_id, tasks.digest, tasks.context, tasks.priority, tasks.slots, tasks.dependencies, tasks.waits_for, tasks.retry_limit, tasks.retry_delay_ms, tasks.retry_longest_delay_ms, tasks.failures, tasks.attempts, tasks.state, tasks.wakes_at_ms, tasks.created_at_ms, tasks.changed_at_ms, tasks.started_at_ms, tasks.finished_at_ms, tasks.error FROM tasks JOIN task_waits ON task_waits.task_id = tasks.task_id WHERE task_waits.waits_for = ? ORDER BY tasks.number', ('task_id',)),
@@ -92,24 +92,24 @@ INSERT_WAIT = Statement(
     postgresql=SqlText('INSERT INTO task_waits (waits_for, task_id) VALUES (%(waits_for)s::VARCHAR, %(task_id)s::VARCHAR)'),
 )
 REMOVE_WAITS = Statement(
-    sqlite=SqlText('DELETE FROM task_waits WHERE task_waits.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('DELETE FROM task_waits WHERE task_waits.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('DELETE FROM task_waits WHERE task_waits.task_id = ?', ('task_id',)),
+    postgresql=SqlText('DELETE FROM task_waits WHERE task_waits.task_id = %(task_id)s::VARCHAR'),
 )
 REMOVALS = [
 Statement(
-    sqlite=SqlText('DELETE FROM task_waits WHERE task_waits.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('DELETE FROM task_waits WHERE task_waits.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('DELETE FROM task_waits WHERE task_waits.task_id = ?', ('task_id',)),
+    postgresql=SqlText('DELETE FROM task_waits WHERE task_waits.task_id = %(task_id)s::VARCHAR'),
 ),Statement(
-    sqlite=SqlText('DELETE FROM task_reports WHERE task_reports.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('DELETE FROM task_reports WHERE task_reports.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('DELETE FROM task_reports WHERE task_reports.task_id = ?', ('task_id',)),
+    postgresql=SqlText('DELETE FROM task_reports WHERE task_reports.task_id = %(task_id)s::VARCHAR'),
 ),Statement(
-    sqlite=SqlText('DELETE FROM task_attempts WHERE task_attempts.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('DELETE FROM task_attempts WHERE task_attempts.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('DELETE FROM task_attempts WHERE task_attempts.task_id = ?', ('task_id',)),
+    postgresql=SqlText('DELETE FROM task_attempts WHERE task_attempts.task_id = %(task_id)s::VARCHAR'),
 ),Statement(
-    sqlite=SqlText('DELETE FROM task_payloads WHERE task_payloads.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('DELETE FROM task_payloads WHERE task_payloads.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('DELETE FROM task_payloads WHERE task_payloads.task_id = ?', ('task_id',)),
+    postgresql=SqlText('DELETE FROM task_payloads WHERE task_payloads.task_id = %(task_id)s::VARCHAR'),
 ),Statement(
-    sqlite=SqlText('DELETE FROM tasks WHERE tasks.task_id IN (SELECT value FROM json_each(?))', ('task_ids',)),
-    postgresql=SqlText('DELETE FROM tasks WHERE tasks.task_id = ANY(%(task_ids)s::TEXT[])'),
+    sqlite=SqlText('DELETE FROM tasks WHERE tasks.task_id = ?', ('task_id',)),
+    postgresql=SqlText('DELETE FROM tasks WHERE tasks.task_id = %(task_id)s::VARCHAR'),
 ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from carnac.errors import Unavailable
+from carnac.errors import Invalid, Unavailable
 from carnac.overlord.runners.identity import (
     Presence,
     ProcessHandle,
@@ -56,7 +57,8 @@ class Children:
         """Start a command; its output goes to `log`.
 
         Raises:
-            Unavailable: The machine has no room for another process.
+            Invalid: No process takes such arguments or such an environment.
+            Unavailable: The machine has no room for another process, or its Python is not there.
         """
         launch = [sys.executable, "-I", "-S", str(LAUNCHER), str(log), str(self._log_limit_bytes)]
         with self._mutex:
@@ -72,8 +74,11 @@ class Children:
                     ],
                     setsid=True,
                 )
+            except ValueError as error:  # a NUL, or a character that has no bytes
+                raise Invalid(f"no process takes its arguments: {error}") from error
             except OSError as error:
-                raise Unavailable(f"no process can be started: {error.strerror}") from error
+                kind = Invalid if error.errno == errno.E2BIG else Unavailable
+                raise kind(f"no process can be started: {error.strerror}") from error
             handle = identify(pid, self._host)
             if handle is None:  # nobody has asked how it ended, so it is there
                 raise Unavailable(f"process {pid} cannot be found")

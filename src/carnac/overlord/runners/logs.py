@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 from pathlib import Path
 from urllib.parse import quote
 
 from carnac.errors import Unavailable
 
+FOLDER_MAX = 255
+"""Bytes of a name that file systems take; letters that are not ASCII take several."""
 PREVIOUS = ".1"
 """What the log before the current one ends in."""
 
@@ -63,7 +66,11 @@ class AttemptLogs:
 
     def _path(self, task_id: str, number: int) -> Path:
         """Return a path below the folder, whatever the id: it may hold slashes and dots."""
-        return self._folder / quote(task_id, safe="").replace(".", "%2E") / f"{number}.log"
+        name = quote(task_id, safe="").replace(".", "%2E")
+        if len(name) > FOLDER_MAX:
+            digest = hashlib.blake2b(task_id.encode(), digest_size=16).hexdigest()
+            name = f"{name[: FOLDER_MAX - len(digest) - 1]}%{digest}"
+        return self._folder / name / f"{number}.log"
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -68,7 +68,7 @@ class SparkSubmitRunner(ProcessRunner):
         self._deploy_mode = deploy_mode
         self._kind = master.partition(":")[0]
         self._prepare_java = prepare_java
-        self._spark_home = find_spark_home(environ)
+        find_spark_home(environ)
         if deploy_mode == "cluster" and self._kind not in _ENVIRONMENT_OF_DRIVER:
             raise Invalid(
                 f'Spark runs no Python driver inside the cluster of master {master}; use spark_deploy_mode = "client"',
@@ -78,7 +78,8 @@ class SparkSubmitRunner(ProcessRunner):
     def _program(
         self, task: Task, conf: Mapping[str, str], environ: dict[str, str]
     ) -> Sequence[str]:
-        environ["SPARK_HOME"] = str(self._spark_home)
+        spark_home = find_spark_home(self._environ)  # it may have gone since
+        environ["SPARK_HOME"] = str(spark_home)
         environ["CARNAC_SPARK_MASTER"] = self._master
         self._prepare_java(environ)
         if self._deploy_mode == "client":
@@ -89,7 +90,7 @@ class SparkSubmitRunner(ProcessRunner):
             prefix = _ENVIRONMENT_OF_DRIVER[self._kind]
             own = {name: value for name, value in environ.items() if name.startswith(OWN_PREFIX)}
             settings = {prefix + name: value for name, value in own.items()} | settings
-        program = [str(self._spark_home / "bin" / "spark-submit"), "--master", self._master]
+        program = [str(spark_home / "bin" / "spark-submit"), "--master", self._master]
         program += ["--deploy-mode", self._deploy_mode]
         for name, value in settings.items():
             program += ["--conf", f"{name}={value}"]

@@ -1,0 +1,26 @@
+"""`/status/health`: true while every loop of the process turns, else 503 with a sentence that says which does not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from carnac.api.app import make_app
+from carnac.api.desk import Desk
+from carnac.api.hosts import hosts_of
+from tests.unit.api.conftest import InProcessClient
+
+
+def test_one_loop_that_does_not_turn_makes_it_false() -> None:
+    nobody: Any = SimpleNamespace()
+    loops: Any = [SimpleNamespace(trouble=None) for _ in range(2)]
+    desk = Desk(tasks=nobody, locks=nobody, loop=nobody, admission=nobody, duties=loops)
+    http = InProcessClient(make_app(desk, hosts=hosts_of("one")))
+    assert http.get("/status/health").json() is True
+    loops[0].trouble = "the overlord loop has not turned for 121 s"
+    loops[1].trouble = "the upkeep loop has ended"
+    answer = http.get("/status/health")
+    assert answer.status_code == 503
+    assert answer.json()["error"] == (
+        "the overlord loop has not turned for 121 s; the upkeep loop has ended; restart this overlord"
+    )
