@@ -9,10 +9,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Secret, ValidationError
 
+from carnac.core.redaction import show_settings, show_url
 from carnac.errors import Invalid
 
 DAY_MS = 86_400_000
@@ -30,31 +31,50 @@ _IN_JSON = {
 """What these settings are in the environment."""
 
 
+class SecretUrl(Secret[str]):
+    """A URL or a path that may hold a password: `get_secret_value` says it, anything else shows it without."""
+
+    def _display(self) -> str:
+        return show_url(self.get_secret_value())
+
+
+def reveal(secret: SecretUrl | None) -> str | None:
+    """Return what a secret is; None of none."""
+    return None if secret is None else secret.get_secret_value()
+
+
+class SparkConf(Secret[dict[str, str]]):
+    """Settings of Spark, of which some are secrets: `get_secret_value` says them, anything else hides those."""
+
+    def _display(self) -> str:
+        return str(show_settings(self.get_secret_value()))
+
+
 class Settings(BaseModel):
     """Everything that can be set. Each field is `CARNAC_<NAME>` in the environment."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    store: str = Field(
-        default="carnac-store",
+    store: SecretUrl = Field(
+        default=SecretUrl("carnac-store"),
         description="The store: a directory, or the URL of its metadata (`postgresql://…`, `sqlite:///…`).",
     )
-    deep_storage: str | None = Field(
+    deep_storage: SecretUrl | None = Field(
         default=None,
         description="Where segment files go when a store is made: a directory or URL (`s3://…`). Default: in the "
         "store's directory. Remembered by the store.",
     )
-    overlord: str | None = Field(
+    overlord: SecretUrl | None = Field(
         default=None,
         description="URL of an overlord that `carnac task` asks, in place of the metadata store.",
     )
     spark_master: str = Field(default="local[*]", description="Spark master for data jobs.")
-    spark_remote: str | None = Field(
+    spark_remote: SecretUrl | None = Field(
         default=None,
         description="Spark Connect URL (`sc://host:port`); wins over the master. Needs `carnac[connect]`.",
     )
-    spark_conf: dict[str, str] = Field(
-        default_factory=dict,
+    spark_conf: SparkConf = Field(
+        default=SparkConf({}),
         description="More Spark settings, by name (a table in the file, JSON in the environment).",
     )
     spark_niceness: int | None = Field(
@@ -199,6 +219,17 @@ class Settings(BaseModel):
         description="How long rejected rows are kept for somebody to look at.",
     )
 
+    def model_copy(
+        self, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Settings:
+        """Return the settings with some of them changed, and checked as all are; they hold nothing that can change.
+
+        Raises:
+            Invalid: As `load_settings`.
+        """
+        del deep
+        return _validate({**dict(self), **(update or {})})
+
 
 def load_settings(
     env: Mapping[str, str], *, directory: Path, overrides: Mapping[str, object] | None = None
@@ -210,6 +241,10 @@ def load_settings(
     """
     own = {key: value for key, value in (overrides or {}).items() if value is not None}
     values = {**_read_file(env, directory), **_read_env(env), **own}
+    return _validate(values)
+
+
+def _validate(values: Mapping[str, object]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
@@ -225,14 +260,15 @@ def load_settings(
 
 
 def to_environ(settings: Settings) -> dict[str, str]:
-    """Return the settings as variables, for a process that is to have the same ones."""
+    """Return the settings, secrets too, as variables, for a process that is to have the same ones."""
     import json
 
-    values = settings.model_dump(mode="json", exclude_none=True)
-    return {
-        PREFIX + name.upper(): value if isinstance(value, str) else json.dumps(value)
-        for name, value in values.items()
-    }
+    values: dict[str, str] = {}
+    for name, value in settings:
+        plain = value.get_secret_value() if isinstance(value, Secret) else value
+        if plain is not None:
+            values[PREFIX + name.upper()] = plain if isinstance(plain, str) else json.dumps(plain)
+    return values
 
 
 def _read_file(env: Mapping[str, str], directory: Path) -> dict[str, object]:

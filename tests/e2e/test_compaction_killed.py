@@ -68,7 +68,7 @@ def rows(settings: Settings) -> Counter[tuple[str, int]]:
                 for hour in range(4)
             ]
             sent.update((str(row["__time"]), int(str(row["number"]))) for row in some)
-            append_rows(Path(settings.store), some, datasource=NAME)
+            append_rows(Path(settings.store.get_secret_value()), some, datasource=NAME)
     with open_compaction(settings=settings) as desk:
         desk.put_spec(SPEC)
     return sent
@@ -82,7 +82,7 @@ def start(settings: Settings) -> Iterator[Callable[[], RunningOverlord]]:
     def begin() -> RunningOverlord:
         started.append(
             RunningOverlord(
-                Path(settings.store),
+                Path(settings.store.get_secret_value()),
                 CARNAC_COMPACTION_PERIOD_MS="100",
                 CARNAC_SPARK_MASTER="local[1]",
             )
@@ -177,7 +177,15 @@ def test_compact_auto_is_killed_between_its_commits_and_started_again(
         "CARNAC_LEASE_TTL_MS": str(LEASE_MS),
         "CARNAC_SPARK_MASTER": "local[1]",
     }
-    auto = [sys.executable, "-m", "carnac", "compact", "--auto", "--store", settings.store]
+    auto = [
+        sys.executable,
+        "-m",
+        "carnac",
+        "compact",
+        "--auto",
+        "--store",
+        settings.store.get_secret_value(),
+    ]
     with subprocess.Popen(auto, env=environ, stderr=subprocess.DEVNULL) as process:
         until(lambda: metadata.head().revision > before, "the first commit")
         assert gives_way(driver_of(process.pid))

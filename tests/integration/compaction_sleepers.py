@@ -81,7 +81,7 @@ def attempt(settings: Settings, task_id: str, number: str) -> dict[str, Any]:
 
 def alone(settings: Settings) -> dict[str, Any]:
     """Be a controller alone, as `carnac compact --auto` is, until nothing is left but what rests."""
-    clock, folder = SystemClock(), Path(settings.store)
+    clock, folder = SystemClock(), Path(settings.store.get_secret_value())
     metadata = open_records(settings=settings, clock=clock)
     store = open_local_store(
         folder,

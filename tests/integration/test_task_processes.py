@@ -184,7 +184,7 @@ APPEND: dict[str, Any] = {
 def files_of(settings: Settings, attempt: Attempt) -> list[str]:
     """What the attempt has in deep storage."""
     is_its = bears_mark(mark_of(attempt.task_id, attempt.number, attempt.created_at_ms))
-    folder = Path(settings.store) / "deep-storage"
+    folder = Path(settings.store.get_secret_value()) / "deep-storage"
     return [str(path) for path in folder.rglob("*.parquet") if is_its(str(path))]
 
 
@@ -295,7 +295,7 @@ def _is_there(pid: int) -> bool:
 def is_frozen_inside(settings: Settings, attempt: Attempt) -> bool:
     """Freeze an attempt; if it is not inside a transaction on SQLite, let it go on."""
     os.kill(pid_of(attempt), signal.SIGSTOP)
-    with Path(settings.store, "metadata.db.lock").open("rb") as queue:
+    with Path(settings.store.get_secret_value(), "metadata.db.lock").open("rb") as queue:
         try:
             fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -22,20 +22,26 @@ def test_environment_beats_the_file_and_overrides_beat_both(tmp_path: Path) -> N
     settings = load_settings(
         env, directory=tmp_path, overrides={"store": "c", "spark_master": None}
     )
-    assert (settings.store, settings.spark_master, settings.lease_ttl_ms) == ("c", "local[1]", 3000)
+    assert (str(settings.store), settings.spark_master, settings.lease_ttl_ms) == (
+        "c",
+        "local[1]",
+        3000,
+    )
 
 
 def test_the_file_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text('[spark_conf]\n"spark.executor.memory" = "2g"\n')
     env = {"CARNAC_CONFIG": str(tmp_path / "other.toml")}
-    assert load_settings(env, directory=Path("/nowhere")).spark_conf == {
+    assert load_settings(env, directory=Path("/nowhere")).spark_conf.get_secret_value() == {
         "spark.executor.memory": "2g"
     }
 
 
 def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
     env = {"CARNAC_SPARK_CONF": '{"spark.ui.enabled": "true"}'}
-    assert load_settings(env, directory=tmp_path).spark_conf == {"spark.ui.enabled": "true"}
+    assert load_settings(env, directory=tmp_path).spark_conf.get_secret_value() == {
+        "spark.ui.enabled": "true"
+    }
 
 
 @pytest.mark.parametrize(

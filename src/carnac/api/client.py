@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from carnac.core.json_form import name_in_json
+from carnac.core.redaction import show_url
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.core.time.intervals import parse_instant
@@ -61,10 +62,10 @@ class OverlordClient(Closing):
     def __init__(
         self, url: str, clock: Clock, *, transport: httpx.BaseTransport | None = None
     ) -> None:
-        self._url = url.rstrip("/")
+        self._url = show_url(url.rstrip("/"))
         self._clock = clock
         self._http = httpx.Client(
-            base_url=self._url,
+            base_url=url.rstrip("/"),
             headers={"Content-Type": "application/json"},  # an overlord obeys nothing else
             timeout=TIMEOUT_S,
             follow_redirects=True,

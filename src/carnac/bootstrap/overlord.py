@@ -21,6 +21,7 @@ from carnac.bootstrap.store import (
     make_lockbox,
     make_spark,
     make_spark_pipeline,
+    name_of_store,
     open_records,
 )
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
@@ -117,7 +118,8 @@ def _with_input_roots(settings: Settings, host: str) -> Settings:
     """Return the settings with the folders and URLs below which tasks that come over HTTP may read."""
     if settings.http_input_roots is not None:
         return settings
-    folders = [locate_store(settings.store).folder, Path.cwd()] if is_loopback(host) else []
+    place = locate_store(name_of_store(None, settings))
+    folders = [place.folder, Path.cwd()] if is_loopback(host) else []
     roots = [str(one.absolute()) for one in folders if one is not None and one.parent != one]
     return settings.model_copy(update={"http_input_roots": tuple(roots)})
 

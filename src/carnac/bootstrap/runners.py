@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
-from carnac.bootstrap.store import locate_store
+from carnac.bootstrap.store import locate_store, name_of_store
 from carnac.config import Settings, to_environ
 from carnac.overlord.runners import InProcessRunner, ProcessRunner, SparkSubmitRunner
 from carnac.ports import TaskRunner
@@ -25,7 +25,7 @@ def log_folder(settings: Settings) -> Path:
     """Return where attempts write: where the settings say, beside the metadata file, or among temporary files."""
     if settings.task_logs is not None:
         return Path(settings.task_logs).expanduser().absolute()
-    folder = locate_store(settings.store).folder
+    folder = locate_store(name_of_store(None, settings)).folder
     return (folder if folder is not None else Path(tempfile.gettempdir()) / "carnac") / LOG_FOLDER
 
 
@@ -45,7 +45,7 @@ def open_runners(
     process = ProcessRunner(
         attempt_command,
         environ=environ,
-        spark_conf=settings.spark_conf,
+        spark_conf=settings.spark_conf.get_secret_value(),
         logs=log_folder(settings),
         host=host,
         grace_ms=settings.task_stop_grace_ms,
@@ -59,7 +59,7 @@ def open_runners(
             deploy_mode=settings.spark_deploy_mode,
             prepare_java=_prepare_java,
             environ=environ,
-            spark_conf=settings.spark_conf,
+            spark_conf=settings.spark_conf.get_secret_value(),
             logs=log_folder(settings),
             host=host,
             grace_ms=settings.task_stop_grace_ms,

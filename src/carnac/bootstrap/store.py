@@ -14,7 +14,6 @@ Spark and DuckDB are imported when a job or a query first needs them.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import threading
@@ -26,7 +25,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.config import NICENESS, Settings, load_settings
+from carnac.config import NICENESS, SecretUrl, Settings, load_settings, reveal
+from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
 from carnac.store import Store
@@ -58,18 +58,18 @@ class StorePlace:
     """
 
     name: str
-    metadata_url: str
+    metadata_url: SecretUrl
     file: Path | None = None
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether nothing is kept."""
+        return self.metadata_url.get_secret_value() == "memory://"
 
     @property
     def folder(self) -> Path | None:
         """The folder that holds the metadata file; relative deep storage starts here."""
         return None if self.file is None else self.file.parent
-
-
-def show_name(name: str) -> str:
-    """Return the name of a store without the password that its URL may hold."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", name)
 
 
 def name_of_store(store: object, settings: Settings) -> str:
@@ -80,13 +80,15 @@ def name_of_store(store: object, settings: Settings) -> str:
     """
     if not isinstance(settings, Settings):
         raise Invalid(
-            f"settings are a carnac.config.Settings, not {settings!r}; give single ones by name"
+            f"settings are a carnac.config.Settings, not {type(settings).__name__}; give single ones by name"
         )
     if store is None:
-        return settings.store
+        return settings.store.get_secret_value()
     name = os.fspath(store) if isinstance(store, os.PathLike) else store
     if not isinstance(name, str):
-        raise Invalid(f"{store!r} names no store; give a directory or a URL as a text or a path")
+        raise Invalid(
+            f"{type(store).__name__} names no store; give a directory or a URL as a text or a path"
+        )
     return name
 
 
@@ -97,26 +99,32 @@ def locate_store(name: str) -> StorePlace:
         Invalid: `name` is neither a directory nor a URL that Carnac knows.
     """
     scheme, separator, rest = name.partition("://")
+    shown = show_url(name)
     if not name.strip():
         raise Invalid("the store has an empty name; give a directory or a URL")
     if not separator:
         folder = Path(name).expanduser().absolute()
         if folder.exists() and not folder.is_dir():
-            raise Invalid(f"{name} is a file; a store is a directory or a URL", store=name)
+            raise Invalid(f"{shown} is a file; a store is a directory or a URL", store=shown)
         file = folder / METADATA_FILE
-        return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
+        return StorePlace(name=shown, metadata_url=SecretUrl(f"sqlite:///{file}"), file=file)
     if scheme == "memory":
-        return StorePlace(name=name, metadata_url="memory://")
+        return StorePlace(name=name, metadata_url=SecretUrl("memory://"))
     if scheme == "sqlite":
         if not rest.strip("/"):
-            raise Invalid(f"store {name} names no file; write it like sqlite:////data/events.db")
+            raise Invalid(f"store {shown} names no file; write it like sqlite:////data/events.db")
         file = Path(rest.removeprefix("/")).absolute()
-        return StorePlace(name=name, metadata_url=f"sqlite:///{file}", file=file)
+        return StorePlace(name=shown, metadata_url=SecretUrl(f"sqlite:///{file}"), file=file)
     if scheme.partition("+")[0] in {"postgresql", "postgres"}:
-        return StorePlace(name=show_name(name), metadata_url=name)
+        if not is_readable(name):
+            raise Invalid(
+                f"store {shown} is no URL: write what is special in its password with percent signs (@ is %40)",
+                store=shown,
+            )
+        return StorePlace(name=shown, metadata_url=SecretUrl(name))
     raise Invalid(
-        f"store {show_name(name)} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
-        store=show_name(name),
+        f"store {shown} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
+        store=shown,
     )
 
 
@@ -184,7 +192,7 @@ def find_obstacle(store: str) -> str | None:
     """Return why this process cannot write a store that is there; None if it can."""
     from carnac.metadata import find_obstacle
 
-    return find_obstacle(locate_store(store).metadata_url)
+    return find_obstacle(locate_store(store).metadata_url.get_secret_value())
 
 
 def open_lockbox(
@@ -239,7 +247,7 @@ def open_records(
     metadata = _open_metadata(
         place, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
     )
-    if metadata.settings().get(DEEP_STORAGE_KEY) is None and place.metadata_url != "memory://":
+    if metadata.settings().get(DEEP_STORAGE_KEY) is None and not place.is_memory:
         metadata.close()
         raise _no_store(place.name)
     return metadata
@@ -267,7 +275,11 @@ def _open_metadata(
             ) from None
     try:
         return open_metadata(
-            place.metadata_url, clock=clock, ids=ids, create=create, patience_ms=patience_ms
+            place.metadata_url.get_secret_value(),
+            clock=clock,
+            ids=ids,
+            create=create,
+            patience_ms=patience_ms,
         )
     except NotFound:
         raise _no_store(place.name) from None
@@ -281,7 +293,7 @@ def _open_deep_storage(
 
     url = metadata.settings().get(DEEP_STORAGE_KEY)
     if url is None:
-        is_memory = place.metadata_url == "memory://"
+        is_memory = place.is_memory
         if not create and not is_memory:
             raise _no_store(place.name)
         url = _deep_storage_of_new(place, settings)
@@ -302,8 +314,8 @@ def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
 
     if next(iter(deep_storage.list_files(SEGMENTS_PREFIX)), None) is not None:
         raise Invalid(
-            f"store {place.name} is not made over {deep_storage.url}, which holds segment files already: put their "
-            "metadata back, or give the new store a deep storage of its own (--deep-storage)",
+            f"store {place.name} is not made over {show_url(deep_storage.url)}, which holds segment files already: put "
+            "their metadata back, or give the new store a deep storage of its own (--deep-storage)",
             store=place.name,
         )
 
@@ -311,11 +323,16 @@ def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
 def _deep_storage_of_new(place: StorePlace, settings: Settings) -> str:
     """Return what a new store remembers: relative inside its folder, so that the folder can be moved."""
     if settings.deep_storage is not None:
-        given = settings.deep_storage
+        given = settings.deep_storage.get_secret_value()
+        if secrets_of(given):
+            raise Invalid(
+                f"deep storage {settings.deep_storage} has a password in its URL, which the store would keep; set keys "
+                "where its library looks for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
         return given if "://" in given else str(Path(given).expanduser().absolute())
     if place.folder is not None:
         return DEEP_STORAGE_FOLDER
-    if place.metadata_url == "memory://":
+    if place.is_memory:
         return "memory://"
     raise Invalid(
         f"say where the segment files of {place.name} go: set deep_storage to a directory or URL, "
@@ -332,7 +349,9 @@ def _resolve_url(place: StorePlace, url: str) -> str:
 
 def open_files(metadata: MetadataStore, settings: Settings) -> DeepStorage:
     """Return the deep storage of a store whose metadata are open."""
-    return _open_deep_storage(locate_store(settings.store), metadata, settings, create=False)
+    return _open_deep_storage(
+        locate_store(name_of_store(None, settings)), metadata, settings, create=False
+    )
 
 
 def make_spark_pipeline(
@@ -365,8 +384,8 @@ def make_spark(settings: Settings) -> SparkHolder:
     return SparkHolder(
         SparkSettings(
             master=settings.spark_master,
-            remote=settings.spark_remote,
-            config=settings.spark_conf,
+            remote=reveal(settings.spark_remote),
+            config=settings.spark_conf.get_secret_value(),
             niceness=settings.spark_niceness or 0,
         )
     )
@@ -426,7 +445,7 @@ class _Allocator:
 
 def _driver_host(settings: Settings) -> str:
     """Return the address under which executors reach this machine."""
-    host = settings.spark_conf.get("spark.driver.host")
+    host = settings.spark_conf.get_secret_value().get("spark.driver.host")
     if host is not None:
         return host
     if settings.spark_remote is None and settings.spark_master.startswith("local"):

@@ -52,9 +52,7 @@ class Session:
     @property
     def shown_store(self) -> str:
         """The name of the store for people: without the password of a URL."""
-        from carnac.bootstrap.store import show_name
-
-        return show_name(self.settings.store)
+        return str(self.settings.store)
 
     def open_store(
         self, *, create: bool = False, deep_storage: str | None = None, gives_way: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 from carnac.ports import DeepStorage
 
@@ -27,8 +28,8 @@ def open_deep_storage(url: str, options: Mapping[str, object] | None = None) -> 
         scheme, rest = "file", url
     if (not rest.strip("/") and scheme not in {"memory", "file"}) or not url:
         raise Invalid(
-            f"deep storage url '{url}' names no bucket or folder; write it like s3://bucket/folder",
-            url=url,
+            f"deep storage url '{show_url(url)}' names no bucket or folder; write it like s3://bucket/folder",
+            url=show_url(url),
         )
     if scheme == "file":
         from carnac.deep_storage.local import LocalDeepStorage

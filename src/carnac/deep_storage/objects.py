@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, BinaryIO, cast
 
+from carnac.core.redaction import hide_secrets, show_url
 from carnac.deep_storage.local import storage_error
 from carnac.deep_storage.paths import checked_path, checked_prefix
 from carnac.errors import Invalid, NotFound, Unavailable
@@ -24,6 +25,7 @@ class ObjectDeepStorage:
         import fsspec
 
         self._url = url.rstrip("/")
+        self._shown = show_url(self._url)
         settings: dict[str, Any] = {
             "use_listings_cache": False,
             "skip_instance_cache": True,
@@ -33,7 +35,8 @@ class ObjectDeepStorage:
             self._fs, root = fsspec.core.url_to_fs(self._url, **settings)
         except (ValueError, ImportError) as error:
             raise Invalid(
-                f"cannot open deep storage {url}: {str(error).rstrip('.')}", url=url
+                f"cannot open deep storage {self._shown}: {hide_secrets(str(error), url).rstrip('.')}",
+                url=self._shown,
             ) from error
         self._root = str(root).rstrip("/")
 
@@ -69,7 +72,7 @@ class ObjectDeepStorage:
         """Open for reading; blocks are fetched as they are asked for."""
         if self.find_file(path) is None:
             raise NotFound(
-                f"cannot read '{path}': there is no such file in deep storage {self._url}",
+                f"cannot read '{path}': there is no such file in deep storage {self._shown}",
                 path=path,
             )
         with self._clear_errors(f"read '{path}'"):
@@ -103,7 +106,7 @@ class ObjectDeepStorage:
         try:
             yield
         except OSError as error:
-            raise storage_error(error, action, self._url) from error
+            raise storage_error(error, action, self._shown) from error
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in {
                 "aiobotocore",
@@ -114,7 +117,7 @@ class ObjectDeepStorage:
             }:
                 raise
             raise Unavailable(
-                f"cannot {action}: deep storage {self._url} answers: {error}", url=self._url
+                f"cannot {action}: deep storage {self._shown} answers: {error}", url=self._shown
             ) from error
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 from carnac.ports import Clock, IdSource
 
@@ -67,8 +68,8 @@ def open_metadata(
         database = PostgresqlDatabase(url, patience_ms=patience, on_statement=on_statement)
     else:
         raise Invalid(
-            f"'{url}' is not the URL of a metadata store; write sqlite:///path, postgresql://… or memory://",
-            url=url,
+            f"'{show_url(url)}' is not the URL of a metadata store; write sqlite:///path, postgresql://… or memory://",
+            url=show_url(url),
         )
     try:
         migrate_if_needed(database, now_ms=clock.now_ms(), create=create)

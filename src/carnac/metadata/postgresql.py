@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from carnac.core.redaction import hide_secrets, show_url
 from carnac.errors import CarnacError, Invalid, ReadOnly, Unavailable
 from carnac.metadata.database import (
     PATIENCE_MS,
@@ -94,9 +96,14 @@ class PostgresqlDatabase:
         patience_ms: int = PATIENCE_MS,
         on_statement: OnStatement | None = None,
     ) -> None:
-        parsed = make_url(url)
+        try:
+            parsed = make_url(url)
+        except (ArgumentError, ValueError):
+            raise Invalid(
+                f"metadata store {show_url(url)} is no URL; write it like postgresql://user@host:5432/database"
+            ) from None
         self._url: URL = parsed.set(drivername="postgresql+psycopg")
-        self._shown = self._url.set(drivername="postgresql").render_as_string(hide_password=True)
+        self._given, self._shown = url, show_url(url)
         self._patience_ms = patience_ms
         self._on_statement = on_statement
         try:
@@ -227,7 +234,7 @@ class PostgresqlDatabase:
         error = driver_error(error)
         if not isinstance(error, psycopg.Error):
             return None
-        text = first_line(error)
+        text = hide_secrets(first_line(error), self._given)
         if _waited_in_vain(error):
             return Unavailable(
                 f"other writers have kept the metadata store {self._shown} busy for "

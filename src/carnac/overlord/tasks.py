@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from carnac.core.arguments import checked
+from carnac.core.redaction import show_submitted
 from carnac.core.tasks.context import parse_task_context
 from carnac.core.tasks.events import (
     CancelTask,
@@ -172,14 +173,14 @@ class TaskService(Closing):
         return [one for one in self._metadata.live_attempts() if not one.state.is_over]
 
     def payload(self, task_id: str) -> Mapping[str, object]:
-        """Return a task as it was submitted, with its id.
+        """Return a task as it was submitted, with its id; secrets in it are hidden.
 
         Raises:
             NotFound: There is no such task.
         """
         self.get(task_id)
         text = self._metadata.task_payload(task_id) or "{}"
-        return cast("Mapping[str, object]", json.loads(text))
+        return show_submitted(json.loads(text))
 
     def report(self, task_id: str, number: int | None = None) -> Mapping[str, object] | None:
         """Return what an attempt did (None: the last one that said); None if there is nothing.

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from carnac.core.redaction import show_url
 from carnac.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -30,22 +31,23 @@ def require_reachable(url: str) -> None:
     """
     from pyspark.errors import PySparkException
 
+    shown = show_url(url)
     try:
         from pyspark.sql.connect.client import DefaultChannelBuilder
 
         endpoint = DefaultChannelBuilder(url).endpoint
     except ImportError as error:
-        raise Invalid(f"{MISSING} ({error})", url=url) from error
+        raise Invalid(f"{MISSING} ({error})", url=shown) from error
     except (PySparkException, ValueError) as error:
         raise Invalid(
-            f"'{url}' is no address of Spark Connect; it looks like sc://host:15002", url=url
+            f"'{shown}' is no address of Spark Connect; it looks like sc://host:15002", url=shown
         ) from error
     host, port = endpoint.rsplit(":", 1)
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S).close()
     except OSError as error:
         raise Unavailable(
-            f"Spark Connect at {url} does not answer: {error.strerror or error}", url=url
+            f"Spark Connect at {shown} does not answer: {error.strerror or error}", url=shown
         ) from error
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.properties import properties_text
 from carnac.errors import Unavailable
 from carnac.spark.interrupts import Held
 
@@ -65,7 +66,7 @@ def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int =
         return launch_gateway(conf)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="carnac-jvm-") as folder:
         told = Path(folder) / "gateway"
-        process = _start(_command(conf), told, log_path, niceness)
+        process = _start(_command(conf, Path(folder) / "settings"), told, log_path, niceness)
         try:
             port, secret = _wait(process, told, held)
             with _environ:
@@ -81,10 +82,12 @@ def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int =
     return gateway
 
 
-def _command(conf: SparkConf) -> list[str]:
+def _command(conf: SparkConf, settings: Path) -> list[str]:
+    """Return what starts the JVM; until it is up it needs a file of ours with the settings, secrets too."""
     from pyspark.find_spark_home import _find_spark_home
 
-    options = [text for key, value in conf.getAll() for text in ("--conf", f"{key}={value}")]
+    settings.write_text(properties_text(dict(conf.getAll())), encoding="utf-8")
+    options = ["--properties-file", str(settings), "--load-spark-defaults"]
     rest = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     return [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *options, *rest]
 

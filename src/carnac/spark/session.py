@@ -23,6 +23,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from carnac.core.redaction import hide_secrets, show_url
 from carnac.errors import CarnacError, Unavailable
 from carnac.spark.class_archive import use_archive
 from carnac.spark.connect import connect
@@ -85,8 +86,8 @@ class SparkSettings:
     """
 
     master: str = "local[*]"
-    remote: str | None = None
-    config: Mapping[str, str] = field(default_factory=dict)
+    remote: str | None = field(default=None, repr=False)
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
     log_path: Path | None = None
     niceness: int = 0
 
@@ -124,7 +125,7 @@ class SparkHolder:
         if not self._is_ours:
             return "where its session was started"
         if self.settings.remote:
-            return f"at its server, {self.settings.remote}"
+            return f"at its server, {show_url(self.settings.remote)}"
         _KEPT_LOGS.add(self.log_path)
         return str(self.log_path)
 
@@ -221,7 +222,8 @@ class SparkHolder:
             raise
         except Exception as error:
             raise Unavailable(
-                f"Spark Connect at {url} does not answer: {first_line(error)}", url=url
+                f"Spark Connect at {show_url(url)} does not answer: {hide_secrets(first_line(error), url)}",
+                url=show_url(url),
             ) from error
         return session
 

@@ -14,6 +14,8 @@ from typing import Any, get_args
 from pydantic import AliasChoices, BaseModel
 from pydantic_core import ErrorDetails
 
+from carnac.core.redaction import hide_passwords
+from carnac.core.texts import short
 from carnac.errors import Invalid
 
 TAGS = frozenset(
@@ -128,18 +130,29 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> Problem:
     if kind == "literal_error":
         expected = str(context["expected"]).replace(" or ", ", ").replace("'", "")
         near = suggest(str(error["input"]), expected.split(", "))
-        return Problem(path, f"'{error['input']}' is not one of {expected}{near}")
+        return Problem(path, f"{_shown(error['input'])} is not one of {expected}{near}")
     if kind == "union_tag_invalid":
         expected = str(context["expected_tags"]).replace("'", "")
         return Problem(path, f"type '{context['tag']}' is not one of {expected}")
     if kind == "too_short":
         return Problem(path, "must not be empty")
     words = error["msg"][0].lower() + error["msg"][1:]
-    return Problem(path, f"{words.replace('input should be', 'must be')}, not {error['input']!r}")
+    return Problem(
+        path, f"{words.replace('input should be', 'must be')}, not {_shown(error['input'])}"
+    )
 
 
 def _given(kind: str, value: object) -> str:
-    return f", not {value!r}" if kind.startswith(("int", "bool", "string_type")) else ""
+    return f", not {_shown(value)}" if kind.startswith(("int", "bool", "string_type")) else ""
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message shows it: what it is, if it is not a plain one, for it may be long or a secret."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return hide_passwords(short(value))
 
 
 def format_path(loc: tuple[int | str, ...]) -> str:

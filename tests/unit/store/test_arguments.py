@@ -97,7 +97,7 @@ def test_what_names_no_store_is_one_sentence(opener: Callable[..., object], stor
 
 
 def test_settings_of_another_kind_are_one_sentence() -> None:
-    with pytest.raises(Invalid, match=r"settings are a carnac\.config\.Settings, not 5"):
+    with pytest.raises(Invalid, match=r"settings are a carnac\.config\.Settings, not int"):
         carnac.open("memory://", settings=5)  # type: ignore[arg-type]
 
 

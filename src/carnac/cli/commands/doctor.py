@@ -20,6 +20,7 @@ from carnac.cli.app import UPKEEP, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.core.redaction import show_url
 from carnac.core.words import counted
 from carnac.errors import CarnacError
 
@@ -140,7 +141,7 @@ def _spark(session: Session) -> Iterator[Check]:
         yield Check(name="spark", state="ok", detail=f"master {settings.spark_master}")
         return
     try:
-        require_reachable(settings.spark_remote)
+        require_reachable(settings.spark_remote.get_secret_value())
         detail = f"Spark Connect at {settings.spark_remote}"
         yield Check(name="spark", state="ok", detail=detail)
     except CarnacError as error:
@@ -154,7 +155,7 @@ def _store(session: Session) -> Iterator[Check]:
         name = session.shown_store
         with session.open_store() as store:
             yield from _opened(name, store, session.clock.now_ms())
-        obstacle = find_obstacle(session.settings.store)
+        obstacle = find_obstacle(session.settings.store.get_secret_value())
         if obstacle is not None:
             detail = f"the store can only be read here, because {obstacle}"
             yield Check(name="writing", state="note", detail=detail)
@@ -190,7 +191,7 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
             state="ok",
             detail=f"{lease.holder}: on revision {lease.revision} for {format_count(seconds)} s",
         )
-    yield _disk("deep storage", store.deep_storage.url, store.deep_storage.free_bytes())
+    yield _disk("deep storage", show_url(store.deep_storage.url), store.deep_storage.free_bytes())
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
     if temporary.is_dir():
         yield _disk("temporary files", str(temporary), shutil.disk_usage(temporary).free)

@@ -43,7 +43,7 @@ def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
 
     session = session_of(ctx)
     settings = session.settings
-    elsewhere = settings.spark_remote or settings.spark_master
+    elsewhere = str(settings.spark_remote or settings.spark_master)
     if settings.spark_remote or local_master(settings.spark_master) is None:
         message = f"Spark runs at {elsewhere}, not on this machine: there is nothing to prepare"
         raise Invalid(message, master=elsewhere)
@@ -72,7 +72,7 @@ def _make(path: Path, settings: Settings, say: Callable[[str], None]) -> None:
             own = {
                 "store": str(folder / "store"),
                 "deep_storage": None,
-                "spark_conf": write_archive(settings.spark_conf, written),
+                "spark_conf": write_archive(settings.spark_conf.get_secret_value(), written),
             }
             say("running small jobs on Spark")
             _run_jobs(settings.model_copy(update=own), folder)

@@ -8,6 +8,7 @@ import typer
 
 from carnac.cli.app import WRITING, command, session_of
 from carnac.cli.options import AsJson
+from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 
 
@@ -46,27 +47,29 @@ def init(
     """
     session = session_of(ctx)
     if place is not None and session.store_name not in {None, place}:
-        raise Invalid(f"--store says {session.store_name} and the argument {place}; give one")
+        raise Invalid(
+            f"--store says {show_url(session.store_name or '')} and the argument {show_url(place)}; give one"
+        )
     if place is not None:
         session.store_name = place
     with session.open_store(create=True, deep_storage=deep_storage) as store:
-        head = store.head()
+        head, files = store.head(), show_url(store.deep_storage.url)
         if deep_storage is not None and not _is_same(store.deep_storage.url, deep_storage):
             raise Invalid(
-                f"store {session.shown_store} is there already and keeps its files in {store.deep_storage.url}",
+                f"store {session.shown_store} is there already and keeps its files in {files}",
                 store=session.shown_store,
             )
         if as_json:
             session.output.json(
                 {
                     "store": session.shown_store,
-                    "deep_storage": store.deep_storage.url,
+                    "deep_storage": files,
                     "revision": head.revision,
                 }
             )
             return
         session.output.line(f"store {session.shown_store} is ready, at revision {head.revision}")
-        session.output.line(f"segment files go to {store.deep_storage.url}")
+        session.output.line(f"segment files go to {files}")
 
 
 def _is_same(url: str, given: str) -> bool:

@@ -260,7 +260,7 @@ def _open(session: Session) -> TaskService | OverlordClient:
     if settings.overlord is not None:
         from carnac.api.client import OverlordClient
 
-        return OverlordClient(settings.overlord, session.clock)
+        return OverlordClient(settings.overlord.get_secret_value(), session.clock)
     from carnac.bootstrap.tasks import open_tasks
 
     return open_tasks(settings=settings)

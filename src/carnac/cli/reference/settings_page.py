@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
-from carnac.config import PREFIX, Settings
+from carnac.config import PREFIX, Settings, SparkConf
 
 _INTRO = """\
 # Settings
@@ -43,9 +44,15 @@ def _row(name: str) -> str:
         if "|" in str(field.annotation) or "[" in str(field.annotation)
         else kind
     )
-    kind = kind.replace(" | None", "").replace("|", "\\|")
+    kind = re.sub(r"[a-z_]+\.(?:[a-z_]+\.)*([A-Z])", r"\1", kind)
+    kind = (
+        kind.replace(" | None", "")
+        .replace("SecretUrl", "str")
+        .replace("SparkConf", "dict[str, str]")
+    )
+    kind = kind.replace("|", "\\|")
     default = field.get_default(call_default_factory=True)
-    shown = "–" if default is None or default == {} else f"`{_number(default)}`"
+    shown = "–" if default is None or default == SparkConf({}) else f"`{_number(default)}`"
     meaning = (field.description or "").replace("|", "\\|")
     return f"| `{name}` | `{PREFIX}{name.upper()}` | `{kind}` | {shown} | {meaning} |\n"
 

@@ -6,14 +6,15 @@ import json
 from typing import cast
 
 from carnac.core.json_form import to_json
+from carnac.core.redaction import show_settings
 from carnac.core.tasks.model import Attempt, Task
 
 
 def task_to_json(task: Task) -> dict[str, object]:
-    """Return a task; its context is an object, and its digest, which is ours alone, is left out."""
+    """Return a task; its context is an object without secrets, and its digest, which is ours alone, is left out."""
     value = cast("dict[str, object]", to_json(task))
     del value["digest"]
-    return {**value, "context": json.loads(task.context)}
+    return {**value, "context": show_settings(json.loads(task.context))}
 
 
 def attempt_to_json(attempt: Attempt) -> dict[str, object]:

@@ -7,7 +7,7 @@ no right left to say anything about the task; its locks are released in the tran
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from carnac.core.arguments import checked
@@ -111,7 +111,7 @@ class Task:
     datasource: str
     group_id: str
     digest: str
-    context: str = "{}"
+    context: str = field(default="{}", repr=False)
     priority: int
     slots: int = 1
     dependencies: tuple[str, ...] = ()

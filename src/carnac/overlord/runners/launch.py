@@ -3,7 +3,8 @@
     python -I -S launch.py LOG LIMIT_BYTES PROGRAM ARGUMENT...
 
 The process forks a writer and then *is* the command: same process id, same group, nobody in between who could die and
-leave it alone. The writer reads a pipe until the command, and whoever inherited its output, is gone. It has a session
+leave it alone. The writer reads a pipe until the command, and whoever inherited its output, is gone; then it removes
+`LOG.conf`, if there is one: settings, secrets among them, that the command reads. It has a session
 of its own, so that what kills the command's group does not cut off its last words. At half the limit the log becomes
 `LOG.1` and a new one is begun: the last half at least is always there. A full disk loses lines and stops nobody.
 """
@@ -15,6 +16,8 @@ import os
 import sys
 
 CHUNK_BYTES = 1 << 16
+SETTINGS = ".conf"
+"""What the name of the file with the settings of a command ends in, after that of its log."""
 CANNOT_RUN = 127
 """The shell's exit code for a program that is not there."""
 
@@ -28,6 +31,8 @@ def main(arguments: list[str]) -> None:
             os.close(writing)
             os.setsid()
             _write(reading, log, int(limit) // 2)
+            with contextlib.suppress(OSError):
+                os.unlink(log + SETTINGS)  # noqa: PTH108 - this interpreter loads nothing that it need not
         os._exit(0)
     os.wait()
     os.dup2(writing, 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from carnac.errors import Unavailable
+from carnac.overlord.runners.launch import SETTINGS
 
 FOLDER_MAX = 255
 """Bytes of a name that file systems take; letters that are not ASCII take several."""
@@ -57,6 +58,7 @@ class AttemptLogs:
         path = self._path(task_id, number)
         path.unlink(missing_ok=True)
         path.with_name(path.name + PREVIOUS).unlink(missing_ok=True)
+        path.with_name(path.name + SETTINGS).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty, or not there
             path.parent.rmdir()
 

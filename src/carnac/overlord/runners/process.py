@@ -62,7 +62,7 @@ class ProcessRunner:
         arguments = self._command(task.task_id, attempt.number)
         environ = self._environ | {SPARK_CONF_VARIABLE: json.dumps(conf)}
         log = self._logs.prepare(task.task_id, attempt.number)
-        program = self._program(task, conf, environ)
+        program = self._program(task, conf, environ, log)
         return str(self._children.start([*program, *arguments], environ, log))
 
     def _program(
@@ -70,9 +70,10 @@ class ProcessRunner:
         task: Task,
         conf: Mapping[str, str],
         environ: dict[str, str],
+        log: Path,
     ) -> Sequence[str]:
         """Return what takes the arguments of `carnac`; may add to the environment."""
-        del task, conf, environ
+        del task, conf, environ, log
         return [sys.executable, "-m", "carnac"]
 
     def is_alive(self, handle: str) -> bool | None:

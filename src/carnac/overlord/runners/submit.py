@@ -8,13 +8,17 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
+from carnac.core.properties import properties_text
 from carnac.core.tasks.model import Task
 from carnac.errors import Invalid, Unavailable
 from carnac.overlord.runners.children import DEFAULT_GRACE_MS, DEFAULT_LOG_LIMIT_BYTES
+from carnac.overlord.runners.launch import SETTINGS
 from carnac.overlord.runners.process import AttemptCommand, ProcessRunner
 
 DRIVER = Path(__file__).parent / "driver" / "attempt.py"
 OWN_PREFIX = "CARNAC_"
+HIDDEN_BY_SPARK = rf"(?i)secret|password|token|access[.]?key|{OWN_PREFIX}"
+"""Settings whose values Spark shows nowhere: those of its own choice, and our settings where they are among Spark's."""
 _ENVIRONMENT_OF_DRIVER = {
     "yarn": "spark.yarn.appMasterEnv.",
     "k8s": "spark.kubernetes.driverEnv.",
@@ -76,7 +80,7 @@ class SparkSubmitRunner(ProcessRunner):
             )
 
     def _program(
-        self, task: Task, conf: Mapping[str, str], environ: dict[str, str]
+        self, task: Task, conf: Mapping[str, str], environ: dict[str, str], log: Path
     ) -> Sequence[str]:
         spark_home = find_spark_home(self._environ)  # it may have gone since
         environ["SPARK_HOME"] = str(spark_home)
@@ -85,16 +89,36 @@ class SparkSubmitRunner(ProcessRunner):
         if self._deploy_mode == "client":
             environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
             environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        settings = {"spark.app.name": f"carnac {task.task_id}", "spark.ui.enabled": "false", **conf}
+        settings = {
+            "spark.app.name": f"carnac {task.task_id}",
+            "spark.ui.enabled": "false",
+            "spark.redaction.regex": HIDDEN_BY_SPARK,
+            **conf,
+        }
         if self._deploy_mode == "cluster":
             prefix = _ENVIRONMENT_OF_DRIVER[self._kind]
             own = {name: value for name, value in environ.items() if name.startswith(OWN_PREFIX)}
             settings = {prefix + name: value for name, value in own.items()} | settings
         program = [str(spark_home / "bin" / "spark-submit"), "--master", self._master]
         program += ["--deploy-mode", self._deploy_mode]
-        for name, value in settings.items():
-            program += ["--conf", f"{name}={value}"]
-        return [*program, str(DRIVER)]
+        written = _write_settings(log.with_name(log.name + SETTINGS), settings)
+        return [*program, "--properties-file", written, "--load-spark-defaults", str(DRIVER)]
+
+
+def _write_settings(path: Path, settings: Mapping[str, str]) -> str:
+    """Write settings, secrets too, where this user alone reads them; what starts the command removes the file.
+
+    Raises:
+        Unavailable: It cannot be written.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(properties_text(settings))
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}") from error
+    return str(path)
 
 
 def find_spark_home(environ: Mapping[str, str]) -> Path:

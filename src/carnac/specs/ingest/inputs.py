@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from carnac.core.redaction import hide_passwords, show_url
 from carnac.specs.base import SpecModel, Texts, problem
 from carnac.specs.ingest.json_paths import parse_path
 
@@ -242,6 +243,16 @@ class FilesInput(SpecModel):
         serialization_alias="inputFormat",
         description="How to read the files. Default: as their names say (`.jsonl`, `.csv.gz`).",
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for path in self.paths:
+            if hide_passwords(path) != path:
+                raise problem(
+                    f"'{show_url(path)}' holds a password, which would be kept with the spec; set keys where the "
+                    "library of the object store looks for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                )
+        return self
 
 
 class InlineInput(SpecModel):

@@ -271,7 +271,9 @@ def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was
     assert read(cluster.store) == before
     live = {item.segment.path for item in cluster.store.segments("events")}
     dropped = {path for path in cluster.metadata.known_paths() if path not in live}
-    assert files_of(Path(cluster.settings.store)) == live | dropped, "what was wasted is removed"
+    assert files_of(Path(cluster.settings.store.get_secret_value())) == live | dropped, (
+        "what was wasted is removed"
+    )
     cluster.duty.run_round()
     assert len(cluster.tasks.list()) == 1, "the rest rests"
     assert wasted(cluster) == report["bytesWasted"]

@@ -93,7 +93,7 @@ def keep(desk: Desk, compact: Compact) -> Controller:
 
 def status(desk: Desk, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
-    assert main(["compaction", "status", "--store", desk.settings.store]) == 0
+    assert main(["compaction", "status", "--store", desk.settings.store.get_secret_value()]) == 0
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 

@@ -25,7 +25,9 @@ ECHO = "import os, sys; print(sys.argv[1:], {k: v for k, v in os.environ.items()
 class Echo(ProcessRunner):
     """Runs, in place of carnac, a program that says how it was called."""
 
-    def _program(self, task: object, conf: object, environ: MutableMapping[str, str]) -> list[str]:
+    def _program(
+        self, task: object, conf: object, environ: MutableMapping[str, str], log: Path
+    ) -> list[str]:
         return [sys.executable, "-c", ECHO]
 
 
@@ -93,6 +95,7 @@ def submitter(tmp_path: Path, master: str, deploy_mode: str = "client") -> Spark
     program.parent.mkdir(parents=True)
     program.write_text(
         '#!/bin/sh\nprintf "%s\\n" "$@"; env | grep -E "^(CARNAC|PYSPARK|JAVA|SPARK)_"\n'
+        'stat -c "mode %a" "$6"; cat "$6"\n'
     )
     program.chmod(0o755)
     return SparkSubmitRunner(
@@ -123,8 +126,9 @@ def test_in_client_mode_the_driver_is_here_and_has_our_python(tmp_path: Path) ->
     said = said_by(submitter(tmp_path, "spark://head:7077"))
     assert said[:4] == ["--master", "spark://head:7077", "--deploy-mode", "client"]
     end = said.index(str(DRIVER))
-    assert said[4:end:2] == ["--conf"] * 4
-    assert set(said[5:end:2]) == {
+    assert said[4:end] == ["--properties-file", said[5], "--load-spark-defaults"]
+    assert {line for line in said if line.startswith("spark.")} == {
+        "spark.redaction.regex=(?i)secret|password|token|access[.]?key|CARNAC_",
         "spark.app.name=carnac task-1",
         "spark.ui.enabled=false",
         "spark.executor.memory=8g",
@@ -135,7 +139,8 @@ def test_in_client_mode_the_driver_is_here_and_has_our_python(tmp_path: Path) ->
     assert "CARNAC_SPARK_MASTER=spark://head:7077" in environ
     assert f"PYSPARK_DRIVER_PYTHON={sys.executable}" in environ
     assert "JAVA_HOME=/java" in environ
-    assert not [line for line in said[:end] if "secret" in line], "passwords are not arguments"
+    assert "mode 600" in said
+    until(lambda: not Path(said[5]).exists())
 
 
 @pytest.mark.parametrize(
@@ -147,6 +152,7 @@ def test_inside_a_cluster_the_driver_gets_its_settings_through_spark(
 ) -> None:
     said = said_by(submitter(tmp_path, master, "cluster"))
     assert said[:4] == ["--master", master, "--deploy-mode", "cluster"]
+    assert not [line for line in said[: said.index(str(DRIVER))] if "secret" in line]
     assert f"{prefix}CARNAC_STORE=postgresql://u:secret@h/db" in said
     assert f"{prefix}CARNAC_SPARK_MASTER={master}" in said
     assert not [line for line in said if line.startswith("PYSPARK_DRIVER_PYTHON=")]
