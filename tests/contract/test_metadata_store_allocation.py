@@ -17,13 +17,17 @@ from carnac.core.log.allocation import (
 )
 from carnac.core.log.commits import Numbered, Place, Publication, Reserved
 from carnac.core.segments.segment import Segment
+from carnac.core.tasks.events import CancelTask, ClaimAttempt
 from carnac.core.time.intervals import IntervalSet, parse_instant, parse_interval
 from carnac.errors import Conflict, Invalid, Revoked
+from carnac.metadata.names import RESERVATION_MAX_MS
 from carnac.ports import LeaseKind
+from tests import tasks
 from tests.contract.conftest import Store
 from tests.locks import LEASE_MS, wants
 from tests.logs import append, append_of, day, entries, folding, replacement, segment
 from tests.support.clock import FakeClock
+from tests.tasks import candidacy
 
 NOON = "2013-01-01T12:00"
 DAY = parse_interval("2013-01-01/2013-01-02")
@@ -253,6 +257,67 @@ class TestTheEnd:
         store.release_pending("task")
         append_into(store, (segment("late", day(1)), first))
         assert where(store)["late"][2] == 2
+
+
+class TestOwnersThatAreOver:
+    """An attempt that is over, and has not heard of it, may ask for anything: it gets nothing that stays."""
+
+    def attempt(self, store: Store, *, ends: bool) -> str:
+        """Return the owner of an attempt, the first of the task `work`."""
+        store.lead(candidacy())
+        store.change_tasks(tasks.wants("work", retries=1))
+        store.change_tasks(tasks.dispatch())
+        store.change_tasks(ClaimAttempt(task_id="work", number=1, holder="process 17"))
+        if ends:
+            store.change_tasks(CancelTask(task_id="work", error="cancelled"))
+        return "work/1"
+
+    def test_get_no_places_and_no_locks(self, store: Store) -> None:
+        owner = self.attempt(store, ends=True)
+        replies = store.allocate(
+            [
+                asks("a", owner=owner, lock=SEGMENT_LOCK),
+                asks("b", owner=owner),
+                asks("c", owner="work/2"),
+                asks("d", owner="forgotten/1", lock=SEGMENT_LOCK),
+                asks("e", owner="another", lock=SEGMENT_LOCK),
+            ]
+        )
+        for reply in replies[:4]:
+            assert isinstance(reply, Denied), reply
+            assert isinstance(reply.error, Revoked)
+        assert isinstance(replies[4], PendingSegment), "who asks beside it is not kept out"
+        assert store.pending_segments() == (replies[4],)
+        assert [one.task_id for one in store.locks()] == ["another"]
+
+    def test_are_told_of_what_they_had_no_more(self, store: Store) -> None:
+        owner = self.attempt(store, ends=False)
+        first = place(store, asks(owner=owner, lock=SEGMENT_LOCK))
+        assert place(store, asks(owner=owner, lock=SEGMENT_LOCK)) == first
+        store.change_tasks(CancelTask(task_id="work", error="cancelled"))
+        (reply,) = store.allocate([asks(owner=owner, lock=SEGMENT_LOCK)])
+        assert isinstance(reply, Denied)
+        assert store.pending_segments() == ()
+        assert store.locks() == ()
+
+    @pytest.mark.parametrize("owner", ["work/1", "work/2", "forgotten/1"])
+    def test_get_no_locks_when_they_ask_for_them(self, store: Store, owner: str) -> None:
+        self.attempt(store, ends=True)
+        with pytest.raises(Revoked, match=f"{owner} is "):
+            store.change_locks(wants(owner, DAY))
+        assert store.locks() == ()
+
+    def test_leave_nothing_that_no_lease_ends(self, store: Store, clock: FakeClock) -> None:
+        """What belongs to nobody that ends, and what stores from before hold, is swept once it is old."""
+        owner = self.attempt(store, ends=False)
+        place(store, asks("mine", owner="me"))
+        kept = place(store, asks("its", owner=owner))
+        clock.advance_ms(RESERVATION_MAX_MS)
+        store.acquire_lease(LeaseKind.WRITER, holder="z", ttl_ms=1000)
+        assert len(store.pending_segments()) == 2
+        clock.advance_ms(1)
+        store.acquire_lease(LeaseKind.WRITER, holder="z", ttl_ms=1000)
+        assert store.pending_segments() == (kept,), "the attempt is not over"
 
 
 class TestLocks:

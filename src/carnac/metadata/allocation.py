@@ -11,8 +11,9 @@ from carnac.core.log.allocation import (
     PendingSegment,
     decide_allocations,
 )
+from carnac.errors import Revoked
 from carnac.metadata import pending_rows as rows
-from carnac.metadata.locks import SqlLockView, change_locks
+from carnac.metadata.locks import SqlLockView, change_locks, check_owner
 from carnac.metadata.session import Session
 from carnac.metadata.texts import pending_rows as sql
 from carnac.metadata.view import SqlPublishView
@@ -25,6 +26,7 @@ def allocate(
 ) -> tuple[AllocationReply, ...]:
     """Decide requests and write the decision down, inside a write transaction."""
     view, locks = SqlPublishView(session), SqlLockView(session)
+    ended = _find_ended(session, {request.owner for request in requests})
     owners = sorted({request.owner for request in requests if request.lock is not None})
     if len(owners) > 1:
         locks.read_tasks(owners)
@@ -33,6 +35,7 @@ def allocate(
         requests,
         lambda event: change_locks(session, event, at_ms, view=locks),
         at_ms=at_ms,
+        ended=ended,
     )
     session.run_many(sql.PUT, [rows.pending_row(one) for one in decision.puts])
     session.run_many(
@@ -61,6 +64,17 @@ def allocate(
         ],
     )
     return decision.replies
+
+
+def _find_ended(session: Session, owners: Iterable[str]) -> dict[str, Revoked]:
+    """Return the owners that are attempts which are over, each with the sentence that says so."""
+    ended = {}
+    for owner in owners:
+        try:
+            check_owner(session, owner)
+        except Revoked as error:
+            ended[owner] = error
+    return ended
 
 
 def release_pending(session: Session, owner: str) -> int:

@@ -12,9 +12,11 @@ from carnac.core.locks.events import Decision, LockEvent, LockReply, RequestLock
 from carnac.core.locks.machine import decide
 from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocation
 from carnac.core.segments.version import parse_id_ranges
+from carnac.core.tasks.model import AttemptState, check_may_own, parse_lock_owner
 from carnac.core.time.intervals import Interval
 from carnac.metadata.session import Row, Session, Statement
 from carnac.metadata.texts import locks as sql
+from carnac.metadata.texts import tasks as tasks_sql
 
 
 class SqlLockView:
@@ -112,9 +114,16 @@ def change_locks(
     """Decide an event and write the decision down, inside a write transaction.
 
     Args:
-        view: Of the same transaction; what it has read for one request it need not read for the next.
+        view: Of the same transaction; what it has read for one request it need not read for the next, and its owners
+            have been checked.
+
+    Raises:
+        Revoked: An attempt that is over asks for a lock.
     """
-    view = view or SqlLockView(session)
+    if view is None:
+        view = SqlLockView(session)
+        if isinstance(event, RequestLock):
+            check_owner(session, event.task_id)
     if isinstance(event, RequestLock):
         view.read_for(event)
     decision = decide(view, event, at_ms=at_ms)
@@ -122,6 +131,14 @@ def change_locks(
         view.forget()
         _write(session, decision)
     return decision.reply
+
+
+def check_owner(session: Session, owner: str) -> None:
+    """Refuse one that is an attempt which is over; raises Revoked."""
+    named = parse_lock_owner(owner)
+    if named is not None:
+        row = session.row(tasks_sql.ATTEMPT_STATE, task_id=named[0], number=named[1])
+        check_may_own(owner, None if row is None else AttemptState(row[0]))
 
 
 def load_locks(session: Session, datasource: str | None = None) -> tuple[Lock, ...]:

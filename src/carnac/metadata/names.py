@@ -16,6 +16,10 @@ BATCH_RETENTION_MS = 400 * 86_400_000
 """How long `(writer, batch)` is remembered: far longer than any history, since replays may come late."""
 
 
+RESERVATION_MAX_MS = 7 * 86_400_000
+"""How long a place is kept for an owner that is neither an attempt at work nor has a lease."""
+
+
 def require_tag_name(name: str) -> None:
     """Refuse names that `at=` would read as something else.
 

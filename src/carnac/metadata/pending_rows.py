@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
 from carnac.core.time.intervals import Interval
+from carnac.metadata.names import RESERVATION_MAX_MS
 from carnac.metadata.session import Row, Session, Statement
 from carnac.metadata.texts import pending_rows as sql
 
@@ -82,6 +83,11 @@ def load_chunks(session: Session, datasource: str, interval: Interval) -> list[P
         )
         for row in rows
     ]
+
+
+def sweep(session: Session, now_ms: int) -> None:
+    """Remove what belongs to nobody any more."""
+    forget(session, sql.SWEEP, before_ms=now_ms - RESERVATION_MAX_MS)
 
 
 def forget(session: Session, removal: Statement, **params: object) -> None:

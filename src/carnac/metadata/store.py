@@ -304,7 +304,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             if kind is LeaseKind.WRITER:
                 from carnac.metadata import pending_rows
 
-                pending_rows.forget(session, pending_sql.SWEEP)
+                pending_rows.sweep(session, now_ms)
             session.run(
                 s.INSERT_LEASE,
                 lease_id=lease_id,

@@ -24,7 +24,6 @@ from carnac.metadata import retention as keeping
 from carnac.metadata.history import load_commit
 from carnac.metadata.retention import Kept, RetainedRevision
 from carnac.metadata.session import Row, Session
-from carnac.metadata.texts import pending_rows as pending_sql
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
 from carnac.metadata.texts import trimming as sql
@@ -86,7 +85,7 @@ def trim(
     _forget_lookups(session, kept)
     _forget_frames(session, kept)
     session.run(s.SWEEP_LEASES, now_ms=now_ms)
-    pending_rows.forget(session, pending_sql.SWEEP)
+    pending_rows.sweep(session, now_ms)
     session.run(sql.DELETE_BATCHES, before_ms=now_ms - batch_retention_ms)
     session.run(sql.DELETE_DEAD_CHUNKS, oldest=report.oldest_revision)
     return report

@@ -17,7 +17,7 @@ the chunk and that numbers only grow. A chunk of another granularity never makes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -199,15 +199,22 @@ def decide_allocations(
     ask_lock: AskLock,
     *,
     at_ms: int,
+    ended: Mapping[str, CarnacError],
 ) -> AllocationDecision:
-    """Return what becomes of requests, in order. Nothing has happened until the decision is written down."""
+    """Return what becomes of requests, in order. Nothing has happened until the decision is written down.
+
+    Args:
+        ended: Owners that are attempts which are over: nobody would take away what they got.
+    """
     draft = _Draft(view, ask_lock, at_ms)
     known = {one.key: one for one in view.find_pending([one.key for one in requests])}
     replies: list[AllocationReply] = []
     puts: list[PendingSegment] = []
     for request in requests:
         found = known.get(request.key)
-        if found is None:
+        if request.owner in ended:
+            reply: AllocationReply = Denied(error=ended[request.owner])
+        elif found is None:
             reply = draft.allocate(request)
             if isinstance(reply, PendingSegment):
                 known[reply.key] = reply

@@ -8,6 +8,7 @@
 | TK-4 | attempts that are not over take no more slots than there are |
 | TK-5 | nobody starts while somebody before it in the queue could |
 | TK-6 | a task is over if and only if it says when it was; it succeeded if and only if an attempt did |
+| TK-7 | only an attempt that is not over gets locks and places (`model.check_may_own`) |
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from carnac.core.arguments import checked
+from carnac.errors import Revoked
+
+NUMBER_DIGITS_MAX = 9
+"""Of the number of an attempt."""
 
 
 class TaskState(StrEnum):
@@ -131,6 +135,29 @@ class Task:
     def rank(self) -> tuple[int, int]:
         """Place in the queue, the first one lowest: by priority, then arrival."""
         return (-self.priority, self.number)
+
+
+def parse_lock_owner(owner: str) -> tuple[str, int] | None:
+    """Return the task and the number of the attempt that holds locks under this name; None: it is no attempt's."""
+    task_id, slash, number = owner.rpartition("/")
+    is_number = number.isascii() and number.isdecimal() and len(number) <= NUMBER_DIGITS_MAX
+    return (task_id, int(number)) if slash and task_id and is_number else None
+
+
+def check_may_own(owner: str, state: AttemptState | None) -> None:
+    """TK-7: only an attempt that is not over gets locks and places.
+
+    Args:
+        state: None: there is no such attempt, or not any more.
+
+    Raises:
+        Revoked: It may not.
+    """
+    if state is None or state.is_over:
+        raise Revoked(
+            f"attempt {owner} is {state or 'not known'} and gets no locks and no places: stop",
+            owner=owner,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

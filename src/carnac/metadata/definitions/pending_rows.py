@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, delete, exists, select, update
+from sqlalchemy import (
+    Text,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
+from carnac.core.tasks.model import AttemptState
 from carnac.metadata import tables as t
 from carnac.metadata.definitions.building import (
     IsIn,
@@ -15,6 +27,7 @@ from carnac.metadata.definitions.building import (
 p = bindparam
 c = t.pending_segments.c
 d = t.pending_chunks.c
+a = t.task_attempts.c
 _COLUMNS = (
     c.pending_id,
     c.datasource,
@@ -28,6 +41,10 @@ _COLUMNS = (
     c.lease_id,
     c.created_at_ms,
 )
+_IS_AT_WORK = and_(
+    or_(*(a.state == literal_column(f"'{state}'") for state in AttemptState if not state.is_over)),
+    a.task_id.concat(literal_column("'/'")).concat(cast(a.number, Text)) == c.owner,
+)
 FIND_BY_REQUEST = statement(lambda: select(*_COLUMNS).where(IsIn(c.request, "requests")))
 FIND_BY_ID = statement(lambda: select(*_COLUMNS).where(IsIn(c.pending_id, "pending_ids")))
 ALL = statement(lambda: select(*_COLUMNS))
@@ -40,11 +57,15 @@ REMOVE_OF_OWNER = statement(lambda: delete(t.pending_segments).where(c.owner == 
 REMOVE_OF_LEASE = statement(lambda: delete(t.pending_segments).where(c.lease_id == p("lease_id")))
 SWEEP = statement(
     lambda: delete(t.pending_segments).where(
-        c.lease_id.is_not(None),
-        ~exists().where(t.leases.c.lease_id == c.lease_id),
+        or_(
+            and_(c.lease_id.is_not(None), ~exists().where(t.leases.c.lease_id == c.lease_id)),
+            and_(
+                c.lease_id.is_(None), c.created_at_ms < p("before_ms"), ~exists().where(_IS_AT_WORK)
+            ),
+        )
     )
 )
-"""What belongs to leases that are no more."""
+"""What belongs to leases that are no more; and what is old and belongs to no attempt at work."""
 CHUNKS = statement(
     lambda: select(d.datasource, d.start_ms, d.end_ms, d.major_ms, d.next_partition_id).where(
         d.datasource == p("datasource"), d.start_ms < p("end_ms"), d.end_ms > p("start_ms")

@@ -61,6 +61,9 @@ LAST_REPORT = statement(
 FIND_ATTEMPT = statement(
     lambda: select(*_ATTEMPT).where(a.task_id == p("task_id"), a.number == p("number"))
 )
+ATTEMPT_STATE = statement(
+    lambda: select(a.state).where(a.task_id == p("task_id"), a.number == p("number"))
+)
 ATTEMPTS = statement(lambda: select(*_ATTEMPT).where(a.task_id == p("task_id")).order_by(a.number))
 ALL_TASKS = statement(lambda: select(*_TASK).order_by(c.number))
 ALL_ATTEMPTS = statement(lambda: select(*_ATTEMPT).order_by(a.task_id, a.number))

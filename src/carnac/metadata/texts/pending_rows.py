@@ -40,8 +40,8 @@ REMOVE_OF_LEASE = Statement(
     postgresql=SqlText('DELETE FROM pending_segments WHERE pending_segments.lease_id = %(lease_id)s::VARCHAR'),
 )
 SWEEP = Statement(
-    sqlite=SqlText('DELETE FROM pending_segments WHERE pending_segments.lease_id IS NOT NULL AND NOT (EXISTS (SELECT * FROM leases WHERE leases.lease_id = pending_segments.lease_id))'),
-    postgresql=SqlText('DELETE FROM pending_segments WHERE pending_segments.lease_id IS NOT NULL AND NOT (EXISTS (SELECT * FROM leases WHERE leases.lease_id = pending_segments.lease_id))'),
+    sqlite=SqlText("DELETE FROM pending_segments WHERE pending_segments.lease_id IS NOT NULL AND NOT (EXISTS (SELECT * FROM leases WHERE leases.lease_id = pending_segments.lease_id)) OR pending_segments.lease_id IS NULL AND pending_segments.created_at_ms < ? AND NOT (EXISTS (SELECT * FROM task_attempts WHERE (task_attempts.state = 'starting' OR task_attempts.state = 'running') AND (task_attempts.task_id || '/' || CAST(task_attempts.number AS TEXT)) = pending_segments.owner))", ('before_ms',)),
+    postgresql=SqlText("DELETE FROM pending_segments WHERE pending_segments.lease_id IS NOT NULL AND NOT (EXISTS (SELECT * FROM leases WHERE leases.lease_id = pending_segments.lease_id)) OR pending_segments.lease_id IS NULL AND pending_segments.created_at_ms < %(before_ms)s::BIGINT AND NOT (EXISTS (SELECT * FROM task_attempts WHERE (task_attempts.state = 'starting' OR task_attempts.state = 'running') AND (task_attempts.task_id || '/' || CAST(task_attempts.number AS TEXT)) = pending_segments.owner))"),
 )
 CHUNKS = Statement(
     sqlite=SqlText('SELECT pending_chunks.datasource, pending_chunks.start_ms, pending_chunks.end_ms, pending_chunks.major_ms, pending_chunks.next_partition_id FROM pending_chunks WHERE pending_chunks.datasource = ? AND pending_chunks.start_ms < ? AND pending_chunks.end_ms > ?', ('datasource', 'end_ms', 'start_ms')),

@@ -345,7 +345,7 @@ def test_a_chunk_whose_task_waits_for_locks_says_for_which(cluster: Cluster) -> 
     groups: Any = cluster.tasks.payload(task.task_id)["groups"]
     day = Interval(*groups[0]["interval"])
     cluster.clock.advance_ms(1_000)
-    for owner in ("replace-9/1", "replace-10/2", f"{task.task_id}/1"):
+    for owner in ("replace-9", "replace-10", f"{task.task_id}/1"):
         cluster.metadata.change_locks(wants(owner, day))
     (mine,) = (one for one in cluster.desk.plan("events").explain() if one.interval == day)
     assert mine.reason.endswith(
@@ -358,15 +358,15 @@ def test_a_chunk_whose_task_waits_for_locks_says_for_which(cluster: Cluster) -> 
     cluster.clock.advance_ms(LEASE_MS)
     (mine,) = (one for one in cluster.desk.plan("events").explain() if one.interval == day)
     assert "(its lease ended at 2096-10-02T07:07:41Z)" in mine.reason
-    cluster.metadata.change_locks(ReleaseLocks(task_id="replace-9/1", lock_ids=None))
-    cluster.metadata.change_locks(ReleaseLocks(task_id="replace-10/2", lock_ids=None))
+    cluster.metadata.change_locks(ReleaseLocks(task_id="replace-9", lock_ids=None))
+    cluster.metadata.change_locks(ReleaseLocks(task_id="replace-10", lock_ids=None))
     (mine,) = (one for one in cluster.desk.plan("events").explain() if one.interval == day)
     assert "has waited" not in mine.reason
 
 
 def test_what_waits_for_a_lock_and_is_no_compaction_is_not_told_of(cluster: Cluster) -> None:
     (chunk, *_) = cluster.metadata.chunks("events")
-    for owner in ("replace-9/1", "replace-10/2"):
+    for owner in ("replace-9", "replace-10"):
         cluster.metadata.change_locks(wants(owner, chunk.interval))
     reasons = [one.reason for one in cluster.desk.plan("events").explain()]
     assert not any("has waited" in reason for reason in reasons)
