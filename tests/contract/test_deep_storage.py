@@ -200,8 +200,9 @@ def test_a_crash_while_writing_leaves_a_file_that_is_listed_as_an_orphan(tmp_pat
     code = (
         "import os, sys, tempfile\n"
         "from carnac.deep_storage import open_deep_storage\n"
+        "from carnac.durable import make_folders\n"
+        "from pathlib import Path\nmake_folders(Path(sys.argv[1], 'a'))\n"
         "os.fsync = lambda handle: os._exit(9)\n"
-        "from pathlib import Path\nPath(sys.argv[1], 'a').mkdir()\n"
         "open_deep_storage(sys.argv[1]).write('a/x', b'half')\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)

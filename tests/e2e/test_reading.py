@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cli import DAYS, ROWS, append_rows
 from tests.e2e.conftest import Run
+from tests.support.databases import edited
 from tests.support.segments import Row
 
 COUNT = "SELECT count(*) AS n FROM flights"
@@ -264,9 +263,8 @@ def test_a_name_or_text_cannot_break_the_table_or_the_terminal(run: Run, tmp_pat
 def test_doctor_finds_records_that_contradict_themselves(run: Run, store: Path) -> None:
     checks = run("doctor", "--store", str(store), "--json").json["checks"]
     assert [one["state"] for one in checks if one["name"] == "records"] == ["ok"]
-    with contextlib.closing(sqlite3.connect(store / "metadata.db")) as link:
+    with edited(store / "metadata.db") as link:
         link.execute("UPDATE schemas SET rows = rows + 1")
-        link.commit()
     done = run("doctor", "--store", str(store), "--json", code=1)
     assert done.json["ok"] is False
     wrong = [one for one in done.json["checks"] if one["name"] == "records"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -23,6 +21,7 @@ from carnac.metadata.group_commit import GROUP_LIMIT
 from carnac.metadata.store import SqlMetadataStore
 from tests.logs import append, append_of, day, names, segment
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import edited
 
 
 def open_store(url: str) -> SqlMetadataStore:
@@ -78,9 +77,8 @@ def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(
 ) -> None:
     path = tmp_path / "metadata.db"
     open_store(f"sqlite:///{path}").close()
-    with contextlib.closing(sqlite3.connect(path)) as link:
+    with edited(path) as link:
         link.execute("UPDATE carnac_version SET version_num = ?", [version])
-        link.commit()
     before = path.read_bytes()
     for _ in range(2):
         with pytest.raises(Invalid, match=f"^the metadata store has format {version}, of a newer "):

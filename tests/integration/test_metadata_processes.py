@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import signal
-import sqlite3
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
@@ -19,6 +18,7 @@ from tests.contract.conftest import Store
 from tests.forking import FORK
 from tests.integration import metadata_children as children
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import edited
 
 pytestmark = pytest.mark.slow
 WRITERS = 16
@@ -186,8 +186,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
     url = f"sqlite:///{tmp_path}/metadata.db"
     open_store(url).close()
-    with sqlite3.connect(tmp_path / "metadata.db") as link:
+    with edited(tmp_path / "metadata.db") as link:
         link.execute("UPDATE carnac_version SET version_num = '9999'")
-    link.close()
     with pytest.raises(Invalid, match="9999"):
         open_store(url)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import apsw
+
+from carnac.metadata.sqlite_driver import connect
 from carnac.metadata.temporary import empty_file
 
 NAME = "metadata.db"
@@ -23,12 +26,21 @@ def lay_database(path: Path, *, created_at_ms: int) -> str:
     return f"sqlite:///{path}"
 
 
+@contextmanager
+def edited(path: Path) -> Iterator[apsw.Connection]:
+    """Open the file of a store to change what is in it behind the store's back; Python's own driver would spoil it.
+
+    That one writes pages without their checksums.
+    """
+    with closing(connect(path, ())) as link:
+        yield link
+
+
 @lru_cache(maxsize=16)
 def _empty_database(created_at_ms: int) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / NAME
         path.write_bytes(empty_file())
-        with closing(sqlite3.connect(path)) as link:
+        with edited(path) as link:
             link.execute("UPDATE origin SET created_at_ms = ?", [created_at_ms])
-            link.commit()
         return path.read_bytes()

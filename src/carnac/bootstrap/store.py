@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import NICENESS, SecretUrl, Settings, load_settings, reveal
 from carnac.core.redaction import is_readable, secrets_of, show_url
+from carnac.durable import find_stranger, make_folders
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
 from carnac.store import Store
@@ -249,7 +250,7 @@ def open_records(
     )
     if metadata.settings().get(DEEP_STORAGE_KEY) is None and not place.is_memory:
         metadata.close()
-        raise _no_store(place.name)
+        raise no_store(place.name)
     return metadata
 
 
@@ -265,9 +266,16 @@ def _open_metadata(
 
     if place.file is not None and not place.file.is_file():
         if not create:
-            raise _no_store(place.name)
+            raise no_store(place.name)
+        stranger = find_stranger(place.file.parent)
+        if stranger is not None:
+            raise Invalid(
+                f"store {place.name} is not made in a folder of another user (uid {stranger}), who could replace its "
+                "files; make it in a folder of your own",
+                store=place.name,
+            )
         try:
-            place.file.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(place.file.parent)
         except OSError as error:
             raise Invalid(
                 f"store {place.name} cannot be made: {error.strerror} ({error.filename})",
@@ -282,7 +290,7 @@ def _open_metadata(
             patience_ms=patience_ms,
         )
     except NotFound:
-        raise _no_store(place.name) from None
+        raise no_store(place.name) from None
 
 
 def _open_deep_storage(
@@ -295,7 +303,7 @@ def _open_deep_storage(
     if url is None:
         is_memory = place.is_memory
         if not create and not is_memory:
-            raise _no_store(place.name)
+            raise no_store(place.name)
         url = _deep_storage_of_new(place, settings)
         deep_storage = open_deep_storage(_resolve_url(place, url))
         _require_unused(deep_storage, place)
@@ -409,7 +417,8 @@ def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
     )
 
 
-def _no_store(name: str) -> NotFound:
+def no_store(name: str) -> NotFound:
+    """Return the error for a store that is not there."""
     return NotFound(f"there is no store at {name}; make one with: carnac init {name}", store=name)
 
 

@@ -14,7 +14,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "lookups": ("lookups",),
     "picture": ("picture",),
     "history": ("log", "show", "diff", "tag", "tags"),
-    "upkeep": ("gc", "verify"),
+    "upkeep": ("gc", "verify", "backup"),
     "compact": ("compact",),
     "compaction": ("compaction",),
     "compaction_simulation": ("compaction",),

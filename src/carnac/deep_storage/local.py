@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from carnac.deep_storage.paths import checked_path, checked_prefix
+from carnac.durable import make_folders, sync
 from carnac.errors import CarnacError, DiskFull, NotFound, Unavailable
 from carnac.ports import StoredFile
 
@@ -67,7 +68,7 @@ class LocalDeepStorage:
         """Write a whole file, durably."""
         place = self._place(path)
         with _clear_errors(f"write '{path}' ({len(data):,} bytes)", self._root):
-            _make_folders(place.parent)
+            make_folders(place.parent)
             handle, temporary = tempfile.mkstemp(
                 prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent
             )
@@ -81,7 +82,7 @@ class LocalDeepStorage:
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
                 raise
-            _flush_folder(place.parent)
+            sync(place.parent)
 
     def delete(self, path: str) -> None:
         """Delete a file. Idempotent."""
@@ -108,25 +109,6 @@ class LocalDeepStorage:
         return StoredFile(
             path=path, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000
         )
-
-
-def _make_folders(folder: Path) -> None:
-    """Create the folder and its parents, and flush those that got a new entry."""
-    missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    for new in reversed(missing):
-        new.mkdir(exist_ok=True)
-        _flush_folder(new.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

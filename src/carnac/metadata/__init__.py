@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from carnac.metadata.database import Database
     from carnac.metadata.store import SqlMetadataStore
 
-__all__ = ["find_obstacle", "open_metadata"]
+__all__ = ["back_up", "find_obstacle", "open_metadata"]
 
 _SQLITE = "sqlite:///"
 _TEMPORARY = "memory://"
@@ -93,6 +93,23 @@ def find_obstacle(url: str) -> str | None:
         with contextlib.closing(database), translated(database):
             return database.find_obstacle()
     return None
+
+
+def back_up(url: str, target: Path) -> None:
+    """Write the metadata at a URL into a new file, as they are at one moment, durably; nobody waits meanwhile.
+
+    Raises:
+        Invalid: They are not in a file, or the target is there already.
+        Unavailable: The target cannot be written.
+        Corrupt: What is there is damaged.
+    """
+    if not url.startswith(_SQLITE) or len(url) <= len(_SQLITE):
+        raise Invalid(
+            "the metadata of this store are not in a file; back PostgreSQL up with pg_dump"
+        )
+    from carnac.metadata import sqlite_driver
+
+    sqlite_driver.back_up(Path(url.removeprefix(_SQLITE)), target)
 
 
 def _open_file(

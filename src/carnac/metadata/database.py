@@ -11,8 +11,6 @@ from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.metadata.session import Session
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from carnac.metadata.mailboxes import Mailboxes
 
 OnStatement = Callable[[str], None]
@@ -71,8 +69,8 @@ class Database(Protocol):
         """
         ...
 
-    def migrate_lock(self) -> AbstractContextManager[Engine]:
-        """Keep other processes from writing; yields an engine for Alembic."""
+    def migrate_lock(self) -> AbstractContextManager[Session]:
+        """Keep other processes from writing, in a transaction that is committed unless something is raised."""
         ...
 
     def translate(self, error: Exception) -> CarnacError | None:

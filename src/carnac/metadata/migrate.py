@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from carnac.errors import NotFound
+from carnac.errors import Corrupt, NotFound
 from carnac.metadata.database import Database, translated
 from carnac.metadata.texts import statements as s
 
@@ -31,23 +31,30 @@ def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
         return
     from carnac.metadata.upgrade import read_version, upgrade
 
-    with translated(database), database.migrate_lock() as engine:
-        version = read_version(engine)
+    with translated(database), database.migrate_lock() as session:
+        version = read_version(session)
         if version == HEAD_VERSION:
             return
         if version is None and not create:
             raise NotFound("the database holds no metadata store; make one with: carnac init")
-        upgrade(engine, HEAD_VERSION, now_ms)
+        upgrade(session, version, HEAD_VERSION, now_ms)
 
 
 def _find_version(database: Database) -> str | None:
-    """Return the version of the tables; None if it cannot be read, for whatever reason: the slow path knows better."""
+    """Return the version of the tables; None if it cannot be read: the slow path knows why.
+
+    Raises:
+        Corrupt: What is there is damaged.
+    """
     try:
         with database.read() as session:
             row = session.row(s.STORE_VERSION)
     except Exception as error:
-        if database.translate(error) is None:
+        meant = database.translate(error)
+        if meant is None:
             raise
+        if isinstance(meant, Corrupt):
+            raise meant from error
         return None
     return None if row is None else str(row[0])
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, create_engine, event, make_url
+from sqlalchemy import URL, Engine, PoolProxiedConnection, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -202,8 +202,8 @@ class PostgresqlDatabase:
             self._roll_back(connection)
 
     @contextmanager
-    def migrate_lock(self) -> Iterator[Engine]:
-        """Keep other processes from writing; yields an engine for Alembic.
+    def migrate_lock(self) -> Iterator[Session]:
+        """Keep other processes from writing, in a transaction that is committed unless something is raised.
 
         Raises:
             ReadOnly: This role may not.
@@ -219,13 +219,13 @@ class PostgresqlDatabase:
                 f"the metadata store {self._shown} is of another format than this Carnac's, and it cannot be brought "
                 f"up to date because {obstacle}; open it once with a role that may"
             )
-        engine = create_engine(self._url, poolclass=NullPool)
-        with self._mutex, engine.connect() as link:
-            link.exec_driver_sql(f"SELECT pg_advisory_lock({LOCK_KEY})")
-            try:
-                yield engine
-            finally:
-                link.exec_driver_sql(f"SELECT pg_advisory_unlock({LOCK_KEY})")
+        with (
+            self._mutex,
+            contextlib.closing(self._connect()) as connection,
+            connection.transaction(),
+        ):
+            connection.execute(_LOCK)
+            yield Session(connection, POSTGRESQL)
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import apsw
 
 from carnac.errors import Unavailable
 
@@ -25,17 +26,15 @@ class ReaderPool:
         wait_s: How long a read waits for one while `LENT` are lent.
     """
 
-    def __init__(
-        self, connect: Callable[[], sqlite3.Connection], *, wait_s: float = WAIT_S
-    ) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], *, wait_s: float = WAIT_S) -> None:
         self._connect = connect
         self._wait_s = wait_s
-        self._idle: deque[sqlite3.Connection] = deque()
+        self._idle: deque[apsw.Connection] = deque()
         self._places = threading.BoundedSemaphore(LENT)
         self._is_closed = False
 
     @contextmanager
-    def lend(self) -> Iterator[sqlite3.Connection]:
+    def lend(self) -> Iterator[apsw.Connection]:
         """Lend a connection; what is open on it at the end is rolled back.
 
         Raises:
@@ -61,10 +60,11 @@ class ReaderPool:
         while self._idle:
             self._idle.pop().close()
 
-    def _take_back(self, connection: sqlite3.Connection) -> None:
+    def _take_back(self, connection: apsw.Connection) -> None:
         is_sound = False
         try:
-            connection.rollback()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             is_sound = True
         finally:
             if is_sound and not self._is_closed and len(self._idle) < KEPT:

@@ -100,9 +100,7 @@ class Session:
 
     def stream(self, stated: Statement, /, **params: object) -> Iterator[Row]:
         """Yield the rows of a query without holding all of them."""
-        cursor = self._execute(stated, params)
-        while batch := cursor.fetchmany(4096):
-            yield from batch
+        yield from self._execute(stated, params)
 
     def run(self, stated: Statement, /, **params: object) -> None:
         """Write."""
@@ -217,10 +215,17 @@ class Session:
             )
         return text
 
+    @property
+    def kind(self) -> str:
+        """Of the database: `SQLITE` or `POSTGRESQL`."""
+        return POSTGRESQL if self._by_name else SQLITE
+
     def control(self, text: str) -> None:
-        """Run a statement that is no query and has no parameters (BEGIN, COMMIT, a lock)."""
+        """Run statements that are no queries and have no parameters (BEGIN, COMMIT, a lock, a migration)."""
         self._notify(text)
-        self._connection.execute(text)
+        done = self._connection.execute(text)
+        if not self._by_name:
+            done.fetchall()  # APSW goes on to the next statement when the one before has no more rows
 
     def pipelined(self) -> AbstractContextManager[object]:
         """Let statements travel together where the driver can; a fetch waits for those before it."""

@@ -7,14 +7,15 @@ published by the one that is at work (`combining`).
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import apsw
+
+from carnac.durable import make_folders
 from carnac.errors import CarnacError, Unavailable
 from carnac.metadata.database import (
     PATIENCE_MS,
@@ -29,14 +30,13 @@ from carnac.metadata.sqlite_driver import (
     BUSY_TIMEOUT_MS,
     CACHE_KIB,
     READER_PRAGMAS,
+    connect,
     is_full,
+    prepare_file,
     translate,
 )
 from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
 from carnac.metadata.writer_queue import WriterQueue
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
 
 _WRITER_PRAGMAS = (
     "PRAGMA synchronous=FULL",
@@ -80,7 +80,7 @@ class SqliteDatabase:
         self._path = path
         self._on_statement = on_statement
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(path.parent)
             self._queue = WriterQueue(Path(f"{path}.lock"), patience_ms=patience_ms)
         except OSError as error:
             raise Unavailable(
@@ -89,7 +89,7 @@ class SqliteDatabase:
         self.mailboxes = Mailboxes(path)
         self._readers = ReaderPool(lambda: self._connect(READER_PRAGMAS))
         self._roomless: Database | None = None
-        self._writer: sqlite3.Connection | None = None
+        self._writer: apsw.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
         # Of what our last transaction knew, what it left behind; and SQLite's mark, another when others have written.
         self._known: dict[object, object] = {}
@@ -120,7 +120,7 @@ class SqliteDatabase:
         with ExitStack() as stack:
             try:
                 connection = stack.enter_context(self._readers.lend())
-            except sqlite3.OperationalError as error:
+            except apsw.Error as error:
                 if not is_full(error, self._path):
                     raise
                 session = stack.enter_context(self._without_room().read())
@@ -139,19 +139,15 @@ class SqliteDatabase:
         with nullcontext() if self._queue.is_inside else self.turn():
             connection = self._writer_connection(is_durable=is_durable)
             session = Session(connection, SQLITE, self._on_statement)
-            session.control("BEGIN IMMEDIATE")
             writing = SqliteWriting(session)
-            try:
-                version = connection.execute("PRAGMA data_version").fetchone()[0]
+            with _transaction(connection, session):
+                version = connection.execute("PRAGMA data_version").get
                 if version == self._known_at:
                     session.memo.update(self._known)
                 self._known_at = None
                 yield writing
                 if writing.is_committed:
                     self._known_at, self._known = version, session.lasting()
-            finally:
-                if connection.in_transaction:
-                    connection.rollback()
 
     def try_enter(self) -> bool:
         """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
@@ -176,22 +172,15 @@ class SqliteDatabase:
                 self._queue.leave()
 
     @contextmanager
-    def migrate_lock(self) -> Iterator[Engine]:
-        """Keep other processes from writing; yields an engine for Alembic."""
-        from sqlalchemy import NullPool, create_engine, event
-
-        pragmas = ("PRAGMA journal_mode=WAL", *_WRITER_PRAGMAS)
-        engine = create_engine(
-            "sqlite://", creator=lambda: self._connect(pragmas), poolclass=NullPool
-        )
-        event.listen(engine, "begin", lambda link: link.exec_driver_sql("BEGIN IMMEDIATE"))
-        with self._mutex:
-            self._queue.enter()
-            try:
-                yield engine
-            finally:
-                engine.dispose()
-                self._queue.leave()
+    def migrate_lock(self) -> Iterator[Session]:
+        """Keep other processes from writing, in a transaction that is committed unless something is raised."""
+        with self.turn():
+            prepare_file(self._path)
+            connection = self._writer_connection(is_durable=True)
+            session = Session(connection, SQLITE)
+            with _transaction(connection, session):
+                yield session
+                session.control("COMMIT")
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
@@ -207,15 +196,10 @@ class SqliteDatabase:
         """Refuse what is closed, and a child's writes."""
         self._opening.check_writable()
 
-    def _connect(self, pragmas: tuple[str, ...]) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, check_same_thread=False, isolation_level=None, cached_statements=256
-        )
-        for pragma in pragmas:
-            connection.execute(pragma)
-        return connection
+    def _connect(self, pragmas: tuple[str, ...]) -> apsw.Connection:
+        return connect(self._path, pragmas)
 
-    def _writer_connection(self, *, is_durable: bool) -> sqlite3.Connection:
+    def _writer_connection(self, *, is_durable: bool) -> apsw.Connection:
         if self._writer is None:
             self._writer = self._connect(_WRITER_PRAGMAS)
             self._syncs = True
@@ -223,3 +207,14 @@ class SqliteDatabase:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._syncs = is_durable
         return self._writer
+
+
+@contextmanager
+def _transaction(connection: apsw.Connection, session: Session) -> Iterator[None]:
+    """Open a write transaction; what is not committed at the end is rolled back."""
+    session.control("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

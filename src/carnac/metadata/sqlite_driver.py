@@ -1,12 +1,22 @@
-"""SQLite's driver, as all who open a database file use it: how a reader is set, and what an error means."""
+"""SQLite's driver, as all who open a database file use it: how one is opened, and what an error means.
+
+The driver is APSW: it comes with a SQLite of its own, which is the same on every machine, and with `cksumvfs`, a layer
+of SQLite's below which each page of the file ends with a checksum. It is made when the page is written and verified
+when it is read, so a page that is not what was written is an error, whatever was on it (decision 0023).
+"""
 
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import suppress
+import threading
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import quote
 
+import apsw
+
+from carnac.durable import sync
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, Unavailable
 from carnac.metadata.database import driver_error, first_line, unfit_value
 
@@ -22,37 +32,153 @@ READER_PRAGMAS = (
 )
 LITTLE_ROOM_BYTES = 1 << 20
 """A disk with less is full when SQLite cannot write to it; it does not always say so."""
-_UNSYNCED = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
+CHECKSUM_BYTES = 8
+"""Kept free at the end of each page for its checksum; a file whose pages keep another number has none."""
+CHECKED = "cksmvfs"
+"""The layer that makes and verifies checksums of pages."""
+_REGISTERING = threading.Lock()
+_UNSYNCED = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
 """A commit that could not be synced may be there after a crash all the same: it is not told as one that is not."""
-_CORRUPT = ("malformed", "not a database", "encrypted")
+_DAMAGED = {apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB}
+
+
+def connect(
+    path: Path, pragmas: Iterable[str], *, parameters: str = "mode=rwc", vfs: str = CHECKED
+) -> apsw.Connection:
+    """Return a connection to a database file; one that is new gets pages with checksums.
+
+    Args:
+        parameters: Of SQLite's URI, as `mode=ro`.
+        vfs: The layer of SQLite that reads and writes files; another than `CHECKED` verifies nothing.
+
+    Raises:
+        Corrupt: Its pages keep no room for checksums, or its first page is not what was written.
+        apsw.Error: What SQLite says.
+    """
+    _register()
+    connection = apsw.Connection(
+        f"file:{quote(str(path))}?{parameters}&vfs={vfs}",
+        flags=apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
+        statementcachesize=256,
+    )
+    try:
+        for pragma in pragmas:
+            connection.execute(pragma).fetchall()
+        _require_checksums(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare_file(path: Path) -> None:
+    """Make the first page of a database that is to be: with room for checksums, and a write-ahead log."""
+    _register()
+    connection = apsw.Connection(str(path), vfs=CHECKED)
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        if not connection.pragma("page_count"):
+            connection.reserve_bytes("main", CHECKSUM_BYTES)
+        connection.pragma("journal_mode", "WAL")
+    finally:
+        connection.close()
+
+
+def back_up(path: Path, target: Path) -> None:
+    """Write what a database holds at one moment into a new file, durably: see `metadata.back_up`."""
+    if target.exists():
+        raise Invalid(f"{target} is there already; name a file that is not")
+    try:
+        with closing(connect(path, READER_PRAGMAS[:-2], parameters="mode=ro")) as connection:
+            connection.execute("VACUUM INTO ?", [str(target)])
+        with closing(connect(target, READER_PRAGMAS)) as copy:
+            found = copy.pragma("quick_check")
+        if found != "ok":
+            raise damaged(path, str(found))
+    except apsw.Error as error:
+        target.unlink(missing_ok=True)
+        raise translate(error, path) or error from error
+    sync(target)
+    sync(target.parent)
 
 
 def translate(error: Exception, path: Path) -> CarnacError | None:
     """Return what an error of SQLite's driver about the database at `path` means; None if it is of somebody else."""
     error = driver_error(error)
-    if not isinstance(error, sqlite3.Error):
+    if isinstance(error, UnicodeDecodeError):
+        return damaged(path, "a text in it is not UTF-8")
+    if not isinstance(error, apsw.Error):
         return None
     text = first_line(error)
+    code = code_of(error)
+    if code == apsw.SQLITE_IOERR_DATA:
+        return damaged(path, "a page is not what was written, as its checksum says")
+    if code & 0xFF in _DAMAGED:
+        return damaged(path, text)
     if is_full(error, path):
         return DiskFull(
             f"the disk of the metadata store {path} is full; make room and retry (carnac gc deletes what is garbage)"
         )
-    if isinstance(error, sqlite3.DataError):
+    if isinstance(error, apsw.TooBigError):
         return unfit_value(error)
-    if isinstance(error, sqlite3.IntegrityError):
+    if isinstance(error, apsw.ConstraintError):
         return Invalid(f"the publication names something that the store has already: {text}")
-    if any(word in text for word in _CORRUPT):
-        return Corrupt(f"the metadata store {path} is damaged: {text}")
     return Unavailable(f"the metadata store {path} does not answer: {text}")
 
 
-def is_full(error: sqlite3.Error, path: Path) -> bool:
+def damaged(path: Path, what: str) -> Corrupt:
+    """Return the error for a file that is not what was written."""
+    return Corrupt(
+        f"the metadata store {path} is damaged: {what}; stop its writers and restore it from a backup "
+        "(docs/concepts/operating.md, Backup)"
+    )
+
+
+def is_full(error: apsw.Error, path: Path) -> bool:
     """Whether an error comes of a disk without room; SQLite may say only that it could not read, write or open."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
-    if code == sqlite3.SQLITE_FULL:
+    code = code_of(error)
+    if code == apsw.SQLITE_FULL:
         return True
-    if code & 0xFF not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) or code in _UNSYNCED:
+    if code & 0xFF not in (apsw.SQLITE_IOERR, apsw.SQLITE_CANTOPEN) or code in _UNSYNCED:
         return False
     with suppress(OSError):
         return shutil.disk_usage(path.parent).free < LITTLE_ROOM_BYTES
     return False
+
+
+def code_of(error: apsw.Error) -> int:
+    """Return SQLite's extended result code; `SQLITE_OK` of an error that is APSW's own."""
+    code = getattr(error, "extendedresult", apsw.SQLITE_OK)
+    return code if isinstance(code, int) else apsw.SQLITE_OK
+
+
+def _require_checksums(connection: apsw.Connection, path: Path) -> None:
+    kept = connection.reserve_bytes("main", -1)
+    if kept != CHECKSUM_BYTES and connection.pragma("page_count"):
+        raise Corrupt(
+            f"the metadata store {path} is damaged, or from before the first release: its pages keep {kept} bytes for "
+            f"a checksum, not {CHECKSUM_BYTES}; restore it from a backup, or make a new store"
+        )
+
+
+def _register() -> None:
+    """Add the layer of checksums to this process's SQLite: once, since it must not lie upon itself.
+
+    Raises:
+        Unavailable: This installation of APSW has not got it.
+    """
+    with _REGISTERING:
+        if CHECKED in apsw.vfs_names():
+            return
+        from apsw import sqlite_extra
+
+        memory = apsw.Connection(":memory:")
+        try:
+            sqlite_extra.load(memory, "cksumvfs")
+        except (sqlite_extra.NotAvailable, LookupError, apsw.Error) as error:
+            raise Unavailable(
+                "this installation of APSW comes without SQLite's cksumvfs, without which a store cannot be opened; "
+                "install a wheel of it from PyPI"
+            ) from error
+        finally:
+            memory.close()

@@ -9,22 +9,20 @@ written by the end of a read, the read is no answer.
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
-from urllib.parse import quote
+
+import apsw
 
 from carnac.errors import CarnacError, ReadOnly, Unavailable
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
-from carnac.metadata.sqlite_driver import READER_PRAGMAS, translate
+from carnac.metadata.sqlite_driver import CHECKED, READER_PRAGMAS, connect, translate
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from carnac.metadata.database import Writing
 
 
@@ -49,16 +47,18 @@ class _Way(NamedTuple):
 
     Attributes:
         parameters: Of the URI.
+        vfs: The layer of SQLite that reads the files.
         is_watched: SQLite does not see what others do.
     """
 
     parameters: str
+    vfs: str = CHECKED
     pragmas: tuple[str, ...] = ()
     is_watched: bool = True
 
 
 _BESIDE_OTHERS = _Way("mode=ro", is_watched=False)
-_ALONE = _Way("mode=ro&vfs=unix-none", ("PRAGMA locking_mode=EXCLUSIVE",))
+_ALONE = _Way("mode=ro", "unix-none", ("PRAGMA locking_mode=EXCLUSIVE",))
 _UNCHANGING = _Way("mode=ro&immutable=1")
 
 
@@ -122,7 +122,7 @@ class ReadOnlySqliteDatabase:
                 session = Session(connection, SQLITE)
                 session.control("BEGIN")
                 yield session
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             self._require_unchanged(state, error)
             raise
         self._require_unchanged(state)
@@ -147,7 +147,7 @@ class ReadOnlySqliteDatabase:
         del is_durable
         self._refuse()
 
-    def migrate_lock(self) -> AbstractContextManager[Engine]:
+    def migrate_lock(self) -> AbstractContextManager[Session]:
         """Refuse."""
         raise ReadOnly(
             f"the metadata store {self._path} is damaged or of another format than this Carnac's, and it cannot be "
@@ -196,17 +196,10 @@ class ReadOnlySqliteDatabase:
 
     def _pool(self, state: _State) -> ReaderPool:
         way = self._how_to_open(state)
-        place = f"file:{quote(str(self._path))}?{way.parameters}"
-
-        def connect() -> sqlite3.Connection:
-            connection = sqlite3.connect(
-                place, uri=True, check_same_thread=False, isolation_level=None
-            )
-            for pragma in (*way.pragmas, *READER_PRAGMAS):
-                connection.execute(pragma)
-            return connection
-
-        return ReaderPool(connect)
+        pragmas = (*way.pragmas, *READER_PRAGMAS)
+        return ReaderPool(
+            lambda: connect(self._path, pragmas, parameters=way.parameters, vfs=way.vfs)
+        )
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -1,50 +1,50 @@
-"""Making and migrating the tables, with Alembic: imported only then."""
+"""Making and migrating the tables: Alembic writes what is to be done as a text, and is imported only then."""
 
 from __future__ import annotations
 
+import io
 from importlib.resources import files
 
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Engine, insert, select, text
 
 from carnac.errors import Invalid
-from carnac.metadata import tables as t
+from carnac.metadata.session import SQLITE, Session, SqlText, Statement
 from carnac.metadata.tables import VERSION_TABLE
+from carnac.metadata.texts import statements as s
+
+_HAS_VERSION = Statement(
+    sqlite=SqlText(f"SELECT count(*) FROM sqlite_master WHERE name = '{VERSION_TABLE}'"),
+    postgresql=SqlText(f"SELECT count(to_regclass('{VERSION_TABLE}'))"),
+)
 
 
-def read_version(engine: Engine) -> str | None:
+def read_version(session: Session) -> str | None:
     """Return the version of the tables; None if there are none."""
-    with engine.connect() as link:
-        if not engine.dialect.has_table(link, VERSION_TABLE):
-            return None
-        return link.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    has_version = session.row(_HAS_VERSION)
+    row = session.row(s.STORE_VERSION) if has_version and has_version[0] else None
+    return None if row is None else str(row[0])
 
 
-def upgrade(engine: Engine, wanted: str, now_ms: int) -> None:
-    """Bring the tables to the version that is wanted; make them if there are none.
+def upgrade(session: Session, version: str | None, wanted: str, now_ms: int) -> None:
+    """Bring the tables from a version (None: there are none) to the one that is wanted, in the session's transaction.
 
     Raises:
         Invalid: They are of a version that this Carnac does not know.
     """
-    config = Config()
+    written = io.StringIO()
+    config = Config(output_buffer=written)
     config.set_main_option("script_location", str(files("carnac.metadata") / "migrations"))
     config.set_main_option("path_separator", "os")
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
-    version = read_version(engine)
+    config.attributes["dialect"] = "sqlite" if session.kind == SQLITE else "postgresql"
+    known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
     if version is not None and version not in known:
         raise Invalid(
             f"the metadata store has format {version}, of a newer Carnac or from before the first "
             "release, which this one does not read; use the version that wrote it, or make a new store"
         )
-    with engine.begin() as link:
-        config.attributes["connection"] = link
-        try:
-            command.upgrade(config, wanted)
-        except CommandError as error:
-            raise Invalid(f"the metadata store cannot be migrated: {error}") from error
-        if link.execute(select(t.origin.c.id)).first() is None:
-            link.execute(insert(t.origin), {"id": 1, "created_at_ms": now_ms})
+    command.upgrade(config, f"{version or 'base'}:{wanted}", sql=True)
+    session.control(written.getvalue())
+    if session.row(s.ORIGIN) is None:
+        session.control(f"INSERT INTO origin (id, created_at_ms) VALUES (1, {now_ms:d})")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from carnac.durable import make_folders, sync
 from carnac.errors import CarnacError, DiskFull, Unavailable
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -142,7 +143,7 @@ class OutputFile:
                 self._written = self._final
                 self._file.sync()
                 self._file.close()
-                _sync_folder(self._final.parent)
+                sync(self._final.parent)
         except OSError as error:
             raise self.failure(error) from error
         self._is_placed = True
@@ -185,21 +186,9 @@ class OutputFile:
 
 
 def _create(path: Path) -> HashingFile:
-    """Open a new file; makes its folder, durably, if that is not there."""
-    try:
-        return HashingFile(path)
-    except FileNotFoundError:
-        _make_folder(path.parent)
-        return HashingFile(path)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it; a synced file is not lost with the name of its folder."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
+    """Open a new file; its folder is made, durably: a synced file is lost with the name of its folder."""
+    make_folders(path.parent)
+    return HashingFile(path)
 
 
 def remove_file(root_url: str, path: str) -> None:
@@ -247,14 +236,6 @@ def note_waste(size_bytes: int) -> None:
 def take_waste(error: CarnacError) -> int:
     """Return the bytes that an error says were written for nothing, each once."""
     return int(str(error.ids.pop(WASTE, 0)))
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def size_of(path: Path) -> int:

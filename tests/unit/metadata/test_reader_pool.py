@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
 
+import apsw
 import pytest
 
 from carnac.errors import Unavailable
@@ -17,10 +17,10 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "some.db"
-        self.connections: list[sqlite3.Connection] = []
+        self.connections: list[apsw.Connection] = []
 
-    def __call__(self) -> sqlite3.Connection:
-        made = sqlite3.connect(self._path, isolation_level=None)
+    def __call__(self) -> apsw.Connection:
+        made = apsw.Connection(str(self._path))
         self.connections.append(made)
         return made
 
@@ -28,10 +28,10 @@ class Opened:
         return sum(map(is_open, self.connections))
 
 
-def is_open(connection: sqlite3.Connection) -> bool:
+def is_open(connection: apsw.Connection) -> bool:
     try:
         connection.execute("SELECT 1")
-    except sqlite3.ProgrammingError:
+    except apsw.ConnectionClosedError:
         return False
     return True
 
@@ -53,8 +53,8 @@ def test_a_connection_is_lent_again(opened: Opened) -> None:
 
 def test_what_a_read_left_open_is_rolled_back(opened: Opened) -> None:
     pool = ReaderPool(opened)
-    with pytest.raises(sqlite3.OperationalError), pool.lend() as connection:
-        connection.executescript("BEGIN; SELECT nothing")
+    with pytest.raises(apsw.Error), pool.lend() as connection:
+        connection.execute("BEGIN; SELECT nothing")
     with pool.lend() as again:
         assert again is connection
         assert not again.in_transaction

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.texts import statements as s
 from carnac.ports import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
-from tests.support.databases import lay_database
+from tests.support.databases import edited, lay_database
 
 
 def open_writer(path: Path) -> MetadataStore:
@@ -105,9 +104,8 @@ def test_every_kind_of_write_is_refused_with_the_reason(path: Path) -> None:
 
 
 def test_an_older_format_is_not_brought_up_to_date(path: Path) -> None:
-    with sqlite3.connect(path) as link:
+    with edited(path) as link:
         link.execute("UPDATE carnac_version SET version_num = '0001'")
-    link.close()
     database = ReadOnlySqliteDatabase(path, "it is so in this test")
     with pytest.raises(ReadOnly, match="open it once where it can be written"):
         migrate_if_needed(database, now_ms=0, create=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from carnac.errors import DiskFull, Unavailable
@@ -169,16 +169,16 @@ def test_what_finds_no_room_for_its_commit_leaves_no_file(
     assert ids(store) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("code", [sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC])
+@pytest.mark.parametrize("code", [apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC])
 def test_a_commit_that_may_be_there_is_not_told_as_one_that_found_no_room(
     code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    error = sqlite3.OperationalError("disk I/O error")
-    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    error = apsw.IOError("disk I/O error")
+    error.extendedresult = apsw.SQLITE_IOERR_WRITE
     assert isinstance(translate(error, tmp_path / "x.db"), DiskFull)
-    error.sqlite_errorcode = code
+    error.extendedresult = code
     found = translate(error, tmp_path / "x.db")
     assert isinstance(found, Unavailable)
     assert not isinstance(found, DiskFull)
@@ -186,12 +186,12 @@ def test_a_commit_that_may_be_there_is_not_told_as_one_that_found_no_room(
 
 def test_sqlite_says_that_it_has_no_room(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
-    with closing(sqlite3.connect(path)) as link:
+    with closing(apsw.Connection(str(path))) as link:
         link.execute("CREATE TABLE t (a)")
         link.execute("PRAGMA max_page_count = 2")
-        with pytest.raises(sqlite3.OperationalError) as caught:
+        with pytest.raises(apsw.Error) as caught:
             link.execute("INSERT INTO t VALUES (zeroblob(100000))")
-        with pytest.raises(sqlite3.OperationalError) as other:
+        with pytest.raises(apsw.Error) as other:
             link.execute("SELECT * FROM nothing")
     assert isinstance(translate(caught.value, path), DiskFull)
     assert not isinstance(translate(other.value, path), DiskFull)

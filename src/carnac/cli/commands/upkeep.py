@@ -1,7 +1,8 @@
-"""`gc` and `verify`: keep a store small and honest."""
+"""`gc`, `verify` and `backup`: keep a store small and honest."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -110,3 +111,22 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
         session.output.line(f"all is well at revision {head.revision}")
     if findings:
         raise typer.Exit(FOUND_SOMETHING)
+
+
+@command("backup", panel=UPKEEP, examples=["carnac backup backup/metadata.db"])
+def backup(
+    ctx: typer.Context,
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A file that is not there yet.", show_default=False),
+    ],
+) -> None:
+    """Write the metadata of a store in a directory into a file, as they are at one moment; writers go on.
+
+    It is the first half of a backup; copy deep storage after it. Of a store in PostgreSQL, use pg_dump.
+    """
+    from carnac.bootstrap.backup import back_up
+
+    session = session_of(ctx)
+    back_up(session.settings.store.get_secret_value(), target)
+    session.output.line(f"the metadata of {session.shown_store} are in {target}")

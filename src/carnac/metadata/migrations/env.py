@@ -1,4 +1,4 @@
-"""Run by Alembic: migrate on the connection and in the transaction that the store hands over."""
+"""Run by Alembic: write the migrations down as statements of the database that is asked for."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from carnac.metadata import partial_indexes as _adds_them  # noqa: F401
 from carnac.metadata.tables import METADATA, VERSION_TABLE
 
 context.configure(
-    connection=context.config.attributes["connection"],
+    dialect_name=context.config.attributes["dialect"],
+    as_sql=True,
+    output_buffer=context.config.output_buffer,
     target_metadata=METADATA,
     version_table=VERSION_TABLE,
-    transactional_ddl=True,
-    render_as_batch=True,
+    transactional_ddl=False,  # the transaction is the store's
 )
 with context.begin_transaction():
     context.run_migrations()
