@@ -96,8 +96,12 @@ class Settings(BaseModel):
     query_memory_limit_bytes: int | None = Field(
         default=None,
         ge=1 << 26,
-        description="Memory limit of the embedded query engine; a result may take half of it. "
+        description="Memory limit of the embedded query engine, held on Linux by the kernel for whatever an expression "
+        "makes; a result may take half of it. "
         "Default: 80 % of the machine.",
+    )
+    query_timeout_ms: int = Field(
+        default=300_000, ge=0, description="A query that takes longer is stopped; 0: no limit."
     )
     verify_reads: Literal["once", "never"] = Field(
         default="once",

@@ -270,3 +270,20 @@ def test_doctor_finds_records_that_contradict_themselves(run: Run, store: Path) 
     wrong = [one for one in done.json["checks"] if one["name"] == "records"]
     assert {one["state"] for one in wrong} == {"problem"}
     assert all("flights" in one["detail"] for one in wrong)
+
+
+def test_sql_stops_after_its_timeout(run: Run, store: Path) -> None:
+    endless = (
+        "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range % 7 = 3"
+    )
+    done = run("sql", endless, "--timeout", "0.1", "--store", str(store), code=4)
+    assert "took longer than 100 ms and was stopped" in done.err
+
+
+def test_sql_names_the_segment_whose_file_is_damaged(run: Run, store: Path) -> None:
+    place = next((store / "deep-storage" / "segments").rglob("*.parquet"))
+    data = bytearray(place.read_bytes())
+    data[len(data) // 2] ^= 1
+    place.write_bytes(data)
+    done = run("sql", COUNT, "--store", str(store), code=7)
+    assert place.stem in done.err

@@ -413,6 +413,7 @@ def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
         deep_storage,
         threads=settings.query_threads,
         memory_limit_bytes=settings.query_memory_limit_bytes,
+        timeout_ms=settings.query_timeout_ms or None,
         verify_reads=settings.verify_reads == "once",
     )
 

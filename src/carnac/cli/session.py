@@ -55,7 +55,12 @@ class Session:
         return str(self.settings.store)
 
     def open_store(
-        self, *, create: bool = False, deep_storage: str | None = None, gives_way: bool = False
+        self,
+        *,
+        create: bool = False,
+        deep_storage: str | None = None,
+        gives_way: bool = False,
+        query_timeout_ms: int | None = None,
     ) -> Store:
         """Open the store that the command is about.
 
@@ -63,6 +68,7 @@ class Session:
             create: Make it if it is not there.
             deep_storage: Of a new store, in place of the settings'.
             gives_way: Nobody waits for what Spark does here.
+            query_timeout_ms: In place of the settings'; 0: no limit.
 
         Raises:
             NotFound: There is none.
@@ -72,6 +78,8 @@ class Session:
         settings = giving_way(self.settings) if gives_way else self.settings
         if deep_storage is not None:
             settings = settings.model_copy(update={"deep_storage": deep_storage})
+        if query_timeout_ms is not None:
+            settings = settings.model_copy(update={"query_timeout_ms": query_timeout_ms})
         return open_store(create=create, settings=settings)
 
     def show_error(self, error: CarnacError) -> None:

@@ -17,7 +17,6 @@ import hashlib
 import mmap
 import os
 import select
-import stat
 import struct
 import tempfile
 import zlib
@@ -27,6 +26,8 @@ from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+from carnac.ports.temporary import require_own
 
 FORMAT = 2
 """Processes that write requests in different forms must not meet: it is part of the folder's name."""
@@ -112,7 +113,7 @@ class Mailboxes:
             OSError: That is not possible, or others than this user could write into it.
         """
         self.folder.parent.mkdir(mode=0o700, exist_ok=True)
-        _require_own(self.folder.parent)
+        require_own(self.folder.parent)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._has_folder = True
         return self.folder
@@ -249,7 +250,7 @@ class _Inbox:
     """
 
     def __init__(self, folder: Path) -> None:
-        _require_own(folder.parent)
+        require_own(folder.parent)
         self._pipe = os.open(folder / "inbox", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._pipe, select.POLLIN)
@@ -340,14 +341,6 @@ class _OtherBox:
     def close(self) -> None:
         self._memory.close()
         os.close(self._bell)
-
-
-def _require_own(folder: Path) -> None:
-    """Refuse a folder into which others than this user can write; raises OSError."""
-    found = folder.lstat()
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    if not is_ours or stat.S_IMODE(found.st_mode) & 0o077:
-        raise PermissionError(f"{folder} is not this user's alone")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING
 from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
 from carnac.ports import Catalog, DeepStorage, QueryResult
+from carnac.ports.temporary import own_folder
 from carnac.query.cache import FileCache
 from carnac.query.intact import IntactFiles, Interrupted, Located
-from carnac.query.messages import translate
+from carnac.query.limits import may_grow_bytes, memory_held, stopped_after
+from carnac.query.messages import TooLarge, translate
 from carnac.query.planning import Plan, Planner
 from carnac.query.results import arrow_table, plan_table, read_rows, tidy
 from carnac.query.scans import escape_glob, literal, scan_sql
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8
 """Of the machine, DuckDB's own default."""
-INTERRUPT_S = 0.05
-"""A query that takes too long is interrupted again after this: DuckDB forgets what comes between two statements."""
 _ANY_FILE = "x"
 
 
@@ -66,7 +66,7 @@ class DuckDbQueryEngine:
         cache_bytes: How much that folder may hold, besides the files of running queries.
         threads: None: one for each core.
         memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's. A
-            result may take half of it.
+            result may take half of it. While queries run the process cannot grow by much more (`limits`).
         timeout_ms: A query that takes longer is stopped; None: no limit.
         verify_reads: Whether this process checks the bytes of each file against its record before it reads it first.
     """
@@ -87,7 +87,7 @@ class DuckDbQueryEngine:
         self._cache = FileCache(
             storage, cache_folder or _default_cache_folder(storage.url), cache_bytes, self._intact
         )
-        self._spill_folder = Path(tempfile.gettempdir()) / f"carnac-spill-{os.getuid()}"
+        self._spill_folder: Path | None = None
         self._threads = threads
         self._memory_limit_bytes = memory_limit_bytes
         self._timeout_ms = timeout_ms
@@ -112,7 +112,7 @@ class DuckDbQueryEngine:
             plan = Planner(query.cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
             with self._files(plan, query.stop) as paths:
-                table = _run(query.cursor, plan, paths, parameters, self._result_bytes_max)
+                table = _run(query.cursor, plan, paths, parameters, self._memory_bytes // 2)
         return QueryResult(
             table=table,
             revision=catalog.revision,
@@ -129,11 +129,19 @@ class DuckDbQueryEngine:
     def close(self) -> None:
         """Stop what is running and let go of all memory. The next query starts anew."""
         self.interrupt()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let the next query start anew; memory goes with the last of the queries that are running."""
         with self._lock:
             connection, self._connection = self._connection, None
             self._has_sketches = False
+            spill_folder, self._spill_folder = self._spill_folder, None
         if connection is not None:
             connection.close()
+        if spill_folder is not None:
+            with suppress(OSError):  # a query that still runs has files there
+                spill_folder.rmdir()
 
     @contextmanager
     def _query(self, sql: str, columns: set[str]) -> Iterator[_Query]:
@@ -144,7 +152,7 @@ class DuckDbQueryEngine:
         """
         import duckdb
 
-        timed_out = threading.Event()
+        timed_out: threading.Event | None = None
         with self._lock:
             connection = self._connected()
             if not self._has_sketches and names_sketches(sql):
@@ -153,19 +161,25 @@ class DuckDbQueryEngine:
             query = _Query(connection.cursor())
             self._running.add(query)
         try:
-            with self._timeout(query, timed_out):
+            with (
+                memory_held(self, may_grow_bytes(self._memory_bytes)),
+                stopped_after(self._timeout_ms, query.interrupt) as timed_out,
+            ):
                 yield query
-        except (duckdb.Error, Interrupted) as error:
+        except (duckdb.Error, Interrupted, MemoryError) as error:
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                 self.close()  # DuckDB refuses everything after such an error
-            if timed_out.is_set():
+            if timed_out is not None and timed_out.is_set():
                 raise Unavailable(
                     f"the query took longer than {self._timeout_ms} ms and was stopped; "
                     "select a shorter time or fewer rows, or raise query_timeout_ms"
                 ) from error
             if isinstance(error, Interrupted):
                 raise
-            raise translate(error, memory_limit=self._memory_limit, columns=columns) from error
+            told = translate(error, memory_limit=self._memory_limit, columns=columns)
+            if isinstance(told, TooLarge):
+                self._forget()
+            raise told from error
         except RuntimeError as error:
             if "interrupted" in str(error):  # DuckDB's word for Ctrl-C
                 raise KeyboardInterrupt from error
@@ -174,31 +188,6 @@ class DuckDbQueryEngine:
             with self._lock:
                 self._running.discard(query)
             query.cursor.close()
-
-    @contextmanager
-    def _timeout(self, query: _Query, timed_out: threading.Event) -> Iterator[None]:
-        if self._timeout_ms is None:
-            yield
-            return
-
-        limit_s = self._timeout_ms / 1000
-        is_over = threading.Event()
-
-        def stop() -> None:
-            if is_over.wait(limit_s):
-                return
-            timed_out.set()
-            while not is_over.is_set():
-                query.interrupt()
-                is_over.wait(INTERRUPT_S)
-
-        watcher = threading.Thread(target=stop, name="carnac-query-limit", daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            watcher.join()
 
     def _files(
         self, plan: Plan, stop: threading.Event
@@ -220,12 +209,11 @@ class DuckDbQueryEngine:
         return self._cache.held(remote, stop) if remote else nullcontext(local)
 
     @property
-    def _result_bytes_max(self) -> int:
-        limit = self._memory_limit_bytes
-        if limit is None:
-            machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-            limit = int(machine * DEFAULT_MEMORY_SHARE)
-        return limit // 2
+    def _memory_bytes(self) -> int:
+        if self._memory_limit_bytes is not None:
+            return self._memory_limit_bytes
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return int(machine * DEFAULT_MEMORY_SHARE)
 
     @property
     def _memory_limit(self) -> str:
@@ -237,6 +225,7 @@ class DuckDbQueryEngine:
         if self._connection is None:
             import duckdb
 
+            self._spill_folder = _spill_folder()
             self._connection = duckdb.connect(config={"python_enable_replacements": False})
             self._connection.execute(";".join(self._settings()))
         return self._connection
@@ -246,7 +235,7 @@ class DuckDbQueryEngine:
         folder = self._cache.folder if example is None else example.parent
         allowed = dict.fromkeys((f"{folder}/", escape_glob(f"{folder}/")))
         yield f"SET GLOBAL allowed_directories = [{', '.join(map(literal, allowed))}]"
-        yield f"SET GLOBAL temp_directory = {literal(str(self._spill_folder))}"
+        yield f"SET GLOBAL temp_directory = {literal(str(self._spill_folder or ''))}"
         yield "SET GLOBAL TimeZone = 'UTC'"
         yield "SET GLOBAL parquet_metadata_cache = true"
         if self._threads is not None:
@@ -258,6 +247,13 @@ class DuckDbQueryEngine:
         yield "SET GLOBAL allow_community_extensions = false"
         yield "SET GLOBAL enable_external_access = false"
         yield "SET GLOBAL lock_configuration = true"
+
+
+def _spill_folder() -> Path | None:
+    """Return a new folder for what does not fit into memory; None: there is no room for one, and nothing is spilt."""
+    with suppress(Unavailable, OSError):
+        return Path(tempfile.mkdtemp(dir=own_folder("spill")))
+    return None
 
 
 def _default_cache_folder(url: str) -> Path:

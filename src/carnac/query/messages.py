@@ -20,7 +20,22 @@ _CANDIDATES = re.compile(
 )
 _UNKNOWN_FUNCTION = re.compile(r"Function with name (\S+) does not exist", re.IGNORECASE)
 _DAMAGED = re.compile(r"(?:footer|magic bytes|metadata|thrift|corrupt).*\.parquet", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"bad.alloc|Allocation failure|malloc of size|realloc of size|Cannot resize vector"
+)
 _HINT = re.compile(r'Did you mean "(.*?)"', re.DOTALL)
+
+
+class TooLarge(Unavailable):
+    """A query needs more memory than it may use."""
+
+    @classmethod
+    def than(cls, memory_limit: str) -> TooLarge:
+        """Return what to raise."""
+        return cls(
+            f"the query needs more memory than the query engine may use ({memory_limit}); "
+            "select fewer rows or groups, make shorter texts and lists, or raise query_memory_limit_bytes"
+        )
 
 
 def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
@@ -42,7 +57,7 @@ def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
 
 
 def translate(
-    error: duckdb.Error, *, memory_limit: str, columns: Iterable[str] = ()
+    error: duckdb.Error | MemoryError, *, memory_limit: str, columns: Iterable[str] = ()
 ) -> CarnacError:
     """Return the error that tells the user what to do about one of DuckDB's.
 
@@ -54,10 +69,9 @@ def translate(
     text = str(error)
     match error:
         case duckdb.OutOfMemoryException():
-            return Unavailable(
-                f"the query needs more memory than the query engine may use ({memory_limit}); "
-                "select fewer rows or groups, or raise query_memory_limit_bytes"
-            )
+            return TooLarge.than(memory_limit)
+        case _ if isinstance(error, MemoryError) or _NO_MEMORY.search(text):
+            return TooLarge.than(memory_limit)
         case duckdb.InterruptException():
             return Unavailable("the query was interrupted")
         case duckdb.BinderException() | duckdb.CatalogException():

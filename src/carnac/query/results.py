@@ -59,6 +59,8 @@ def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:
                     f"the result of the query takes more than {bytes_max:,} bytes of memory, half of what the query "
                     "engine may use; select fewer rows or columns, or raise query_memory_limit_bytes"
                 )
+    except MemoryError:
+        raise
     except (OSError, pa.ArrowException) as error:  # what DuckDB says in the middle of a stream
         raise error_of(str(error)) from error
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.errors import Corrupt, Invalid, Unavailable
+from carnac.ports.temporary import make_private
 from carnac.rows.output import NO_TEMPORARY_ROOM
 from carnac.rows.rollup import OVERFLOW_MARK
 
@@ -29,7 +30,7 @@ def connect(
     """
     import duckdb
 
-    Path(temp_dir).mkdir(parents=True, exist_ok=True)
+    make_private(Path(temp_dir))
     settings: dict[str, str | bool | int | float | list[str]] = {
         "threads": threads,
         "memory_limit": f"{max(memory_bytes, MIN_MEMORY_BYTES)}B",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -31,6 +32,26 @@ if TYPE_CHECKING:
 FORMATS = ("table", "csv", "jsonl", "json")
 DEFAULT_ROWS = 1000
 
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        "-p",
+        metavar="VALUE",
+        help="Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="Stop the statement after that time; 0: no limit. Default: query_timeout_ms.",
+        show_default=False,
+    ),
+]
+
 
 @command(
     "sql",
@@ -57,15 +78,7 @@ def sql(
         typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file."),
     ] = None,
     at: At = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            "-p",
-            metavar="VALUE",
-            help="Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
-        ),
-    ] = None,
+    param: Parameters = None,
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="table, csv, jsonl or json.")
     ] = "table",
@@ -75,6 +88,7 @@ def sql(
             "--max-rows", metavar="N", min=0, help="Most rows that a table shows; 0 shows all."
         ),
     ] = DEFAULT_ROWS,
+    timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one SELECT statement over one revision, and print the rows.
@@ -90,7 +104,8 @@ def sql(
     parameters = [_parse_parameter(value) for value in param or ()]
     if session.owns_process:
         _load_arrow_alone(statement)
-    with session.open_store() as store:
+    timeout_ms = None if timeout is None else ceil(timeout * 1000)
+    with session.open_store(query_timeout_ms=timeout_ms) as store:
         result = store.sql(statement, at=at, parameters=parameters)
     if form == "table":
         _print_table(session.output, result, max_rows)

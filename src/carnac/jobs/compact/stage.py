@@ -24,6 +24,7 @@ from carnac.jobs.compact.read import (
     places_by_chunk,
 )
 from carnac.jobs.compact.shape import Share
+from carnac.ports.temporary import make_private
 from carnac.rows.duck import translated
 from carnac.rows.normalise.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowShape, quote
 from carnac.rows.segment_writer import one_array
@@ -38,7 +39,7 @@ class Stage:
         self._writers: dict[Interval, pq.ParquetWriter] = {}
 
     def __enter__(self) -> Stage:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -31,6 +31,7 @@ from carnac.jobs.ingest.read_pass import (
 from carnac.jobs.ingest.write_pass import merge_all, pack, plan_merges, remove_others
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
 from carnac.ports.places import PlacePlan
+from carnac.ports.temporary import make_private
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.normalise.timestamps import REASON_MISSING
@@ -83,7 +84,8 @@ class Workshop:
         settings = self.holder.settings
         is_here = settings.remote is None and local_master(settings.master) is not None
         if is_here and local_root(self.output_url) is None:
-            return str(Path(tempfile.gettempdir()) / f"carnac-{STAGING_FOLDER}" / job_id)
+            folder = Path(tempfile.gettempdir()) / f"carnac-{STAGING_FOLDER}-{job_id}"
+            return str(make_private(folder))
         return f"{self.output_url.rstrip('/')}/{STAGING_FOLDER}/{job_id}"
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from carnac.core.ids import bears_mark
 
 FOLDER = "carnac-"
-"""What the names of all scratch folders begin with; `carnac-staging` holds one folder for each job."""
+"""What the names of all scratch folders begin with."""
 
 
 def remove_scratch(mark: str) -> int:
     """Remove the scratch folders of an attempt; return how many there were."""
     is_its = bears_mark(mark)
     root, count = Path(tempfile.gettempdir()), 0
-    for folder in (*root.glob(f"{FOLDER}*"), *root.glob(f"{FOLDER}staging/*")):
+    for folder in root.glob(f"{FOLDER}*"):
         if is_its(folder.name):
             shutil.rmtree(folder, ignore_errors=True)
             count += 1

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.ports.temporary import make_private
 from carnac.rows.read.roots import GLOB, InputRoots, local_path
 from carnac.specs.ingest.inputs import (
     UNSUPPORTED_COMPRESSIONS,
@@ -149,8 +150,7 @@ def local_file(file: InputFile, scratch_dir: str) -> Iterator[Path]:
     if path is not None:
         yield path
         return
-    scratch = Path(scratch_dir)
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = make_private(Path(scratch_dir))
     target = scratch / ("input-" + re.sub(r"[^\w.-]+", "_", file.url)[-100:])
     try:
         _copy(file.url, target)

@@ -19,8 +19,8 @@ def test_those_of_the_attempt_go_and_no_others(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ids, others = MarkedIds(MARK), RandomIds()
-    gone = [f"carnac-{ids.new_id()}-merge", f"carnac-staging/{ids.new_id()}"]
-    kept = [f"carnac-{others.new_id()}", f"carnac-staging/{others.new_id()}", f"x-{ids.new_id()}"]
+    gone = [f"carnac-{ids.new_id()}-merge", f"carnac-staging-{ids.new_id()}"]
+    kept = [f"carnac-{others.new_id()}", f"carnac-staging-{others.new_id()}", f"x-{ids.new_id()}"]
     for name in [*gone, *kept]:
         (tmp_path / name / "deep").mkdir(parents=True)
     assert remove_scratch(MARK) == 2

@@ -1,0 +1,102 @@
+"""The memory limit holds for whatever one expression makes, and the files of a query are its process's alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carnac.query.limits import may_grow_bytes
+
+LIMIT_BYTES = 128 << 20
+EXPLOSIONS = (
+    "repeat('x', 900000000)",
+    "repeat('x', 10000000) FROM range(5000)",
+    "range(1000000000)",
+    "len(list_resize([1], 1000000000, 0))",
+    "format('{:>900000000}', 'x')",
+    "printf('%900000000d', 1)",
+    "length(replace(repeat('a', 100000), 'a', repeat('b', 100000)))",
+    "string_agg(repeat('x', 1000), ',') FROM range(10000000)",
+    "list(i) FROM range(1000000000) t(i)",
+    "list_transform(range(1000000), lambda x: repeat('x', 60000))",
+    "unnest(range(1000000000))",
+    "bitstring('1', 2000000000)",
+    "count(*) FROM (SELECT repeat('x', 100000) || i AS k FROM range(100000) t(i) ORDER BY k LIMIT 90000)",
+    "max(length(s)) FROM (WITH RECURSIVE t(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM t"
+    " WHERE length(s) < 4000000000) FROM t)",
+)
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from carnac.deep_storage import open_deep_storage
+from carnac.errors import Unavailable
+from carnac.query import DuckDbQueryEngine
+from tests.support.segments import MemoryCatalog
+
+engine = DuckDbQueryEngine(
+    open_deep_storage(sys.argv[1]), threads=2, memory_limit_bytes=int(sys.argv[2]), timeout_ms=60_000
+)
+honest = "SELECT count(*) AS n FROM (SELECT DISTINCT i % 500000 FROM range(1000000) t(i))"
+
+def kib(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+def run(sql):
+    return engine.run_query(sql, MemoryCatalog()).table.to_pylist()
+
+run(honest)
+before = kib("VmRSS")
+for expression in json.load(sys.stdin):
+    Path("/proc/self/clear_refs").write_text("5")
+    try:
+        run(f"SELECT {expression}")
+        said = ""
+    except Unavailable as error:
+        said = error.message
+    grown = (kib("VmHWM") - before) * 1024
+    print(json.dumps([expression, grown, said, run(honest) == [{"n": 500000}]]))
+engine.close()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to a limit of data")
+@pytest.mark.slow
+def test_no_expression_takes_much_more_than_the_limit(tmp_path: Path) -> None:
+    """One after the other in one process, on an engine that is as good as new after each."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), str(LIMIT_BYTES)],
+        input=json.dumps(EXPLOSIONS),
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [expression for expression, *_ in found] == list(EXPLOSIONS)
+    for expression, grown, said, is_well in found:
+        assert grown < 2 * may_grow_bytes(LIMIT_BYTES), expression
+        assert "memory" in said, expression
+        assert "query_memory_limit_bytes" in said, expression
+        assert is_well, expression
+    assert list(tmp_path.glob("carnac-*")) == []
+
+
+def test_the_limit_of_the_process_is_put_back(tmp_path: Path) -> None:
+    import resource
+
+    from carnac.deep_storage import open_deep_storage
+    from carnac.query import DuckDbQueryEngine
+    from tests.support.segments import MemoryCatalog
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    engine = DuckDbQueryEngine(open_deep_storage(str(tmp_path)), threads=1)
+    engine.run_query("SELECT 1", MemoryCatalog())
+    engine.close()
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
