@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from carnac.api.desk import TaskDesk
 from carnac.api.tasks import (
     LISTED_MAX,
+    AttemptNumber,
     CreatedFilter,
     DatasourceFilter,
     TaskId,
@@ -18,6 +19,7 @@ from carnac.api.tasks import (
 from carnac.core.json_form import to_json
 from carnac.core.tasks.json_form import attempt_to_json, task_to_json
 from carnac.core.tasks.model import TaskState
+from carnac.core.texts import WHOLE_MAX
 from carnac.ports.task_records import TaskFilter
 
 OWN_PREFIX = "/carnac/v1"
@@ -39,7 +41,8 @@ def make_router(tasks: TaskDesk) -> APIRouter:
         group: Annotated[str | None, Query(description="Only tasks of this group.")] = None,
         created: CreatedFilter = None,
         before: Annotated[
-            int | None, Query(description="Only tasks of a lower `number`: the next page.")
+            int | None,
+            Query(ge=0, le=WHOLE_MAX, description="Only tasks of a lower `number`: the next page."),
         ] = None,
         limit: Annotated[
             int, Query(ge=1, le=LISTED_MAX, description="Most tasks in the answer.")
@@ -70,7 +73,7 @@ def make_router(tasks: TaskDesk) -> APIRouter:
     )
     def report(
         task_id: TaskId,
-        attempt: Annotated[int | None, Query(ge=1, description="Of this attempt.")] = None,
+        attempt: AttemptNumber = None,
     ) -> dict[str, object]:
         found = tasks.report(task_id, attempt)
         return {"report": None if found is None else dict(found)}

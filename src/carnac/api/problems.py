@@ -16,6 +16,8 @@ from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Una
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
+MESSAGE_MAX = 2_000
+"""Characters of a sentence in an answer."""
 PATH_SHOWN_MAX = 200
 _log = logging.getLogger(__name__)
 
@@ -79,7 +81,8 @@ def problem(
 def body_of_problem(
     status: int, message: str, *, kind: str, ids: dict[str, object] | None = None
 ) -> dict[str, object]:
-    """Return what is wrong as the object that Druid's clients read."""
+    """Return what is wrong as the object that Druid's clients read; whatever a request held, it is one short line."""
+    message = _line(message)
     is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
     category = _CATEGORIES.get(HTTPStatus(status), "INVALID_INPUT" if is_theirs else "DEFENSIVE")
     return {
@@ -90,8 +93,15 @@ def body_of_problem(
         "persona": "USER" if is_theirs else "OPERATOR",
         "category": category,
         "host": None,
-        "context": {key: str(value) for key, value in (ids or {}).items()},
+        "context": {key: _line(str(value)) for key, value in (ids or {}).items()},
     }
+
+
+def _line(text: str) -> str:
+    short = text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
+    if short.isprintable():
+        return short
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in short)[:MESSAGE_MAX]
 
 
 def shown_path(scope: Mapping[str, Any]) -> str:

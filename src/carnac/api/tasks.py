@@ -25,6 +25,7 @@ from carnac.api.shapes import (
     short_status,
 )
 from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.texts import WHOLE_MAX
 from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.ports.task_records import TaskFilter
@@ -49,6 +50,9 @@ CreatedFilter = Annotated[
 MaxComplete = Annotated[
     int | None,
     Query(alias="max", ge=0, le=LISTED_MAX, description="Most tasks that are over; newest first."),
+]
+AttemptNumber = Annotated[
+    int | None, Query(alias="attempt", ge=1, le=WHOLE_MAX, description="Of this attempt.")
 ]
 TypeFilter = Annotated[str | None, Query(alias="type", description="Only tasks of this type.")]
 
@@ -170,11 +174,14 @@ def _add_texts(router: APIRouter, desk: Desk) -> None:
     def log(
         task_id: TaskId,
         offset: Annotated[
-            int, Query(description="Leave out so many bytes; negative: only so many at the end.")
+            int,
+            Query(
+                ge=-WHOLE_MAX,
+                le=WHOLE_MAX,
+                description="Leave out so many bytes; negative: only so many at the end.",
+            ),
         ] = 0,
-        number: Annotated[
-            int | None, Query(alias="attempt", ge=1, description="Of this attempt.")
-        ] = None,
+        number: AttemptNumber = None,
     ) -> Response:
         task = tasks.get(task_id)
         text = tasks.log(task_id, number, tail_bytes=-offset if offset < 0 else None)
