@@ -6,6 +6,7 @@ failed, which ids, what to do, no final full stop. `exit_code` is what the comma
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -84,3 +85,14 @@ class InvariantError(CarnacError):
 
     kind = "bug"
     exit_code = 8
+
+
+def gravest(errors: Iterable[CarnacError]) -> CarnacError:
+    """Return what to say of a whole of which several parts failed: damage counts most, what others took away least."""
+    return max(
+        errors,
+        key=lambda error: (
+            isinstance(error, Corrupt | InvariantError),
+            not isinstance(error, Conflict),
+        ),
+    )

@@ -162,7 +162,10 @@ def compact_groups(
     except CarnacError as error:
         known = {one.group.group_id for one in ended}
         rest = [one.group_id for one in groups if one.group_id not in known]
-        failed = [GroupEnd(group_id=one, outcome="failed", error=error.message) for one in rest]
+        failed = [
+            GroupEnd(group_id=one, outcome="failed", error=error.message, exit_code=error.exit_code)
+            for one in rest
+        ]
         return [*ends_of(ended), *failed]
     return ends_of(ended)
 
@@ -174,6 +177,7 @@ def ends_of(reports: Iterable[GroupReport]) -> Sequence[GroupEnd]:
             group_id=one.group.group_id,
             outcome=str(one.outcome),
             error=None if one.error is None else one.error.message,
+            exit_code=0 if one.error is None else one.error.exit_code,
             bytes_wasted=one.bytes_wasted,
         )
         for one in reports

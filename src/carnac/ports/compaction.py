@@ -19,12 +19,14 @@ class GroupEnd:
     Attributes:
         outcome: `committed`, `unchanged`, `conflict` or `failed`.
         error: Why it did not commit; None if it did.
+        exit_code: What a command exits with that failed of the error; 0: there is none, or it is not known.
         bytes_wasted: Of files that were written for nothing.
     """
 
     group_id: str
     outcome: str
     error: str | None = None
+    exit_code: int = 0
     bytes_wasted: int = 0
 
 

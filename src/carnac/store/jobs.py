@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from carnac.core.tasks.model import Task
-from carnac.errors import CarnacError, Conflict, DiskFull, NotFound
+from carnac.errors import Conflict, Corrupt, DiskFull, NotFound, gravest
 from carnac.ports import JobProgress, WriteGuard
 from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import (
@@ -211,29 +211,26 @@ def _kill(report: GcReport) -> Mapping[str, object]:
 
 
 def _compaction(report: CompactionReport, *, is_planned: bool) -> Mapping[str, object]:
-    """Return the report; a compaction of which nothing could be done did not succeed.
+    """Return the report; a compaction of which nothing could be done, or that met damage, did not succeed.
 
     Args:
         is_planned: The task was given its groups.
 
     Raises:
+        Corrupt: A segment's file is damaged, whatever was committed beside it.
         Conflict: All groups lost their inputs: plan again.
         PlanWithoutRoom: There was no room for what the task was given.
         CarnacError: A group failed for another reason of its own, and none was committed.
     """
-    if not report.count(GroupOutcome.COMMITTED) and not report.count(GroupOutcome.UNCHANGED):
-        errors: Sequence[CarnacError] = [
-            one.error for one in report.groups if one.error is not None
-        ]
-        failed = [error for error in errors if not isinstance(error, Conflict)]
-        if failed and is_planned and isinstance(failed[0], DiskFull):
-            raise PlanWithoutRoom(failed[0].message, **failed[0].ids)
-        if failed:
-            raise failed[0]
-        if errors and is_planned:
-            raise OutdatedPlan(errors[0].message, **errors[0].ids)
-        if errors:
-            raise errors[0]
+    errors = [one.error for one in report.groups if one.error is not None]
+    has_done = report.count(GroupOutcome.COMMITTED) or report.count(GroupOutcome.UNCHANGED)
+    if errors and (isinstance(gravest(errors), Corrupt) or not has_done):
+        error = gravest(errors)
+        if is_planned and isinstance(error, DiskFull):
+            raise PlanWithoutRoom(error.message, **error.ids)
+        if is_planned and isinstance(error, Conflict):
+            raise OutdatedPlan(error.message, **error.ids)
+        raise error
     return {**_groups_json(report.groups), "seconds": report.seconds}
 
 

@@ -9,7 +9,7 @@ from carnac.cli.commands.compact import error_lines, exit_by, print_rest, waits_
 from carnac.cli.session import Session
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.time.intervals import parse_interval
-from carnac.errors import CarnacError, Conflict, Corrupt, Invalid
+from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, Unavailable
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
 
 
@@ -31,6 +31,7 @@ def report(error: CarnacError | None) -> GroupReport:
         ([Conflict("taken away")], Conflict.exit_code),
         ([Conflict("taken away"), None, Invalid("wrong")], Invalid.exit_code),
         ([Corrupt("damaged"), Conflict("taken away")], Corrupt.exit_code),
+        ([Invalid("wrong"), Corrupt("damaged"), None, Unavailable("busy")], Corrupt.exit_code),
     ],
 )
 def test_a_group_that_failed_fails_the_command(errors: list[CarnacError | None], code: int) -> None:
@@ -55,8 +56,9 @@ def test_the_same_words_are_one_line_and_many_lines_are_cut() -> None:
 def test_what_rests_after_a_failure_is_not_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     session = Session(wants_json=False, owns_process=False)
     print_rest(session, 3, 0, 0)
-    with pytest.raises(typer.Exit):
-        print_rest(session, 3, 1_500, 1)
+    with pytest.raises(typer.Exit) as caught:
+        print_rest(session, 3, 1_500, 1, Corrupt.exit_code)
+    assert caught.value.exit_code == Corrupt.exit_code
     clean, failed = capsys.readouterr().out.splitlines()
     assert clean == "nothing is left to compact; 3 groups committed"
     assert failed == (

@@ -180,6 +180,26 @@ def _visible(store: Store) -> set[str]:
     return {item.segment.segment_id for item in store.segments("events")}
 
 
+def test_a_compact_task_that_meets_damage_fails_and_commits_its_other_groups(
+    open_store: OpenStore, clock: FakeClock, folder: Path
+) -> None:
+    office = Office(open_store(pipeline=InlinePipeline), clock)
+    for day in (0, 1, 2):
+        for identity in (1, 2):
+            office.store.ingest(spec(), [{"id": identity, "t": hour(24 * day), "name": "ada"}])
+    damaged = office.store.segments("events")[2].segment
+    empty(place_of(folder, damaged))
+    task = office.submit(type="compact", interval="2013-10-22/2013-10-25")
+    with pytest.raises(Corrupt, match=damaged.segment_id):
+        office.run(task)
+    ended, report = office.tasks.get(task.task_id), office.tasks.report(task.task_id)
+    assert (ended.state, ended.attempts) == (TaskState.FAILED, 1)
+    assert report is not None
+    assert [one["outcome"] for one in report["groups"]] == ["committed", "failed", "committed"]
+    assert damaged.segment_id in report["groups"][1]["error"]
+    assert len(office.store.segments("events")) == 4
+
+
 @pytest.mark.parametrize(
     "payload",
     [

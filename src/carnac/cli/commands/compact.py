@@ -20,7 +20,7 @@ from carnac.cli.tables import (
     format_seconds,
     short_interval,
 )
-from carnac.errors import Conflict, Invalid, Unavailable
+from carnac.errors import Invalid, Unavailable, gravest
 
 if TYPE_CHECKING:
     from carnac.bootstrap.compaction import LocalCompaction
@@ -324,11 +324,10 @@ def _run(session: Session, plan: CompactionPlan, interval: Interval | None) -> N
 
 
 def exit_by(groups: Sequence[GroupReport]) -> None:
-    """Exit with the code of what went wrong; what another writer has taken away counts least."""
+    """Exit with the code of the gravest thing that went wrong."""
     errors = [one.error for one in groups if one.error is not None]
-    errors.sort(key=lambda error: isinstance(error, Conflict))
     if errors:
-        raise typer.Exit(errors[0].exit_code)
+        raise typer.Exit(gravest(errors).exit_code)
 
 
 def turns_of(tasks: Sequence[CompactionTask]) -> list[list[CompactionTask]]:
@@ -446,7 +445,7 @@ def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -
 
 
 def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> None:
-    groups, wasted, trouble = 0, 0, ""
+    groups, wasted, code, trouble = 0, 0, 0, ""
     while True:
         try:
             report = local.controller.run_round()
@@ -463,6 +462,7 @@ def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> 
         for end in report.ended:
             groups += sum(one.outcome == "committed" for one in end.groups)
             wasted += sum(one.bytes_wasted for one in end.groups)
+            code = max(code, *(one.exit_code for one in end.groups), 0)
             if end.error:
                 session.output.warning(end.error)
             for line in error_lines((one.group_id, one.error) for one in end.groups if one.error):
@@ -479,11 +479,11 @@ def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> 
             session.clock.sleep_ms(0 if until_stable else session.settings.compaction_period_ms)
         else:
             local.runner.wait(session.settings.compaction_period_ms / 1000)
-    print_rest(session, groups, wasted, controller.count_resting())
+    print_rest(session, groups, wasted, controller.count_resting(), code)
 
 
-def print_rest(session: Session, groups: int, wasted: int, resting: int) -> None:
-    """Say what was done when nothing is left to do but what failed; exit with 1 if something did."""
+def print_rest(session: Session, groups: int, wasted: int, resting: int, code: int = 0) -> None:
+    """Say what was done when nothing is left to do but what failed; exit with its code, or 1, if something did."""
     text = f"{counted(groups, 'group')} committed"
     if wasted:
         text += f", {format_bytes(wasted)} written for nothing"
@@ -497,4 +497,4 @@ def print_rest(session: Session, groups: int, wasted: int, resting: int) -> None
     else:
         session.output.line(f"nothing is left to compact; {text}")
     if resting:
-        raise typer.Exit(1)
+        raise typer.Exit(code or 1)

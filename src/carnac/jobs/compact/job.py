@@ -54,18 +54,29 @@ class JobTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnd:
-    """How a job ended inside of a task: what it became, or its failure as text."""
+    """How a job ended inside of a task: what it became, or its failure as text.
+
+    Attributes:
+        may_retry: To try the job again may help.
+    """
 
     key: str
     families: tuple[Rewritten, ...] = ()
     failure: str | None = None
+    may_retry: bool = False
 
 
 def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
-    """Run the jobs of one Spark task; a failure that a retry cannot mend is the job's own."""
+    """Run the jobs of one Spark task; a failure is the job's own, and the others go on.
+
+    Raises:
+        CarnacError: There is one job, and to try it again may help: Spark does.
+    """
     ends: list[JobEnd] = []
     try:
         ends.extend(_rewrite_one(task, attempt) for task in tasks)
+        if len(ends) == 1 and ends[0].failure is not None and ends[0].may_retry:
+            raise load_failure(ends[0].failure)
     except BaseException:
         for end in ends:
             remove_written(tasks[0].families[0].output_url, _segments(end.families))
@@ -79,10 +90,10 @@ def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
         written.extend(rewrite_in_task(family, attempt) for family in task.families)
     except BaseException as error:
         remove_written(task.families[0].output_url, _segments(written))
-        failure = of_task(error) if isinstance(error, Exception) else None
-        if failure is None or may_retry(failure):
+        if not isinstance(error, Exception):
             raise
-        return JobEnd(key=task.key, failure=dump_failure(failure))
+        failure = of_task(error)
+        return JobEnd(key=task.key, failure=dump_failure(failure), may_retry=may_retry(failure))
     return JobEnd(key=task.key, families=tuple(written))
 
 
@@ -185,7 +196,6 @@ class RewriteRun:
             unit()
 
     def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:
-        jobs = [job for job, _ in chosen]
         alive = [(job, task) for job, task in chosen if not self._is_doomed(job)]
         if not alive or self._is_stopped:
             return
@@ -201,10 +211,16 @@ class RewriteRun:
             for job, _ in alive:
                 self._end(job, self._doom_of(job) or error)
             return
-        by_key = {job.key: job for job in jobs}
-        for end in ends:
-            failure = None if end.failure is None else load_failure(end.failure)
-            self._end(by_key[end.key], failure or result_of(end.families))
+        for (job, task), end in zip(alive, ends, strict=True):
+            if end.failure is None:
+                self._end(job, result_of(end.families))
+                continue
+            failure = load_failure(end.failure)
+            if not end.may_retry:
+                self._end(job, failure)
+                continue
+            self._wasted[job.key] += take_waste(failure)
+            self._run_shared([(job, task)])  # alone, so that Spark tries it again
 
     def _run_spread(
         self,
