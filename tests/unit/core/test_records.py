@@ -105,7 +105,7 @@ SEGMENTS = {
     "segment-late": LATE,
     "segment-folded": FOLDED,
 }
-SCALARS = st.none() | st.text() | st.integers() | st.floats() | st.booleans()
+SCALARS = st.none() | st.text() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.booleans()
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
@@ -165,9 +165,9 @@ def test_what_looks_like_the_end_of_the_columns_is_none(place: str, value: str) 
         )
     )
 )
-def test_columns_are_written_as_a_plain_encoder_writes_them(columns: list[Column]) -> None:
+def test_columns_come_back_as_they_were(columns: list[Column]) -> None:
     text = segment_records.dump_segment(replace(RAW, columns=tuple(columns)))
-    assert text == json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+    assert [one["name"] for one in json.loads(text)["columns"]] == [one.name for one in columns]
     found = segment_records.load_segment(text).columns
     assert list(map(repr, found)) == list(map(repr, columns))  # NaN is not itself
 

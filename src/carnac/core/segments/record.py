@@ -1,21 +1,24 @@
-"""Records of segments and of schemas: see `records` for how all records are written."""
+"""Records of segments and of schemas: see `record_form` for how all records are written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from json.encoder import encode_basestring as _quote
 
-from carnac.core.segments.lateness import LATENESSES, LateRows
-from carnac.core.segments.record_form import RECORD_FORMAT
-from carnac.core.segments.record_form import dump_scalar as _dump_scalar
-from carnac.core.segments.record_form import dumps as _dumps
-from carnac.core.segments.record_form import guard as _guard
-from carnac.core.segments.record_form import interval as _interval
-from carnac.core.segments.record_form import load_record as _load
-from carnac.core.segments.record_form import loads as _loads
-from carnac.core.segments.record_form import require_empty as _require_empty
-from carnac.core.segments.record_form import scalar as _scalar
+from msgspec import Raw, field
+from msgspec.json import Decoder
+
+from carnac.core.segments.lateness import LATENESSES, Lateness, LateRows
+from carnac.core.segments.record_form import (
+    RECORD_FORMAT,
+    Record,
+    StoredRecord,
+    Written,
+    dumps,
+    load,
+    read_scalar,
+    write_scalar,
+)
 from carnac.core.segments.segment import (
     Column,
     ColumnType,
@@ -28,54 +31,108 @@ from carnac.core.segments.segment import (
     Scalar,
     Segment,
 )
-from carnac.core.segments.strict_json import Json
-from carnac.core.segments.strict_json import boolean as _bool
-from carnac.core.segments.strict_json import items as _list
-from carnac.core.segments.strict_json import members as _object
-from carnac.core.segments.strict_json import text as _str
-from carnac.core.segments.strict_json import texts as _strings
-from carnac.core.segments.strict_json import whole_number as _int
+from carnac.core.time.intervals import Interval
 
-_TYPES = {str(member): member for member in ColumnType}
-_KINDS = {str(member): member for member in MetricKind}
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-_COLUMNS, _AFTER_COLUMNS = '"columns":[', '],"queryGranularity":'
-"""Where the columns of a segment begin and end in its record."""
+
+class _Column(Record):
+    name: str
+    type: ColumnType
+    null_count: int | None = None
+    min: Written = None
+    max: Written = None
+
+
+class MetricRecord(Record):
+    """The record of a metric: its parameters are an object."""
+
+    name: str
+    kind: MetricKind
+    type: ColumnType
+    input: str | None = None
+    params: dict[str, int] = field(default_factory=dict)
+    is_state: bool = False
+
+
+class _Rollup(Record):
+    query_granularity: str
+    dimensions: tuple[str, ...]
+    metrics: list[MetricRecord]
+    is_perfect: bool
+
+
+class _Hashed(Record, tag_field="type", tag="hashed"):
+    dimensions: tuple[str, ...]
+    bucket: int
+    buckets: int
+    function: str
+
+
+class _Range(Record, tag_field="type", tag="range"):
+    dimensions: tuple[str, ...]
+    start: list[Written] | None
+    end: list[Written] | None
+
+
+class _Late(Record):
+    rows: dict[Lateness, int]
+    is_folded: bool = False
+
+
+class _Segment(StoredRecord):
+    segment_id: str
+    datasource: str
+    chunk: tuple[int, int]
+    path: str
+    size_bytes: int
+    rows: int
+    input_rows: int
+    min_time_ms: int
+    max_time_ms: int
+    columns: Raw
+    """Most of a record, and rarely wanted: `_COLUMNS` decodes them."""
+    query_granularity: str
+    checksum: str
+    row_hash: int
+    created_at_ms: int
+    sort_columns: tuple[str, ...] = ()
+    rollup: _Rollup | None = None
+    partition: _Hashed | _Range | None = None
+    attributes: dict[str, Written] = field(default_factory=dict)
+    late: _Late | None = None
+
+
+_SEGMENT = Decoder(_Segment)
+_COLUMNS = Decoder(list[_Column])
+_SCHEMA = Decoder(list[tuple[str, ColumnType]])
 
 
 def dump_segment(segment: Segment) -> str:
     """Return the record of a segment."""
-    record: Json = {
-        "recordFormat": RECORD_FORMAT,
-        "segmentId": segment.segment_id,
-        "datasource": segment.datasource,
-        "chunk": [segment.chunk.start_ms, segment.chunk.end_ms],
-        "path": segment.path,
-        "sizeBytes": segment.size_bytes,
-        "rows": segment.rows,
-        "inputRows": segment.input_rows,
-        "minTimeMs": segment.min_time_ms,
-        "maxTimeMs": segment.max_time_ms,
-        "columns": (),
-        "queryGranularity": segment.query_granularity,
-        "checksum": segment.checksum,
-        "rowHash": segment.row_hash,
-        "createdAtMs": segment.created_at_ms,
-    }
-    if segment.sort_columns:
-        record["sortColumns"] = segment.sort_columns
-    if segment.rollup is not None:
-        record["rollup"] = _dump_rollup(segment.rollup)
-    if segment.partition is not None:
-        record["partition"] = _dump_partition(segment.partition)
-    if segment.attributes:
-        record["attributes"] = {
-            name: _dump_scalar(value) for name, value in segment.attributes.items()
-        }
-    if segment.late is not None:
-        record["late"] = _dump_late(segment.late)
-    head, _, tail = _dumps(record).partition(f"{_COLUMNS}]")  # quotes in values are escaped
-    return f"{head}{_COLUMNS}{','.join(map(_dump_column, segment.columns))}]{tail}"
+    columns = [
+        _Column(
+            name=one.name,
+            type=one.type,
+            null_count=one.null_count,
+            min=write_scalar(one.min_value),
+            max=write_scalar(one.max_value),
+        )
+        for one in segment.columns
+    ]
+    rollup, partition, late = segment.rollup, segment.partition, segment.late
+    return dumps(
+        _Segment.of(
+            segment,
+            record_format=RECORD_FORMAT,
+            chunk=(segment.chunk.start_ms, segment.chunk.end_ms),
+            columns=Raw(dumps(columns)),
+            rollup=None
+            if rollup is None
+            else _Rollup.of(rollup, metrics=write_metrics(rollup.metrics)),
+            partition=None if partition is None else _write_partition(partition),
+            attributes={name: write_scalar(value) for name, value in segment.attributes.items()},
+            late=None if late is None else _write_late(late),
+        )
+    )
 
 
 def load_segment(text: str) -> Segment:
@@ -84,129 +141,55 @@ def load_segment(text: str) -> Segment:
     Raises:
         Corrupt: The record is damaged, or was written by a newer Carnac.
     """
-    return _load("segment", text, _segment)
+    segment = load_stored_segment(text)
+    _ = segment.columns
+    return segment
 
 
 def load_stored_segment(text: str) -> Segment:
     """Return the segment of a record that is in the store; its columns are decoded when they are first asked for.
 
-    They are most of the text, and lists of segments, plans and ledgers never look at them.
+    Lists of segments, plans and ledgers never look at them.
 
     Raises:
         Corrupt: As of `load_segment`; for damage in the columns, when they are asked for.
     """
-    start, end = text.find(_COLUMNS), text.find(_AFTER_COLUMNS)  # quotes in values are escaped
-    if not 0 <= start < end:
-        return load_segment(text)
-    start += len(_COLUMNS) - 1
-    segment = _load("segment", f"{text[:start]}[]{text[end + 1 :]}", _segment)
-    segment.leave_columns(_load_columns, text[start : end + 1])
+    return load("segment", text, _SEGMENT, _segment)
+
+
+def _segment(record: _Segment) -> Segment:
+    rollup, partition, late = record.rollup, record.partition, record.late
+    segment = record.to(
+        Segment,
+        chunk=Interval(*record.chunk),
+        columns=(),
+        rollup=None
+        if rollup is None
+        else rollup.to(RollupSpec, metrics=read_metrics(rollup.metrics)),
+        partition=None if partition is None else _read_partition(partition),
+        attributes={name: read_scalar(value) for name, value in record.attributes.items()},
+        late=None if late is None else _read_late(late),
+    )
+    segment.leave_columns(_load_columns, bytes(record.columns))
     return segment
 
 
-def _load_columns(text: str) -> tuple[Column, ...]:
-    return _guard(
-        "segment's columns",
-        text,
-        lambda: tuple([_column(item) for item in _list(_loads(text))]),
-    )
+def _load_columns(text: bytes) -> tuple[Column, ...]:
+    return load("segment's columns", text, _COLUMNS, _columns)
 
 
-def _segment(record: Json) -> Segment:
-    take = record.pop
-    segment = Segment(
-        segment_id=_str(take("segmentId")),
-        datasource=_str(take("datasource")),
-        chunk=_interval(take("chunk")),
-        path=_str(take("path")),
-        size_bytes=_int(take("sizeBytes")),
-        rows=_int(take("rows")),
-        input_rows=_int(take("inputRows")),
-        min_time_ms=_int(take("minTimeMs")),
-        max_time_ms=_int(take("maxTimeMs")),
-        columns=tuple([_column(item) for item in _list(take("columns"))]),
-        sort_columns=_strings(take("sortColumns", ())),
-        query_granularity=_str(take("queryGranularity")),
-        rollup=_rollup(take("rollup")) if "rollup" in record else None,
-        partition=_partition(take("partition")) if "partition" in record else None,
-        checksum=_str(take("checksum")),
-        row_hash=_int(take("rowHash")),
-        created_at_ms=_int(take("createdAtMs")),
-        attributes={
-            name: _scalar(value) for name, value in _object(take("attributes", {})).items()
-        },
-        late=_late(take("late")) if "late" in record else None,
-    )
-    _require_empty(record)
-    return segment
-
-
-def _dump_late(late: LateRows) -> Json:
-    record: Json = {
-        "rows": {
-            str(name): count for name, count in zip(LATENESSES, late.counts, strict=True) if count
-        }
-    }
-    if late.is_folded:
-        record["isFolded"] = True
-    return record
-
-
-def _late(value: object) -> LateRows:
-    record = _object(value)
-    rows = _object(record.pop("rows"))
-    late = LateRows(
-        counts=tuple([_int(rows.pop(name, 0)) for name in LATENESSES]),
-        is_folded=_bool(record.pop("isFolded", False)),
-    )
-    _require_empty(rows)
-    _require_empty(record)
-    return late
-
-
-def _dump_column(column: Column) -> str:
-    """Return the text of a column: the hot path of writing, most of a record is its columns."""
-    text = _dump_head(column.name, column.type)
-    nulls, low, high = column.null_count, column.min_value, column.max_value
-    if nulls is not None:
-        text += f',"nullCount":{_dump_value(nulls)}'
-    if low is not None:
-        text += f',"min":{_dump_value(low)}'
-    if high is not None:
-        text += f',"max":{_dump_value(high)}'
-    return f"{text}}}"
-
-
-@lru_cache(maxsize=4096)
-def _dump_head(name: str, kind: ColumnType) -> str:
-    return _dumps({"name": name, "type": kind})[:-1]
-
-
-def _dump_value(value: Scalar) -> str:
-    if type(value) is str:
-        return _quote(value)
-    return str(value) if type(value) is int else _dumps(_dump_scalar(value))
-
-
-def _column(item: object) -> Column:
-    if type(item) is not dict:  # the hot path of reading: hardly any calls, no field is taken out
-        raise TypeError(f"{item!r} is not an object")
-    find = item.get
-    name, nulls, low, high = item["name"], find("nullCount"), find("min"), find("max")
-    if type(low) is dict:
-        low = _scalar(low)
-    if type(high) is dict:
-        high = _scalar(high)
-    if (
-        len(item) != 2 + (nulls is not None) + (low is not None) + (high is not None)
-        or type(name) is not str
-        or type(low) not in _SCALARS
-        or type(high) not in _SCALARS
-        or (nulls is not None and type(nulls) is not int)
-    ):
-        raise ValueError(f"{item!r} is not a column")
-    return Column(
-        name=name, type=_TYPES[item["type"]], null_count=nulls, min_value=low, max_value=high
+def _columns(records: list[_Column]) -> tuple[Column, ...]:
+    return tuple(
+        [
+            Column(
+                name=one.name,
+                type=one.type,
+                null_count=one.null_count,
+                min_value=read_scalar(one.min),
+                max_value=read_scalar(one.max),
+            )
+            for one in records
+        ]
     )
 
 
@@ -217,7 +200,7 @@ def dump_schema(columns: Sequence[Column]) -> str:
 
 @lru_cache(maxsize=1024)
 def _dump_pairs(pairs: tuple[tuple[str, ColumnType], ...]) -> str:
-    return _dumps(pairs)
+    return dumps(pairs)
 
 
 def load_schema(text: str) -> tuple[Column, ...]:
@@ -226,106 +209,48 @@ def load_schema(text: str) -> tuple[Column, ...]:
     Raises:
         Corrupt: The text is damaged.
     """
-
-    def build(value: object) -> tuple[Column, ...]:
-        pairs = [_strings(pair) for pair in _list(value)]
-        return tuple(Column(name=name, type=_TYPES[kind]) for name, kind in pairs)
-
-    return _guard("schema", text, lambda: build(_loads(text)))
-
-
-def _dump_rollup(rollup: RollupSpec) -> Json:
-    return {
-        "queryGranularity": rollup.query_granularity,
-        "dimensions": rollup.dimensions,
-        "metrics": [_dump_metric(metric) for metric in rollup.metrics],
-        "isPerfect": rollup.is_perfect,
-    }
-
-
-def _rollup(value: object) -> RollupSpec:
-    record = _object(value)
-    rollup = RollupSpec(
-        query_granularity=_str(record.pop("queryGranularity")),
-        dimensions=_strings(record.pop("dimensions")),
-        metrics=tuple(_metric(item) for item in _list(record.pop("metrics"))),
-        is_perfect=_bool(record.pop("isPerfect")),
+    return load(
+        "schema", text, _SCHEMA, lambda pairs: tuple(Column(name=n, type=kind) for n, kind in pairs)
     )
-    _require_empty(record)
-    return rollup
 
 
-def _dump_metric(metric: Metric) -> Json:
-    record: Json = {"name": metric.name, "kind": metric.kind.value, "type": metric.type.value}
-    if metric.input is not None:
-        record["input"] = metric.input
-    if metric.params:
-        record["params"] = dict(metric.params)
-    if metric.is_state:
-        record["isState"] = True
-    return record
+def write_metrics(metrics: Sequence[Metric]) -> list[MetricRecord]:
+    """Return the records of metrics."""
+    return [MetricRecord.of(one, params=dict(one.params)) for one in metrics]
 
 
-def _metric(value: object) -> Metric:
-    record = _object(value)
-    metric = Metric(
-        name=_str(record.pop("name")),
-        kind=_KINDS[_str(record.pop("kind"))],
-        input=_str(record.pop("input")) if "input" in record else None,
-        type=_TYPES[_str(record.pop("type"))],
-        params=tuple(
-            (name, _int(size)) for name, size in _object(record.pop("params", {})).items()
-        ),
-        is_state=_bool(record.pop("isState", False)),
-    )
-    _require_empty(record)
-    return metric
+def read_metrics(records: Sequence[MetricRecord]) -> tuple[Metric, ...]:
+    """Return the metrics of records."""
+    return tuple(one.to(Metric, params=tuple(sorted(one.params.items()))) for one in records)
 
 
-def _dump_partition(partition: Partition) -> Json:
+def _write_partition(partition: Partition) -> _Hashed | _Range:
     if isinstance(partition, HashedPartition):
-        return {
-            "type": "hashed",
-            "dimensions": partition.dimensions,
-            "bucket": partition.bucket,
-            "buckets": partition.buckets,
-            "function": partition.function,
-        }
-    return {
-        "type": "range",
-        "dimensions": partition.dimensions,
-        "start": _dump_bound(partition.start),
-        "end": _dump_bound(partition.end),
-    }
+        return _Hashed.of(partition)
+    start, end = _write_bound(partition.start), _write_bound(partition.end)
+    return _Range.of(partition, start=start, end=end)
 
 
-def _partition(value: object) -> Partition:
-    record = _object(value)
-    kind = record.pop("type")
-    dimensions = _strings(record.pop("dimensions"))
-    partition: Partition
-    if kind == "hashed":
-        partition = HashedPartition(
-            dimensions=dimensions,
-            bucket=_int(record.pop("bucket")),
-            buckets=_int(record.pop("buckets")),
-            function=_str(record.pop("function")),
-        )
-    elif kind == "range":
-        partition = RangePartition(
-            dimensions=dimensions,
-            start=_bound(record.pop("start")),
-            end=_bound(record.pop("end")),
-        )
-    else:
-        raise ValueError(f"partition type {kind!r}")
-    _require_empty(record)
-    return partition
+def _read_partition(record: _Hashed | _Range) -> Partition:
+    if isinstance(record, _Hashed):
+        return record.to(HashedPartition)
+    return record.to(RangePartition, start=_read_bound(record.start), end=_read_bound(record.end))
 
 
-def _dump_bound(bound: tuple[Scalar, ...] | None) -> list[object] | None:
-    return None if bound is None else [_dump_scalar(value) for value in bound]
+def _write_bound(bound: tuple[Scalar, ...] | None) -> list[Written] | None:
+    return None if bound is None else [write_scalar(value) for value in bound]
 
 
-def _bound(value: object) -> tuple[Scalar, ...] | None:
-    return None if value is None else tuple(_scalar(item) for item in _list(value))
+def _read_bound(record: list[Written] | None) -> tuple[Scalar, ...] | None:
+    return None if record is None else tuple(read_scalar(value) for value in record)
+
+
+def _write_late(late: LateRows) -> _Late:
+    rows = {name: count for name, count in zip(LATENESSES, late.counts, strict=True) if count}
+    return _Late(rows=rows, is_folded=late.is_folded)
+
+
+def _read_late(record: _Late) -> LateRows:
+    return LateRows(
+        counts=tuple(record.rows.get(name, 0) for name in LATENESSES), is_folded=record.is_folded
+    )

@@ -1,34 +1,95 @@
-"""What all records share: their text, the number of their format, values that JSON has no words for, and damage."""
+"""What all records share: their text, the number of their format, values that JSON has no words for, and damage.
+
+A record is stated once, as a class of fields; msgspec writes it as JSON and reads it back strictly. Names are
+camelCase, what has its default is left out, and anything else that is not as stated (a missing or unknown field, a
+wrong type) is damage: Corrupt.
+"""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Final, Literal, Self, TypeAlias, TypeVar
+
+from msgspec import MsgspecError, Struct, ValidationError
+from msgspec.json import Decoder, Encoder
 
 from carnac.core.segments.segment import Scalar
-from carnac.core.segments.strict_json import Json, items, members, text, whole_number
-from carnac.core.time.intervals import Interval
 from carnac.errors import Corrupt, Invalid
 
-RECORD_FORMAT = 1
+RECORD_FORMAT: Final = 1
 """Written with every stored record; raised when a record changes so that an older reader would misread it."""
 
-T = TypeVar("T")
+Read = TypeVar("Read")
+Built = TypeVar("Built")
 
-_UPGRADES: Mapping[int, Callable[[Json], Json]] = {}
-"""Format n → function that makes a record of format n + 1 of it. Empty while there is one format."""
-_NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-
-dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-"""Write a value as the text of a record."""
-loads = json.JSONDecoder().decode
-"""Read the text of a record; raises ValueError if it is no JSON."""
+_SAYS_FORMAT = "record_format"
+_ENCODER = Encoder()
 
 
-def load_record(kind: str, record: str, build: Callable[[Json], T]) -> T:
-    """Return what `build` makes of a record in today's format.
+class Record(
+    Struct, rename="camel", kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
+    """A record, or a part of one."""
+
+    @classmethod
+    def of(cls, value: object, **others: object) -> Self:
+        """Return the record of a value: its attributes of the same names, but for `others`."""
+        names = [name for name in cls.__struct_fields__ if name not in others]
+        return cls(**{name: getattr(value, name) for name in names}, **others)
+
+    def to(self, kind: type[Built], **others: object) -> Built:
+        """Return the value whose record this is; `others` are not as they stand here."""
+        kept = [
+            name for name in self.__struct_fields__ if name not in others and name != _SAYS_FORMAT
+        ]
+        return kind(**{name: getattr(self, name) for name in kept}, **others)
+
+
+class StoredRecord(Record):
+    """A record that is stored by itself, and so says its format."""
+
+    record_format: Literal[1]
+
+
+class NonFinite(Record):
+    """A float that JSON cannot write."""
+
+    float: Literal["inf", "-inf", "nan"]
+
+
+Written: TypeAlias = str | int | float | bool | NonFinite | None
+"""A value as it stands in a record."""
+
+
+class _Format(Struct, rename="camel"):
+    record_format: int
+
+
+_FORMAT = Decoder(_Format)
+
+
+def write_scalar(value: Scalar) -> Written:
+    """Return a value as it stands in a record."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return NonFinite(float=str(value))  # type: ignore[arg-type]  # one of the three
+    return value
+
+
+def read_scalar(written: Written) -> Scalar:
+    """Return the value that stands in a record."""
+    return float(written.float) if type(written) is NonFinite else written  # type: ignore[return-value]  # a Scalar else
+
+
+def dumps(value: object) -> str:
+    """Return the text of a record."""
+    return _ENCODER.encode(value).decode()
+
+
+def load(
+    kind: str, text: str | bytes, decoder: Decoder[Read], build: Callable[[Read], Built]
+) -> Built:
+    """Return what `build` makes of a record.
 
     Args:
         kind: What it is the record of, for the message.
@@ -36,54 +97,28 @@ def load_record(kind: str, record: str, build: Callable[[Json], T]) -> T:
     Raises:
         Corrupt: The record is damaged, or was written by a newer Carnac.
     """
-    return guard(kind, record, lambda: build(_current(kind, members(loads(record)))))
-
-
-def guard(kind: str, record: str, build: Callable[[], T]) -> T:
-    """Return what `build` returns; raises Corrupt if it finds the record damaged."""
     try:
-        return build()
-    except (KeyError, TypeError, ValueError, AttributeError, Invalid, RecursionError) as error:
-        raise Corrupt(
-            f"the record of a {kind} is damaged ({type(error).__name__}: {error}); it begins {record[:80]!r}",
-            record=kind,
-        ) from error
+        return build(decoder.decode(text))
+    except (MsgspecError, ValueError, Invalid, RecursionError) as error:
+        raise damaged(kind, text, error) from error
 
 
-def _current(kind: str, record: Json) -> Json:
-    written = whole_number(record.pop("recordFormat"))
-    if written > RECORD_FORMAT:
-        raise Corrupt(
+def damaged(kind: str, text: str | bytes, error: Exception) -> Corrupt:
+    """Return the error for a record that cannot be read."""
+    if isinstance(error, ValidationError) and (written := _format_of(text)) > RECORD_FORMAT:
+        return Corrupt(
             f"the record of a {kind} has format {written}, newer than {RECORD_FORMAT} which this Carnac reads; "
             f"use the version that wrote it",
             record=kind,
         )
-    for older in range(written, RECORD_FORMAT):
-        record = _UPGRADES[older](record)
-    return record
+    return Corrupt(
+        f"the record of a {kind} is damaged ({type(error).__name__}: {error}); it begins {text[:80]!r}",
+        record=kind,
+    )
 
 
-def require_empty(record: Json) -> None:
-    """Refuse fields that nobody has taken out; raises ValueError."""
-    if record:
-        raise ValueError(f"unknown fields {sorted(record)}")
-
-
-def dump_scalar(value: Scalar) -> object:
-    """Return a value as JSON can write it: floats without a number are `{"float": "inf" | "-inf" | "nan"}`."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    return value
-
-
-def scalar(value: object) -> Scalar:
-    """Return what `dump_scalar` wrote; raises TypeError or KeyError for anything else."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return _NON_FINITE[text(members(value)["float"])]
-
-
-def interval(value: object) -> Interval:
-    """Return the interval of `[start_ms, end_ms]`."""
-    start, end = items(value)
-    return Interval(whole_number(start), whole_number(end))
+def _format_of(text: str | bytes) -> int:
+    try:
+        return _FORMAT.decode(text).record_format
+    except MsgspecError:
+        return RECORD_FORMAT

@@ -148,9 +148,9 @@ class _ColumnsLater:
 
     __slots__ = ("_columns_later",)
 
-    _columns_later: tuple[Callable[[str], tuple[Column, ...]], str]
+    _columns_later: tuple[Callable[[bytes], tuple[Column, ...]], bytes]
 
-    def leave_columns(self, decode: Callable[[str], tuple[Column, ...]], text: str) -> None:
+    def leave_columns(self, decode: Callable[[bytes], tuple[Column, ...]], text: bytes) -> None:
         """Forget the columns of a new segment; who asks for them is given those that `decode` makes of the text."""
         object.__delattr__(self, "columns")
         object.__setattr__(self, "_columns_later", (decode, text))
