@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Secret, ValidationError
 
+from carnac.core.json_text import check_shape, parse_json
 from carnac.core.redaction import show_settings, show_url
 from carnac.errors import Invalid
 
@@ -281,16 +282,18 @@ def _read_file(env: Mapping[str, str], directory: Path) -> dict[str, object]:
     if not named and not path.is_file():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        check_shape(text, f"settings file {path}")
+        return tomllib.loads(text)
     except OSError as error:
         raise Invalid(f"settings file {path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise Invalid(f"settings file {path} is nested too deeply") from None
+    except ValueError as error:
         raise Invalid(f"settings file {path} is not TOML: {error}") from None
 
 
 def _read_env(env: Mapping[str, str]) -> dict[str, object]:
-    import json
-
     values: dict[str, object] = {}
     for name in Settings.model_fields:
         text = env.get(PREFIX + name.upper())
@@ -298,8 +301,8 @@ def _read_env(env: Mapping[str, str]) -> dict[str, object]:
             continue
         if name in _IN_JSON:
             try:
-                values[name] = json.loads(text)
-            except json.JSONDecodeError:
+                values[name] = parse_json(text, PREFIX + name.upper())
+            except Invalid:
                 raise Invalid(f"{PREFIX}{name.upper()} must be a JSON {_IN_JSON[name]}") from None
         else:
             values[name] = text

@@ -19,6 +19,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from carnac.spark.interrupts import Held, hold_signals
 from carnac.spark.java import prepare_java
 from carnac.spark.java_options import COMPILES_LATE, with_option
 from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
+from carnac.spark.logs import make_log
 from carnac.spark.startup import require_master, size_of_log, why_it_does_not_start
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class SparkSettings:
         master: As Spark takes it: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
         remote: A Spark Connect URL (`sc://…`); goes before `master`.
         config: Spark's own settings; they go before ours.
-        log_path: File that the JVM's output is appended to; None: one in the temporary directory, which is removed when
+        log_path: File that the JVM's output is appended to; None: one in the user's cache directory, removed when
             the process ends, unless a failure named it.
         niceness: By how much the JVM of a driver, and the Python workers of a local one, give way to other processes.
     """
@@ -114,11 +116,10 @@ class SparkHolder:
         self._shipped = contextlib.ExitStack()
         self._jobs: set[str] = set()
 
-    @property
+    @cached_property
     def log_path(self) -> Path:
         """Where the JVM's output goes."""
-        default = Path(tempfile.gettempdir()) / f"carnac-spark-{os.getpid()}.log"
-        return self.settings.log_path or default
+        return self.settings.log_path or make_log(os.environ, os.getpid())
 
     def keep_log(self) -> str:
         """Return where the JVM's output goes, for a message about a failure: a file stays when the process ends."""

@@ -8,19 +8,27 @@ Nothing is read from disk here: give the text of a file, not its name.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from carnac.core.json_text import check_letters, check_names, parse_json
+from carnac.core.texts import NESTING_MAX, short
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT
 from carnac.specs.druid.ingest import convert, is_druid_spec
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.problems import Problem, explain, raise_problems
+
+YAML_LENGTH_MAX = 1 << 18
+"""Characters; so many take some seconds."""
+VALUES_MAX = 20_000
+"""Values of a YAML text, once its aliases are followed: nine lines of aliases of aliases may stand for billions."""
 
 
 def load_spec(
@@ -57,18 +65,18 @@ def parse_text(text: str, *, what: str = "spec") -> object:
     """Return what a JSON or YAML text says, as Python objects; `what` is its name in messages.
 
     Raises:
-        Invalid: It is neither; the message has the line.
+        Invalid: It is neither, with the line; or it is too long, too deep, or too much once its aliases are followed.
     """
-    if text.lstrip().startswith("{"):
-        try:
-            return json.loads(text, object_pairs_hook=_once_each)
-        except json.JSONDecodeError as error:
-            raise Invalid(
-                f"the {what} is not valid JSON: line {error.lineno}, column {error.colno}: "
-                f"{error.msg[0].lower()}{error.msg[1:]}"
-            ) from None
+    if re.match(
+        r"\s*[{[]\s*([\"{[\]}]|$)", text
+    ):  # JSON, and YAML without a text that is not quoted
+        return parse_json(text, what)
+    if len(text) > YAML_LENGTH_MAX:
+        raise Invalid(
+            f"the {what} has {len(text):,} characters; at most {YAML_LENGTH_MAX:,} are read as YAML; write JSON"
+        )
     try:
-        return yaml.load(text, Loader=_OnceEach)  # noqa: S506 - it is a SafeLoader
+        value = yaml.load(text, Loader=partial(_Bounded, what=what))  # type: ignore[arg-type] # noqa: S506 - it is safe
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -77,25 +85,58 @@ def parse_text(text: str, *, what: str = "spec") -> object:
         raise Invalid(
             f"the {what} is not valid YAML: it holds a character that YAML forbids"
         ) from None
+    except ValueError as error:
+        raise Invalid(
+            f"the {what} holds a value that cannot be read: {short(str(error))}"
+        ) from None
+    check_letters(text, value, what)
+    return value
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    _check_names([name for name, _ in pairs])
-    return dict(pairs)
+class _Bounded(yaml.SafeLoader):
+    """Reads YAML of bounded depth and size; aliases count as what they stand for. Times stay texts, as in JSON.
 
+    A mapping that names a field twice is refused.
+    """
 
-class _OnceEach(yaml.SafeLoader):
-    """Reads YAML, and refuses a mapping that names a field twice."""
+    def __init__(self, text: str, *, what: str) -> None:
+        super().__init__(text)
+        self._what = what
+        self._depth = self._count = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        self._depth += 1
+        if self._depth > NESTING_MAX:
+            raise Invalid(
+                f"the {self._what} is nested deeper than {NESTING_MAX} levels; make it flatter"
+            )
+        before = self._count
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise Invalid(
+                f"the {self._what} is not valid YAML: an alias stands inside of its own anchor"
+            )
+        self._count += self._sizes[id(node)] if is_alias else 1
+        if self._count > VALUES_MAX:
+            raise Invalid(
+                f"the {self._what} holds more than {VALUES_MAX:,} values once its aliases are followed"
+            )
+        if not is_alias:
+            self._sizes[id(node)] = self._count - before
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        _check_names([key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        check_names([key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
         return super().construct_mapping(node, deep)
 
 
-def _check_names(names: list[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise Invalid(f"{', '.join(repeated)} is given more than once; keep one of them")
+_Bounded.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 def kind_of(value: object) -> str:

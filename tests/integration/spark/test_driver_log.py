@@ -40,14 +40,14 @@ except Exception as error:
 
 
 def run_driver(folder: Path, config: dict[str, str]) -> str:
-    """Run a driver whose temporary directory is the folder; return what it says."""
+    """Run a driver whose caches are in the folder; return what it says."""
     return run_program(folder, PROGRAM.format(config=config))
 
 
 def run_program(folder: Path, program: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={**os.environ, "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
         capture_output=True,
         text=True,
         check=True,
@@ -57,7 +57,9 @@ def run_program(folder: Path, program: str) -> str:
 
 
 def logs(folder: Path) -> list[str]:
-    return [str(path) for path in folder.glob("carnac-spark-*.log")]
+    left = {path.name for path in folder.iterdir()} - {"carnac"}
+    assert left == set(), "nothing stays among temporary files"
+    return [str(path) for path in folder.glob("carnac/logs/spark-*.log")]
 
 
 def test_a_driver_that_ends_well_leaves_no_log(tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ def test_canonical_forms(written: str | dict[str, object], canonical: str | dict
         ("P" + "9" * 5000 + "D", "is not an ISO 8601 period"),
         ("P0D", "must be longer than nothing"),
         ("P10000Y", "at most 9999 years"),
-        ("{nonsense", "is not JSON"),
+        ("{nonsense", "is not valid JSON"),
         ({"type": "day"}, "cannot have the type 'day'; use one of all, none, duration, period"),
         ({"period": "P1D"}, "cannot have the type None"),
         ({"type": "period"}, "needs a period such as P1D or PT6H, not None"),

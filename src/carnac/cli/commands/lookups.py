@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from carnac.cli.app import READING, add_group, command, session_of
 from carnac.cli.options import AsJson, At, Message
 from carnac.cli.tables import Column, format_count
+from carnac.core.json_text import parse_json
 from carnac.errors import Invalid, NotFound
 
 add_group(
@@ -102,16 +102,15 @@ def _read_mapping(file: str) -> dict[str, str]:
 
 
 def _read_json(text: str, file: str) -> dict[str, str]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Invalid(f"{file} is not valid JSON: line {error.lineno}: {error.msg}") from None
+    value = cast(
+        "dict[str, object]", parse_json(text, f"file {file}")
+    )  # the text begins with a brace
     wrong = [key for key, item in value.items() if not isinstance(item, str)]
     if wrong:
         raise Invalid(
             f"{file}: the value of '{wrong[0]}' is not a text; a lookup maps texts to texts"
         )
-    return dict(value)
+    return cast("dict[str, str]", value)
 
 
 def _read_csv(text: str, file: str) -> dict[str, str]:

@@ -149,11 +149,12 @@ def _read_statement(text: str | None, file: str | None) -> str:
 
 
 def _parse_parameter(text: str) -> object:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
+    if text.lstrip()[:1] in ("[", "{"):
         return text
-    return text if isinstance(value, dict | list) else value
+    try:
+        return json.loads(text)
+    except ValueError:  # also a number of thousands of digits
+        return text
 
 
 def _print_table(output: Output, result: Result, max_rows: int) -> None:

@@ -28,8 +28,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
+from carnac.core.json_text import parse_json
 from carnac.core.time.intervals import (
     ETERNITY,
     MAX_MS,
@@ -244,11 +245,7 @@ def _parse_text(text: str) -> Granularity:
     if word.startswith("P"):
         return _of_period(parse_period(word), zone=UTC_ZONE, origin_ms=None)
     if word.startswith("{"):
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            raise Invalid(f"granularity {text} is not JSON: {error}") from None
-        return _parse_mapping(value)
+        return _parse_mapping(cast("Mapping[str, object]", parse_json(text, "granularity")))
     raise Invalid(f"'{text}' is not a granularity; write {_ALLOWED}", granularity=text)
 
 

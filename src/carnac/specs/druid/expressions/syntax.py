@@ -12,10 +12,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from carnac.core.texts import short
 from carnac.errors import Invalid
 
 MAX_DEPTH = 50
 """Deepest nesting that is read; more is a mistake or an attack."""
+
+LENGTH_MAX = 100_000
+"""Characters of an expression."""
+
+DIGITS_SHOWN = 40
+SHOWN_MAX = 500
+"""Characters of an expression that a message shows whole."""
 
 MAX_CHAIN = 200
 """Most operations of one precedence in a row, such as the signs in `a + b + c`."""
@@ -116,6 +124,10 @@ def tokenise(text: str) -> list[Token]:
     Raises:
         Invalid: A character starts no piece, or a quote is left open.
     """
+    if len(text) > LENGTH_MAX:
+        raise Invalid(
+            f"an expression has {len(text):,} characters; at most {LENGTH_MAX:,} are read"
+        )
     tokens: list[Token] = []
     at = 0
     end = len(text.rstrip())
@@ -134,7 +146,8 @@ def tokenise(text: str) -> list[Token]:
 
 
 def _wrong(text: str, at: int, message: str) -> Invalid:
-    return Invalid(f"expression '{text}', character {at + 1}: {message}", expression=text)
+    shown = f"'{text}'" if len(text) <= SHOWN_MAX else short(text)
+    return Invalid(f"expression {shown}, character {at + 1}: {message}", expression=text)
 
 
 def _unescape(body: str) -> str:
@@ -257,9 +270,13 @@ class _Parser:
             return Literal(_unescape(token.text[1:-1]))
         if token.kind == "double":
             return Literal(float(token.text))
-        value = int(token.text)
+        digits = token.text.lstrip("0") or "0"
+        value = int(digits) if len(digits) < 20 else 2**64
         if value > 2**63:
-            raise _wrong(self.text, token.at, f"{token.text} is too large for a long")
+            number = (
+                token.text if len(digits) <= DIGITS_SHOWN else f"a number of {len(digits)} digits"
+            )
+            raise _wrong(self.text, token.at, f"{number} is too large for a long")
         return Literal(value)
 
     def _word(self, token: Token) -> Node:
@@ -280,8 +297,12 @@ class _Parser:
 
     def _argument(self) -> Node:
         """Read an argument; `()` and `(x, y)` before an arrow can only be a lambda's."""
-        ahead = [token.text for token in self.tokens[self.index :]]
-        if ahead[:1] == ["("] and ")" in ahead and ahead[ahead.index(")") + 1 :][:1] == ["->"]:
+        if self._peek() != "(":
+            return self._binary(0)
+        index = self.index
+        while index < len(self.tokens) and self.tokens[index].text != ")":
+            index += 1
+        if [token.text for token in self.tokens[index + 1 : index + 2]] == ["->"]:
             raise self._error("lambdas are not supported; write the transform in Spark SQL")
         return self._binary(0)
 
@@ -292,6 +313,7 @@ class _Parser:
             element = token.text.strip("<> \t\n").lower()
             self.index += 1
         self._expect("[")
+        self._descend()
         items: list[Literal] = []
         while self._peek() != "]":
             item = self._unary()
@@ -301,4 +323,5 @@ class _Parser:
             if self._peek() == ",":
                 self.index += 1
         self.index += 1
+        self.depth -= 1
         return ArrayLiteral(tuple(items), element)
