@@ -57,7 +57,7 @@ def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == migrate.HEAD_VERSION
 
 
-LAYOUT = "0100 2f4afee418469558"
+LAYOUT = "0101 8c049e6f3f4d5182"
 
 
 def test_tables_that_change_have_another_version() -> None:

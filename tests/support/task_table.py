@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from carnac.core.tasks.events import TaskDecision
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.time.leases import is_ahead
 
 
 class TaskTable:
@@ -51,11 +52,12 @@ class TaskTable:
         return [one for one in self._all_attempts() if one.state.is_over and not one.is_settled]
 
     def sleeping(self, at_ms: int) -> list[Task]:
-        """Return the tasks whose pause before the next attempt is over."""
+        """Return the tasks whose pause before the next attempt is over, or was begun by a clock that is ahead."""
         return [
             task
             for task in self.tasks.values()
-            if task.wakes_at_ms is not None and task.wakes_at_ms <= at_ms
+            if task.wakes_at_ms is not None
+            and (task.wakes_at_ms <= at_ms or is_ahead(task.changed_at_ms, at_ms))
         ]
 
     def ready(self, limit: int) -> list[Task]:

@@ -12,7 +12,7 @@ from carnac.errors import Corrupt, NotFound
 from carnac.metadata.database import Database, translated
 from carnac.metadata.texts import statements as s
 
-HEAD_VERSION = "0100"
+HEAD_VERSION = "0101"
 """The newest migration in `migrations/versions`."""
 
 

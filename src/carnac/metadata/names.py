@@ -37,7 +37,7 @@ def require_tag_name(name: str) -> None:
         )
 
 
-def renewed(lease: Lease, expires_at_ms: int, revision: int | None) -> Lease:
+def renewed(lease: Lease, now_ms: int, ttl_ms: int, revision: int | None) -> Lease:
     """Return a lease prolonged, and moved if a revision is given.
 
     Raises:
@@ -51,7 +51,8 @@ def renewed(lease: Lease, expires_at_ms: int, revision: int | None) -> Lease:
     return replace(
         lease,
         revision=lease.revision if revision is None else revision,
-        expires_at_ms=max(lease.expires_at_ms, expires_at_ms),
+        expires_at_ms=now_ms + ttl_ms,
+        ttl_ms=ttl_ms,
     )
 
 

@@ -201,4 +201,5 @@ def lease_of(row: Row) -> Lease:
         holder=row[3],
         acquired_at_ms=row[4],
         expires_at_ms=row[5],
+        ttl_ms=row[6],
     )

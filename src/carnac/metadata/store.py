@@ -299,6 +299,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                 holder=holder,
                 acquired_at_ms=now_ms,
                 expires_at_ms=now_ms + ttl_ms,
+                ttl_ms=ttl_ms,
             )
             session.run(s.SWEEP_LEASES, now_ms=now_ms)
             if kind is LeaseKind.WRITER:
@@ -313,6 +314,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                 holder=holder,
                 acquired_at_ms=now_ms,
                 expires_at_ms=lease.expires_at_ms,
+                ttl_ms=ttl_ms,
             )
             return lease
 
@@ -328,7 +330,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                 raise Revoked(
                     f"lease {lease_id} has expired or was released; start anew", lease_id=lease_id
                 )
-            lease = renewed(lease_of(row), now_ms + ttl_ms, revision)
+            lease = renewed(lease_of(row), now_ms, ttl_ms, revision)
             # a writer's base may be trimmed: it keeps files, not revisions
             if lease.kind is LeaseKind.READER:
                 history.require_retained(session, lease.revision)
@@ -337,6 +339,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                 k_lease_id=lease_id,
                 revision=lease.revision,
                 expires_at_ms=lease.expires_at_ms,
+                ttl_ms=ttl_ms,
             )
             return lease
 

@@ -240,7 +240,7 @@ leases = Table(
     _text("holder"),
     _int("acquired_at_ms"),
     _int("expires_at_ms"),
-    Index("leases_by_expiry", "expires_at_ms"),
+    _int("ttl_ms"),
 )
 """Bound: those that have not expired; every acquisition sweeps the others."""
 

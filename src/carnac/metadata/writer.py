@@ -186,7 +186,7 @@ def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
     row: Row | None = session.memo.get(("lease", lease_id))
     if row is None:
         row = session.peek(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
-    if not row or row[1] != "writer" or row[5] <= now_ms:
+    if not row or row[1] != "writer" or r.lease_of(row).is_over(now_ms):
         raise no_writer_lease(lease_id)
 
 

@@ -19,6 +19,7 @@ from carnac.core.locks.choice import parse_lock_context
 from carnac.core.locks.model import Lock, describe_end
 from carnac.core.tasks.events import BeatAttempt, ClaimAttempt, Current, FinishAttempt, Stale
 from carnac.core.tasks.model import Attempt
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Revoked, Unavailable
 from carnac.overlord.guard import TaskGuard
 from carnac.overlord.keeper import LockKeeper
@@ -198,8 +199,8 @@ class _Pulse:
     def _beat_if_due(self) -> None:
         """Beat several times in a lease, and sooner when there are news."""
         news = self._take_news()
-        idle_ms = self._clock.now_ms() - self._beat_at_ms
-        if news is not None or idle_ms >= self._attempt.lease_ms // BEATS_IN_LEASE:
+        period_ms = self._attempt.lease_ms // BEATS_IN_LEASE
+        if news is not None or is_over(self._beat_at_ms, period_ms, self._clock.now_ms()):
             self._send(news)
 
     def beat(self) -> bool:

@@ -30,6 +30,7 @@ from carnac.core.locks.events import (
 from carnac.core.locks.model import Lock, LockState, Reason, describe_end
 from carnac.core.locks.waits import LockPicture, picture
 from carnac.core.log.commits import LockHeld
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
 from carnac.ports import Clock, MetadataStore
 from carnac.ports.closing import Closing
@@ -110,7 +111,7 @@ class Lockbox(Closing):
 
     def _wait(self, request: RequestLock) -> LockReply:
         """Ask until the lock is granted, lost or refused, or the request has waited long enough."""
-        end_ms = self._clock.now_ms() + request.timeout_ms
+        asked_at_ms = self._clock.now_ms()
         pause_ms = FIRST_PAUSE_MS
         waits: Waits | None = None
         while True:
@@ -118,10 +119,10 @@ class Lockbox(Closing):
             now_ms = self._clock.now_ms()
             if isinstance(reply, Lost) and _has_timed_out(reply.lock):
                 return waits or reply
-            if not isinstance(reply, Waits) or now_ms >= end_ms:
+            if not isinstance(reply, Waits) or is_over(asked_at_ms, request.timeout_ms, now_ms):
                 return reply
             waits = reply
-            self._clock.sleep_ms(min(pause_ms, end_ms - now_ms))
+            self._clock.sleep_ms(min(pause_ms, request.timeout_ms - abs(now_ms - asked_at_ms)))
             pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
 
     def acquire_all(self, requests: Sequence[RequestLock]) -> tuple[Lock, ...]:

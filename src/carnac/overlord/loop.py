@@ -26,7 +26,8 @@ from carnac.core.tasks.events import (
 )
 from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.tasks.machine import OVERLORD
-from carnac.core.tasks.model import Attempt, AttemptState, Task
+from carnac.core.tasks.model import Attempt, AttemptState, Task, is_lost
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Unavailable
 from carnac.overlord.clearing import Clearing
 from carnac.ports import Clock, MetadataStore, TaskRunner
@@ -93,8 +94,8 @@ class OverlordLoop:
         self._settings = settings
         self._clearing = Clearing(metadata, clear_up, clock, period_ms=settings.period_ms)
         self._upkeep = upkeep
-        self._leads_until_ms = 0
-        self._upkeep_at_ms = 0
+        self._asked_at_ms = 0
+        self._kept_up_at_ms: int | None = None
         self._led: Leadership | None = None
         self._loop = Loop(
             "overlord",
@@ -120,7 +121,9 @@ class OverlordLoop:
     @property
     def is_leader(self) -> bool:
         """Whether it leads now, as far as it knows."""
-        return self._clock.now_ms() < self._leads_until_ms
+        return self._led is not None and not is_over(
+            self._asked_at_ms, self._settings.lease_ms, self._clock.now_ms()
+        )
 
     def run(self) -> None:
         """Go round until `stop`, then resign. A round that fails is followed by the next one."""
@@ -167,12 +170,11 @@ class OverlordLoop:
             )
         )
         if leader.leader_id != self.leader_id:
-            self._leads_until_ms, self._led = 0, None
+            self._led = None
             return ()
         if self._led is None or self._led.fence != leader.fence:
             _log.info("%s leads now, fence %s", self._holder, leader.fence)
-        self._leads_until_ms = asked_at_ms + self._settings.lease_ms
-        self._led = leader
+        self._asked_at_ms, self._led = asked_at_ms, leader
         self._give_up_the_dead()
         self._each(self._stop_if_unwanted, "stop")
         return self._start_the_next(leader)
@@ -211,8 +213,8 @@ class OverlordLoop:
         runner = self._runners.get(attempt.runner)
         if attempt.state is not AttemptState.STARTING or attempt.handle is None:
             return
-        idle_ms = self._clock.now_ms() - attempt.heartbeat_at_ms
-        is_soon = idle_ms >= attempt.lease_ms // VOUCHES_IN_LEASE
+        part_ms = attempt.lease_ms // VOUCHES_IN_LEASE
+        is_soon = is_over(attempt.heartbeat_at_ms, part_ms, self._clock.now_ms())
         if is_soon and runner is not None and runner.is_alive(attempt.handle):
             self._metadata.change_tasks(
                 VouchAttempt(task_id=attempt.task_id, number=attempt.number)
@@ -252,7 +254,7 @@ class OverlordLoop:
             )
         )
         if isinstance(reply, Deposed):
-            self._leads_until_ms, self._led = 0, None
+            self._led = None
             return ()
         started = cast("Dispatched", reply).started
         for task, attempt in started:
@@ -292,23 +294,20 @@ class OverlordLoop:
         for attempt in self._metadata.live_attempts():
             handle, runner = attempt.handle, self._runners.get(attempt.runner)
             is_it = handle is not None and handle.startswith(f"{writer}/")
-            if (
-                is_it
-                and runner is not None
-                and now_ms >= attempt.heartbeat_at_ms + attempt.lease_ms
-            ):
+            if is_it and runner is not None and is_lost(attempt, now_ms):
                 _log.warning("%s keeps everybody from writing, and is stopped", attempt.lock_owner)
                 runner.stop(cast("str", handle))
 
     def _keep_up(self) -> None:
         """Do upkeep if it is due, beside the rounds: it may take longer than a lease."""
-        now_ms = self._clock.now_ms()
-        if self.is_leader and now_ms >= self._upkeep_at_ms:
-            self._upkeep_at_ms = now_ms + self._settings.upkeep_period_ms
+        now_ms, last_ms = self._clock.now_ms(), self._kept_up_at_ms
+        is_due = last_ms is None or is_over(last_ms, self._settings.upkeep_period_ms, now_ms)
+        if self.is_leader and is_due:
+            self._kept_up_at_ms = now_ms
             self._upkeep()
 
     def _resign(self) -> None:
-        self._leads_until_ms = 0
+        self._led = None
         try:
             self._metadata.resign(OVERLORD, self.leader_id)
         except CarnacError as error:

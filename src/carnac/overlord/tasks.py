@@ -257,7 +257,7 @@ class TaskService(Closing):
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""
         leader = self._metadata.leader(OVERLORD)
-        if leader is None or leader.expires_at_ms <= self._clock.now_ms():
+        if leader is None or leader.is_over(self._clock.now_ms()):
             return None
         return leader
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from carnac.core.time.leases import is_over
 from carnac.ports.allocation_records import AllocationRecords
 from carnac.ports.compaction_records import CompactionRecords
 from carnac.ports.task_records import TaskRecords
@@ -86,6 +87,7 @@ class Lease:
         holder: Who, for people: host, process, command.
         acquired_at_ms: Files that are younger than the oldest live writer lease are nobody's orphans.
         expires_at_ms: After this instant the lease counts as gone.
+        ttl_ms: How long before it the lease was given or renewed.
     """
 
     lease_id: str
@@ -94,6 +96,11 @@ class Lease:
     holder: str
     acquired_at_ms: int
     expires_at_ms: int
+    ttl_ms: int
+
+    def is_over(self, at_ms: int) -> bool:
+        """Return whether it counts as gone."""
+        return is_over(self.expires_at_ms - self.ttl_ms, self.ttl_ms, at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

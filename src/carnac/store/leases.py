@@ -178,7 +178,7 @@ class LeaseKeeper:
             return self._gaps == gaps
 
     def _drop_expired_reader(self) -> None:
-        if self._reader is not None and self._reader.expires_at_ms <= self._clock.now_ms():
+        if self._reader is not None and self._reader.is_over(self._clock.now_ms()):
             self._lose_reader()
 
     def _lose_reader(self) -> None:

@@ -50,6 +50,7 @@ def test_a_record_becomes_plain_json() -> None:
         holder="h",
         acquired_at_ms=1,
         expires_at_ms=2,
+        ttl_ms=1,
     )
     block = to_json(lease)
     assert json.loads(json.dumps(block)) == block

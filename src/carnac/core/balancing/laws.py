@@ -3,7 +3,7 @@
 | id | law |
 |---|---|
 | BL-1 | a cluster that nothing changes settles: after a run without moves no run has any |
-| BL-2 | a segment does not come back to a server that it left less than the window ago |
+| BL-2 | no move takes a segment back to a server that a move took it from less than the window ago; a load may |
 | BL-3 | no plan puts a segment on a server that has no room for it, holds it, is in another tier or decommissioning |
 | BL-4 | a decommissioning server is emptied, or what keeps each of its segments is named |
 """

@@ -52,7 +52,7 @@ class MoveLimits:
         max_queue: Loads that one server may have queued; 0 is no limit. Druid: `maxSegmentsInNodeLoadingQueue`.
         min_saving: A move must save at least this share of what the segment and a copy of it on one server would
             cost each other. More than 0: with that, a cluster that does not change comes to rest (BL-1).
-        return_window_ms: A segment does not come back to a server that it left less than this ago (BL-2).
+        return_window_ms: No move takes a segment back to a server that one took it from less than this ago (BL-2).
         period_ms: Time between two runs.
         bytes_per_second: What a server can load; for the time that a plan takes.
         max_picks: Segments that the `legacy` strategy picks at random in a run; None: all, which settling needs.

@@ -251,7 +251,7 @@ class LockDraft:
         """Return the lock, ended if that is due."""
         at_ms = self.at_ms
         if (
-            lock.heartbeat_at_ms + lock.lease_ms > at_ms and lock.waits_until_ms > at_ms
+            not is_due(lock, at_ms) and lock.waits_until_ms > at_ms
         ) or lock.state is LockState.REVOKED:
             return lock
         return self.end_if_due(lock)

@@ -37,6 +37,7 @@ from carnac.core.locks.events import (
 )
 from carnac.core.locks.model import Lock, LockState, Reason, includes, may_share
 from carnac.core.locks.waits import blockers, find_path
+from carnac.core.time.leases import is_over
 from carnac.errors import Invalid, NotFound
 
 REVOKED_KEPT_MS = 3_600_000
@@ -157,7 +158,7 @@ def _touch(draft: LockDraft, lock: Lock) -> Lock:
     """Take note of a sign of life, unless the last one is recent."""
     if lock.state is LockState.REVOKED:
         return lock
-    if draft.at_ms - lock.heartbeat_at_ms < lock.lease_ms // TOUCHES_IN_LEASE:
+    if not is_over(lock.heartbeat_at_ms, lock.lease_ms // TOUCHES_IN_LEASE, draft.at_ms):
         return lock
     return draft.put(replace(lock, heartbeat_at_ms=draft.at_ms))
 
@@ -223,7 +224,7 @@ def _renew(draft: LockDraft, event: RenewLocks) -> Standing:
 
 def heard_of(lock: Lock, at_ms: int) -> Lock:
     """Return the lock after a sign of life of its task."""
-    if lock.state is LockState.REVOKED or lock.heartbeat_at_ms >= at_ms:
+    if lock.state is LockState.REVOKED:
         return lock
     return replace(lock, heartbeat_at_ms=at_ms)
 

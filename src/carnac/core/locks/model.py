@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from carnac.core.segments.version import IdRanges
 from carnac.core.time.intervals import Interval, format_ms
+from carnac.core.time.leases import is_over
 
 
 class LockType(StrEnum):
@@ -109,11 +110,6 @@ class Lock:
         return LockGranularity.SEGMENT
 
     @property
-    def expires_at_ms(self) -> int:
-        """When its lease is over, if there is no other sign of life."""
-        return self.heartbeat_at_ms + self.lease_ms
-
-    @property
     def rank(self) -> tuple[int, int]:
         """Place in the wait queue, the first one lowest: by priority, then arrival."""
         return (-self.priority, self.lock_id)
@@ -161,7 +157,7 @@ def may_preempt(request: Lock, held: Lock) -> bool:
 
 def is_due(lock: Lock, at_ms: int) -> bool:
     """LK-5: whether nobody has to wait for it any more: its task was not heard of for a whole lease."""
-    return lock.heartbeat_at_ms + lock.lease_ms <= at_ms
+    return is_over(lock.heartbeat_at_ms, lock.lease_ms, at_ms)
 
 
 def includes(lock: Lock, other: Lock) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from carnac.core.time.leases import is_over
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
@@ -33,10 +35,9 @@ class Leadership:
     heartbeat_at_ms: int
     lease_ms: int
 
-    @property
-    def expires_at_ms(self) -> int:
-        """When somebody else may take over."""
-        return self.heartbeat_at_ms + self.lease_ms
+    def is_over(self, at_ms: int) -> bool:
+        """Return whether somebody else may take over."""
+        return is_over(self.heartbeat_at_ms, self.lease_ms, at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +61,10 @@ def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -
         return replace(
             now,
             url=candidacy.url,
-            heartbeat_at_ms=max(at_ms, now.heartbeat_at_ms),
+            heartbeat_at_ms=at_ms,
             lease_ms=candidacy.lease_ms,
         )
-    if now is not None and at_ms < now.expires_at_ms:
+    if now is not None and not now.is_over(at_ms):
         return now
     return Leadership(
         role=candidacy.role,

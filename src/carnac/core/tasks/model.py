@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from carnac.core.arguments import checked
+from carnac.core.time.leases import is_over
 from carnac.errors import Revoked
 
 NUMBER_DIGITS_MAX = 9
@@ -203,12 +204,7 @@ class Attempt:
         """Under which name it holds locks: its own, so that those of a dead attempt are nobody else's."""
         return f"{self.task_id}/{self.number}"
 
-    @property
-    def expires_at_ms(self) -> int:
-        """When its lease is over, if there is no other sign of life."""
-        return self.heartbeat_at_ms + self.lease_ms
-
 
 def is_lost(attempt: Attempt, at_ms: int) -> bool:
     """TK-3: whether nobody waits for the attempt any more: it was not heard of for a whole lease."""
-    return not attempt.state.is_over and attempt.expires_at_ms <= at_ms
+    return not attempt.state.is_over and is_over(attempt.heartbeat_at_ms, attempt.lease_ms, at_ms)

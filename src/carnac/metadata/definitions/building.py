@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    or_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
@@ -89,6 +90,13 @@ def _is_pair_in(element: IsPairIn, compiler: SQLCompiler, form: str, **options: 
     first, second = (compiler.process(one, **options) for one in (element.first, element.second))
     pairs = form.format(compiler.process(element.pairs, **options))
     return f"({first}, {second}) IN (SELECT value ->> 0, value ->> 1 FROM {pairs})"
+
+
+def is_over(
+    heartbeat_at_ms: ColumnElement[int], lease_ms: ColumnElement[int], at_ms: ColumnElement[int]
+) -> ColumnElement[bool]:
+    """State what `core.time.leases.is_over` says."""
+    return or_(heartbeat_at_ms + lease_ms <= at_ms, heartbeat_at_ms - lease_ms >= at_ms)
 
 
 def upsert(table: Table, dialect: Dialect, change: Mapping[str, str]) -> Executable:

@@ -9,6 +9,7 @@ from carnac.metadata import tables as t
 from carnac.metadata.definitions.building import (
     IsIn,
     dialect_statement,
+    is_over,
     statement,
     upsert,
 )
@@ -47,7 +48,7 @@ FIND = statement(lambda: select(*_COLUMNS).where(IsIn(c.lock_id, "lock_ids")))
 DUE = statement(
     lambda: select(*_COLUMNS).where(
         or_(
-            c.heartbeat_at_ms + c.lease_ms <= p("at_ms"),
+            is_over(c.heartbeat_at_ms, c.lease_ms, p("at_ms")),
             c.state == _REVOKED,
             (c.state == _WAITING) & (c.waits_until_ms <= p("at_ms")),
         )
@@ -69,7 +70,6 @@ BEAT = statement(
         .where(
             c.task_id == p("k_task_id"),
             c.state != _REVOKED,
-            c.heartbeat_at_ms < p("at_ms"),
         )
         .values(heartbeat_at_ms=p("at_ms"))
     )

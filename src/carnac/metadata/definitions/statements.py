@@ -25,6 +25,7 @@ from carnac.metadata.definitions.building import (
     IsIn,
     IsPairIn,
     dialect_statement,
+    is_over,
     statement,
     upsert,
 )
@@ -263,18 +264,19 @@ REMOVE_TAG = statement(
     lambda: delete(t.tags).where(t.tags.c.name == p("name")).returning(t.tags.c.name)
 )
 LEASE_COLUMNS = tuple(t.leases.c)
+LEASE_IS_OVER = is_over(
+    t.leases.c.expires_at_ms - t.leases.c.ttl_ms, t.leases.c.ttl_ms, p("now_ms")
+)
 INSERT_LEASE = statement(lambda: insert(t.leases))
 LEASES = statement(
     lambda: (
         select(*LEASE_COLUMNS)
-        .where(t.leases.c.expires_at_ms > p("now_ms"))
+        .where(~LEASE_IS_OVER)
         .order_by(t.leases.c.acquired_at_ms, t.leases.c.lease_id)
     )
 )
 FIND_LEASE = statement(
-    lambda: select(*LEASE_COLUMNS).where(
-        t.leases.c.lease_id == p("lease_id"), t.leases.c.expires_at_ms > p("now_ms")
-    )
+    lambda: select(*LEASE_COLUMNS).where(t.leases.c.lease_id == p("lease_id"), ~LEASE_IS_OVER)
 )
 FIND_LEASES = statement(
     lambda: select(*LEASE_COLUMNS).where(IsIn(t.leases.c.lease_id, "lease_ids"))
@@ -283,8 +285,8 @@ MOVE_LEASE = statement(
     lambda: (
         update(t.leases)
         .where(t.leases.c.lease_id == p("k_lease_id"))
-        .values(revision=p("revision"), expires_at_ms=p("expires_at_ms"))
+        .values(revision=p("revision"), expires_at_ms=p("expires_at_ms"), ttl_ms=p("ttl_ms"))
     )
 )
 RELEASE_LEASE = statement(lambda: delete(t.leases).where(t.leases.c.lease_id == p("lease_id")))
-SWEEP_LEASES = statement(lambda: delete(t.leases).where(t.leases.c.expires_at_ms <= p("now_ms")))
+SWEEP_LEASES = statement(lambda: delete(t.leases).where(LEASE_IS_OVER))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Table, bindparam, delete, insert, select
+from sqlalchemy import Table, bindparam, delete, insert, or_, select
 
 from carnac.core.tasks.model import TaskState
+from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.metadata import tables as t
 from carnac.metadata.definitions.building import dialect_statement, statement, upsert
 from carnac.metadata.session import Statement
@@ -30,7 +31,11 @@ DEPENDENTS = statement(
 SLEEPING = statement(
     lambda: (
         select(*_TASK)
-        .where(c.state == str(TaskState.WAITING), c.wakes_at_ms <= p("at_ms"))
+        .where(
+            c.state == str(TaskState.WAITING),
+            c.wakes_at_ms.is_not(None),
+            or_(c.wakes_at_ms <= p("at_ms"), c.changed_at_ms - CLOCKS_AGREE_MS > p("at_ms")),
+        )
         .order_by(c.number)
     )
 )

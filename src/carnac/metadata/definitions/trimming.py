@@ -9,11 +9,12 @@ from carnac.metadata.definitions.building import (
     IsIn,
     statement,
 )
+from carnac.metadata.definitions.statements import LEASE_IS_OVER
 
 p = bindparam
 OLDEST_READER = statement(
     lambda: select(func.min(t.leases.c.revision)).where(
-        t.leases.c.kind == literal_column("'reader'"), t.leases.c.expires_at_ms > p("now_ms")
+        t.leases.c.kind == literal_column("'reader'"), ~LEASE_IS_OVER
     )
 )
 DROPPED_IN = statement(

@@ -172,30 +172,30 @@ REMOVE_TAG = Statement(
     postgresql=SqlText('DELETE FROM tags WHERE tags.name = %(name)s::VARCHAR RETURNING tags.name'),
 )
 INSERT_LEASE = Statement(
-    sqlite=SqlText('INSERT INTO leases (lease_id, kind, revision, holder, acquired_at_ms, expires_at_ms) VALUES (?, ?, ?, ?, ?, ?)', ('lease_id', 'kind', 'revision', 'holder', 'acquired_at_ms', 'expires_at_ms')),
-    postgresql=SqlText('INSERT INTO leases (lease_id, kind, revision, holder, acquired_at_ms, expires_at_ms) VALUES (%(lease_id)s::VARCHAR, %(kind)s::VARCHAR, %(revision)s::BIGINT, %(holder)s::VARCHAR, %(acquired_at_ms)s::BIGINT, %(expires_at_ms)s::BIGINT)'),
+    sqlite=SqlText('INSERT INTO leases (lease_id, kind, revision, holder, acquired_at_ms, expires_at_ms, ttl_ms) VALUES (?, ?, ?, ?, ?, ?, ?)', ('lease_id', 'kind', 'revision', 'holder', 'acquired_at_ms', 'expires_at_ms', 'ttl_ms')),
+    postgresql=SqlText('INSERT INTO leases (lease_id, kind, revision, holder, acquired_at_ms, expires_at_ms, ttl_ms) VALUES (%(lease_id)s::VARCHAR, %(kind)s::VARCHAR, %(revision)s::BIGINT, %(holder)s::VARCHAR, %(acquired_at_ms)s::BIGINT, %(expires_at_ms)s::BIGINT, %(ttl_ms)s::BIGINT)'),
 )
 LEASES = Statement(
-    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.expires_at_ms > ? ORDER BY leases.acquired_at_ms, leases.lease_id', ('now_ms',)),
-    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.expires_at_ms > %(now_ms)s::BIGINT ORDER BY leases.acquired_at_ms, leases.lease_id'),
+    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms, leases.ttl_ms FROM leases WHERE NOT ((leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= ? OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= ?) ORDER BY leases.acquired_at_ms, leases.lease_id', ('now_ms', 'now_ms')),
+    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms, leases.ttl_ms FROM leases WHERE NOT ((leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= %(now_ms)s::BIGINT OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= %(now_ms)s::BIGINT) ORDER BY leases.acquired_at_ms, leases.lease_id'),
 )
 FIND_LEASE = Statement(
-    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id = ? AND leases.expires_at_ms > ?', ('lease_id', 'now_ms')),
-    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id = %(lease_id)s::VARCHAR AND leases.expires_at_ms > %(now_ms)s::BIGINT'),
+    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms, leases.ttl_ms FROM leases WHERE leases.lease_id = ? AND NOT ((leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= ? OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= ?)', ('lease_id', 'now_ms', 'now_ms')),
+    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms, leases.ttl_ms FROM leases WHERE leases.lease_id = %(lease_id)s::VARCHAR AND NOT ((leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= %(now_ms)s::BIGINT OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= %(now_ms)s::BIGINT)'),
 )
 FIND_LEASES = Statement(
-    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id IN (SELECT value FROM json_each(?))', ('lease_ids',)),
-    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms FROM leases WHERE leases.lease_id = ANY(%(lease_ids)s::TEXT[])'),
+    sqlite=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms, leases.ttl_ms FROM leases WHERE leases.lease_id IN (SELECT value FROM json_each(?))', ('lease_ids',)),
+    postgresql=SqlText('SELECT leases.lease_id, leases.kind, leases.revision, leases.holder, leases.acquired_at_ms, leases.expires_at_ms, leases.ttl_ms FROM leases WHERE leases.lease_id = ANY(%(lease_ids)s::TEXT[])'),
 )
 MOVE_LEASE = Statement(
-    sqlite=SqlText('UPDATE leases SET revision=?, expires_at_ms=? WHERE leases.lease_id = ?', ('revision', 'expires_at_ms', 'k_lease_id')),
-    postgresql=SqlText('UPDATE leases SET revision=%(revision)s::BIGINT, expires_at_ms=%(expires_at_ms)s::BIGINT WHERE leases.lease_id = %(k_lease_id)s::VARCHAR'),
+    sqlite=SqlText('UPDATE leases SET revision=?, expires_at_ms=?, ttl_ms=? WHERE leases.lease_id = ?', ('revision', 'expires_at_ms', 'ttl_ms', 'k_lease_id')),
+    postgresql=SqlText('UPDATE leases SET revision=%(revision)s::BIGINT, expires_at_ms=%(expires_at_ms)s::BIGINT, ttl_ms=%(ttl_ms)s::BIGINT WHERE leases.lease_id = %(k_lease_id)s::VARCHAR'),
 )
 RELEASE_LEASE = Statement(
     sqlite=SqlText('DELETE FROM leases WHERE leases.lease_id = ?', ('lease_id',)),
     postgresql=SqlText('DELETE FROM leases WHERE leases.lease_id = %(lease_id)s::VARCHAR'),
 )
 SWEEP_LEASES = Statement(
-    sqlite=SqlText('DELETE FROM leases WHERE leases.expires_at_ms <= ?', ('now_ms',)),
-    postgresql=SqlText('DELETE FROM leases WHERE leases.expires_at_ms <= %(now_ms)s::BIGINT'),
+    sqlite=SqlText('DELETE FROM leases WHERE (leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= ? OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= ?', ('now_ms', 'now_ms')),
+    postgresql=SqlText('DELETE FROM leases WHERE (leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= %(now_ms)s::BIGINT OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= %(now_ms)s::BIGINT'),
 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from carnac.metadata.session import SqlText, Statement
 
 OLDEST_READER = Statement(
-    sqlite=SqlText("SELECT min(leases.revision) AS min_1 FROM leases WHERE leases.kind = 'reader' AND leases.expires_at_ms > ?", ('now_ms',)),
-    postgresql=SqlText("SELECT min(leases.revision) AS min_1 FROM leases WHERE leases.kind = 'reader' AND leases.expires_at_ms > %(now_ms)s::BIGINT"),
+    sqlite=SqlText("SELECT min(leases.revision) AS min_1 FROM leases WHERE leases.kind = 'reader' AND NOT ((leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= ? OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= ?)", ('now_ms', 'now_ms')),
+    postgresql=SqlText("SELECT min(leases.revision) AS min_1 FROM leases WHERE leases.kind = 'reader' AND NOT ((leases.expires_at_ms - leases.ttl_ms) + leases.ttl_ms <= %(now_ms)s::BIGINT OR (leases.expires_at_ms - leases.ttl_ms) - leases.ttl_ms >= %(now_ms)s::BIGINT)"),
 )
 DROPPED_IN = Statement(
     sqlite=SqlText('SELECT entries.entry_id, entries.segment_key, entries.dropped_revision FROM entries WHERE entries.dropped_revision BETWEEN ? AND ?', ('first', 'last')),

@@ -22,7 +22,7 @@ from carnac.core.locks.machine import REVOKED_KEPT_MS
 from carnac.core.locks.model import BESIDE, Lock, LockState, LockType, Reason, may_publish
 from carnac.core.time.intervals import ETERNITY
 from carnac.errors import Invalid, NotFound
-from tests.locks import LEASE_MS, Box, hours, wants
+from tests.locks import HOUR_MS, LEASE_MS, Box, hours, wants
 
 DAY = hours(0, 24)
 
@@ -416,12 +416,23 @@ class TestLeases:
         box(ExpireLocks())
         assert len(box.table) == 0
 
-    def test_a_clock_that_steps_back_takes_no_sign_of_life_back(self, box: Box) -> None:
-        box.at_ms = 1_000
+    def test_a_sign_of_life_counts_by_the_clock_that_gives_it(self, box: Box) -> None:
+        box.at_ms = 10 * LEASE_MS
         granted(box, wants("a", DAY))
+        box.at_ms = 9 * LEASE_MS + 1
+        assert waits(box, wants("b", DAY)) == ["a"]
         box.at_ms = 0
         box(RenewLocks(task_id="a"))
-        assert [lock.heartbeat_at_ms for lock in box.table] == [1_000]
+        assert [lock.heartbeat_at_ms for lock in box.table.of_task("a")] == [0]
+        box(ExpireLocks())
+        assert states(box) == {"a": LockState.HELD, "b": LockState.REVOKED}
+
+    def test_one_from_further_ahead_than_a_lease_is_not_believed(self, box: Box) -> None:
+        box.at_ms = 48 * HOUR_MS
+        lock = granted(box, wants("a", DAY))
+        box(BeginPublish(task_id="a", lock_ids=(lock.lock_id,)))
+        box.at_ms = 0
+        granted(box, wants("b", DAY))
 
 
 class TestBreaking:

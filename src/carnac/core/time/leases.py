@@ -1,0 +1,25 @@
+"""When a lease is over, by clocks of which one may be wrong.
+
+A sign of life has the time of the clock that it was given by, and is judged by another one, or by the same one after
+somebody has set it. What is known is how far apart the two are. So a sign of life counts for one lease in both
+directions: one from further ahead than that is not believed, or whoever once lived in the future would be thought
+alive until it comes.
+"""
+
+from __future__ import annotations
+
+CLOCKS_AGREE_MS = 5_000
+"""Clocks that are further apart than this are told of."""
+
+
+def is_over(heartbeat_at_ms: int, lease_ms: int, at_ms: int) -> bool:
+    """Return whether a whole lease lies between a sign of life and now, whichever is later.
+
+    What is done once in a period is due again by the same rule: at once after a clock was set.
+    """
+    return abs(at_ms - heartbeat_at_ms) >= lease_ms
+
+
+def is_ahead(heartbeat_at_ms: int, at_ms: int) -> bool:
+    """Return whether a sign of life was given by a clock that is ahead of this one."""
+    return heartbeat_at_ms - at_ms > CLOCKS_AGREE_MS
