@@ -208,6 +208,12 @@ class Settings(BaseModel):
     retention_daily: int = Field(
         default=30, ge=0, description="The last revision of each of so many days (UTC) is kept."
     )
+    batch_retention_ms: int = Field(
+        default=400 * DAY_MS,
+        ge=DAY_MS,
+        description="How long a published `(writer, batch)` is known, by which it is published once; the newest of a "
+        "writer is never forgotten. Far longer than history, since batches may be replayed late.",
+    )
     trash_period_ms: int = Field(
         default=DAY_MS,
         ge=0,

@@ -234,17 +234,6 @@ class TestTrim:
         done = store.trim(keep=keep(), dry_run=False)
         assert (done.revisions_kept, done.revisions_trimmed, done.oldest_revision) == (0, 0, 0)
 
-    def test_batches_outlive_history_but_not_for_ever(self, store: Store, clock: FakeClock) -> None:
-        one = replace(append_of(segment("a", day(1))), writer="w", batch="1")
-        store.publish(one)
-        append(store, segment("b", day(1)))
-        clock.advance_ms(YEAR_MS)
-        store.trim(keep=keep(), dry_run=False)
-        assert store.publish(one).is_replay
-        clock.advance_ms(YEAR_MS)
-        store.trim(keep=keep(), dry_run=False)
-        assert store.find_batch("w", "1") is None
-
     def test_lookups_stay_while_a_kept_revision_shows_them(self, store: Store) -> None:
         for mapping in ({"1": "a"}, {"1": "b"}, {"1": "c"}, None):
             change = LookupChange(name="codes", mapping=mapping)
@@ -267,6 +256,49 @@ class TestTrim:
             store.forget_segments([found.segment_id for found in done.trashed])
             seen.append(store.table_counts())
         assert seen[1] == seen[2] == seen[3]
+
+
+class TestBatches:
+    def test_old_ones_are_forgotten_but_the_newest_of_a_writer_never(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        for number, writer in enumerate(["stream", "stream", "once", "stream"]):
+            one = append_of(segment(f"s{number}", day(1)))
+            store.publish(replace(one, writer=writer, batch=str(number)))
+            clock.advance_ms(10)
+        before_ms = clock.now_ms() - 10
+        told = store.trim(keep=keep(), dry_run=True, batches_before_ms=before_ms)
+        assert told.batches_forgotten == 2
+        assert store.find_batch("stream", "0") == 1, "a dry run forgets nothing"
+        done = store.trim(keep=keep(), dry_run=False, batches_before_ms=before_ms)
+        assert done == told
+        assert store.table_counts()["batches"] == 2
+        found = [store.find_batch("stream", batch) for batch in "013"]
+        assert (found, store.find_batch("once", "2")) == ([None, None, 4], 3)
+        again = store.trim(keep=keep(), dry_run=False, batches_before_ms=clock.now_ms() + 1)
+        assert again.batches_forgotten == 0
+
+    def test_one_that_was_forgotten_and_comes_again_is_appended_anew(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        for number in range(2):
+            one = append_of(segment(f"s{number}", day(1)))
+            store.publish(replace(one, writer="w", batch=str(number)))
+        clock.advance_ms(1)
+        store.trim(keep=keep(), dry_run=False, batches_before_ms=clock.now_ms())
+        again = replace(append_of(segment("again", day(1))), writer="w", batch="0")
+        first, second = store.publish(again), store.publish(again)
+        assert (first.revision, first.is_replay) == (3, False)
+        assert (second.revision, second.is_replay) == (3, True)
+        assert names(store) == ["again", "s0", "s1"]
+
+    def test_all_are_kept_where_nobody_says_how_long(self, store: Store, clock: FakeClock) -> None:
+        for number in range(2):
+            one = append_of(segment(f"s{number}", day(1)))
+            store.publish(replace(one, writer="w", batch=str(number)))
+        clock.advance_ms(10**12)
+        assert store.trim(keep=keep(), dry_run=False).batches_forgotten == 0
+        assert store.find_batch("w", "0") == 1
 
 
 class TestTrash:

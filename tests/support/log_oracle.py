@@ -26,7 +26,6 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid
 from carnac.metadata import retention as words
-from carnac.metadata.names import BATCH_RETENTION_MS
 from carnac.ports import (
     Clock,
     DatasourceInfo,
@@ -172,8 +171,6 @@ class LogOracle:
             if not here and changed is not None and changed <= min(kept, default=0):
                 self._forgotten_chunks[datasource, interval] = changed
         self._leases = {lease.lease_id: lease for lease in self.leases()}
-        limit_ms = self._clock.now_ms() - BATCH_RETENTION_MS
-        self._batches = {key: done for key, done in self._batches.items() if done.at_ms >= limit_ms}
 
     def forget_segments(self, segment_ids: Iterable[str]) -> None:
         for segment_id in segment_ids:

@@ -47,7 +47,7 @@ def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "env", "message"),
     [
-        ("stor = 1\n", {}, "there is no setting 'stor'; there are compaction_"),
+        ("stor = 1\n", {}, "there is no setting 'stor'; there are batch_"),
         ("", {"CARNAC_LEASE_TTL_MS": "soon"}, "setting 'lease_ttl_ms' is wrong: input should be"),
         (
             "",

@@ -1,4 +1,4 @@
-"""Small rules that the stores share: names of tags, leases, how long batches are known."""
+"""Small rules that the stores share: names of tags, leases, how long places are kept."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.ports import Lease
-
-BATCH_RETENTION_MS = 400 * 86_400_000
-"""How long `(writer, batch)` is remembered: far longer than any history, since replays may come late."""
-
 
 RESERVATION_MAX_MS = 7 * 86_400_000
 """How long a place is kept for an owner that is neither an attempt at work nor has a lease."""

@@ -15,7 +15,7 @@ from carnac.metadata.combining import GroupCommit
 from carnac.metadata.compaction_records import SqlCompactionRecords
 from carnac.metadata.database import translated
 from carnac.metadata.group_commit import CommitQueue
-from carnac.metadata.names import BATCH_RETENTION_MS, renewed, require_tag_name
+from carnac.metadata.names import renewed, require_tag_name
 from carnac.metadata.reader import load_head
 from carnac.metadata.retention import require_whole
 from carnac.metadata.rows import lease_of
@@ -55,11 +55,7 @@ T = TypeVar("T")
 
 
 class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecords):
-    """A store in a database: see `MetadataStore` for what its methods promise.
-
-    Args:
-        batch_retention_ms: How long a published `(writer, batch)` is known; trim forgets older ones.
-    """
+    """A store in a database: see `MetadataStore` for what its methods promise."""
 
     def __init__(
         self,
@@ -67,12 +63,10 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         *,
         clock: Clock,
         ids: IdSource,
-        batch_retention_ms: int = BATCH_RETENTION_MS,
     ) -> None:
         self._database = database
         self._clock = clock
         self._ids = ids
-        self._batch_retention_ms = batch_retention_ms
         self._queue = CommitQueue(GroupCommit(database, clock.now_ms).run, database.check_writable)
 
     def close(self) -> None:
@@ -379,7 +373,13 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     # --------------------------------------------------------------------- retention, garbage, self-examination
 
-    def trim(self, *, keep: Callable[[Sequence[Head]], set[int]], dry_run: bool) -> TrimReport:
+    def trim(
+        self,
+        *,
+        keep: Callable[[Sequence[Head]], set[int]],
+        dry_run: bool,
+        batches_before_ms: int | None = None,
+    ) -> TrimReport:
         """Forget revisions that are not kept, and mark as trash the segments that only they named."""
         from carnac.metadata import trimming
 
@@ -389,7 +389,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
                 keep,
                 dry_run=dry_run,
                 now_ms=self._clock.now_ms(),
-                batch_retention_ms=self._batch_retention_ms,
+                batches_before_ms=batches_before_ms,
             )
 
         if not dry_run:

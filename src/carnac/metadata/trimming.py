@@ -41,7 +41,7 @@ def trim(
     *,
     dry_run: bool,
     now_ms: int,
-    batch_retention_ms: int,
+    batches_before_ms: int | None,
 ) -> TrimReport:
     """Forget what is not kept, inside a write transaction: see `MetadataStore.trim`."""
     retained = [RetainedRevision(*row) for row in session.rows(q.RETAINED)]
@@ -63,6 +63,7 @@ def trim(
         oldest_revision=kept.revisions[0] if kept.revisions else 0,
         trashed=tuple(segment for _, segment in trashed),
         reasons=_reasons(session, kept),
+        batches_forgotten=_count_old_batches(session, batches_before_ms),
     )
     if dry_run:
         return report
@@ -86,9 +87,15 @@ def trim(
     _forget_frames(session, kept)
     session.run(s.SWEEP_LEASES, now_ms=now_ms)
     pending_rows.sweep(session, now_ms)
-    session.run(sql.DELETE_BATCHES, before_ms=now_ms - batch_retention_ms)
+    if report.batches_forgotten:
+        session.run(sql.DELETE_OLD_BATCHES, before_ms=batches_before_ms)
     session.run(sql.DELETE_DEAD_CHUNKS, oldest=report.oldest_revision)
     return report
+
+
+def _count_old_batches(session: Session, before_ms: int | None) -> int:
+    row = None if before_ms is None else session.row(sql.COUNT_OLD_BATCHES, before_ms=before_ms)
+    return 0 if row is None else int(row[0])
 
 
 def _forgettable(

@@ -338,13 +338,21 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol)
 
     # retention and garbage collection
 
-    def trim(self, *, keep: Callable[[Sequence[Head]], set[int]], dry_run: bool) -> TrimReport:
+    def trim(
+        self,
+        *,
+        keep: Callable[[Sequence[Head]], set[int]],
+        dry_run: bool,
+        batches_before_ms: int | None = None,
+    ) -> TrimReport:
         """Forget revisions that are not kept, and mark as trash the segments that only they named.
 
         The newest revision, tagged revisions, and those from the oldest live reader lease on are always kept.
 
         Args:
             keep: Given all retained revisions, oldest first, returns those that the retention rules keep.
+            batches_before_ms: Also forget each `(writer, batch)` that was published before, unless it is the newest
+                of its writer: one that comes again is new. None: none.
         """
         ...
 
@@ -371,6 +379,7 @@ class TrimReport:
 
     Attributes:
         trashed: Segments newly in the trash.
+        batches_forgotten: How many `(writer, batch)` are not known any more.
         reasons: For each retained, non-visible segment id: why it stays (for example `tag 'v1' at revision 7`).
     """
 
@@ -379,3 +388,4 @@ class TrimReport:
     oldest_revision: int
     trashed: tuple[Segment, ...]
     reasons: Mapping[str, str] = field(default_factory=dict)
+    batches_forgotten: int = 0

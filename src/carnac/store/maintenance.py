@@ -57,6 +57,7 @@ class GcReport:
         is_dry_run: Whether nothing was done.
         revisions_kept: Readable afterwards.
         revisions_trimmed: Forgotten.
+        batches_forgotten: How many `(writer, batch)` are not known any more; one that comes again is appended anew.
         actions: One for each file that was looked at.
     """
 
@@ -64,6 +65,7 @@ class GcReport:
     revisions_kept: int
     revisions_trimmed: int
     actions: tuple[GcAction, ...]
+    batches_forgotten: int = 0
 
     @property
     def deleted_bytes(self) -> int:
@@ -99,6 +101,7 @@ class Maintenance:
         trash_period_ms: int,
         safety_period_ms: int,
         quarantine_period_ms: int,
+        batch_retention_ms: int,
     ) -> None:
         self._metadata = metadata
         self._deep_storage = deep_storage
@@ -107,6 +110,7 @@ class Maintenance:
         self._trash_period_ms = trash_period_ms
         self._safety_period_ms = safety_period_ms
         self._quarantine_period_ms = quarantine_period_ms
+        self._batch_retention_ms = batch_retention_ms
 
     def collect_garbage(self, *, dry_run: bool) -> GcReport:
         """Trim history by the retention rules, and delete files that nothing names.
@@ -153,6 +157,7 @@ class Maintenance:
             revisions_kept=report.revisions_kept,
             revisions_trimmed=report.revisions_trimmed,
             actions=tuple(actions),
+            batches_forgotten=report.batches_forgotten,
         )
 
     def kill(self, datasource: str, interval: Interval | None) -> GcReport:
@@ -220,14 +225,18 @@ class Maintenance:
             revisions = [(head.revision, head.at_ms) for head in heads]
             return set(plan_retention(revisions, self._rules, now_ms=now_ms))
 
+        def trim() -> TrimReport:
+            before_ms = now_ms - self._batch_retention_ms
+            return self._metadata.trim(keep=keep, dry_run=dry_run, batches_before_ms=before_ms)
+
         try:
-            return self._metadata.trim(keep=keep, dry_run=dry_run)
+            return trim()
         except DiskFull as error:
             full, cause = error.message.partition(";")[0], error
         made = make_room()
         if made:
             with suppress(DiskFull):
-                return self._metadata.trim(keep=keep, dry_run=dry_run)
+                return trim()
         outcome = (
             f"and to delete {counted(made, 'file')} of garbage was not enough"
             if made

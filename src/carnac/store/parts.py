@@ -96,4 +96,5 @@ class Parts:
             trash_period_ms=settings.trash_period_ms,
             safety_period_ms=settings.safety_period_ms,
             quarantine_period_ms=settings.quarantine_period_ms,
+            batch_retention_ms=settings.batch_retention_ms,
         )

@@ -34,7 +34,8 @@ def gc(
     """Trim history by the retention rules, and delete the files that nothing names any more.
 
     A file goes in two phases: to the trash, and after the trash period for good. Tags, retained revisions, readers and
-    running writers keep theirs. Tasks that were over for longer than task_retention_ms are forgotten, with their logs.
+    running writers keep theirs. Tasks that were over for longer than task_retention_ms are forgotten, with their logs,
+    and so is (writer, batch) of what was published longer than batch_retention_ms ago.
     """
     from carnac.bootstrap.tasks import open_tasks
 
@@ -50,6 +51,7 @@ def gc(
                 "revisions_kept": report.revisions_kept,
                 "revisions_trimmed": report.revisions_trimmed,
                 "deleted_bytes": report.deleted_bytes,
+                "batches_forgotten": report.batches_forgotten,
                 "tasks_forgotten": [task.task_id for task in forgotten],
                 "actions": to_json(report.actions),
             }
@@ -87,6 +89,10 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
     )
     if forgotten:
         session.output.line(f"{would}forgotten: {counted(forgotten, 'task')}")
+    if report.batches_forgotten:
+        session.output.line(
+            f"{would}forgotten: {format_count(report.batches_forgotten)} (writer, batch)"
+        )
     if counts["keep"] and not show_kept:
         session.output.note(f"{format_count(counts['keep'])} old files are kept; --kept says why")
 
@@ -120,6 +126,7 @@ def backup(
         Path,
         typer.Argument(metavar="FILE", help="A file that is not there yet.", show_default=False),
     ],
+    as_json: AsJson = False,
 ) -> None:
     """Write the metadata of a store in a directory into a file, as they are at one moment; writers go on.
 
@@ -129,4 +136,7 @@ def backup(
 
     session = session_of(ctx)
     back_up(session.settings.store.get_secret_value(), target)
+    if as_json:
+        session.output.json({"file": str(target)})
+        return
     session.output.line(f"the metadata of {session.shown_store} are in {target}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, literal_column, select, update
 
 from carnac.metadata import tables as t
 from carnac.metadata.definitions.building import (
@@ -129,7 +129,18 @@ DELETE_DEAD_CHUNKS = statement(
         .exists(),
     )
 )
-DELETE_BATCHES = statement(lambda: delete(t.batches).where(t.batches.c.at_ms < p("before_ms")))
+
+
+def _old_batches() -> tuple[ColumnElement[bool], ...]:
+    """Published before an instant, and not the newest of their writers: from that one a stream goes on."""
+    newest = select(func.max(t.batches.c.revision)).group_by(t.batches.c.writer)
+    return t.batches.c.at_ms < p("before_ms"), t.batches.c.revision.not_in(newest)
+
+
+COUNT_OLD_BATCHES = statement(
+    lambda: select(func.count()).select_from(t.batches).where(*_old_batches())
+)
+DELETE_OLD_BATCHES = statement(lambda: delete(t.batches).where(*_old_batches()))
 TRASHED = statement(
     lambda: (
         select(t.segments.c.record, t.segments.c.trashed_at_ms)

@@ -83,9 +83,13 @@ DELETE_DEAD_CHUNKS = Statement(
     sqlite=SqlText('DELETE FROM chunks WHERE chunks.entries = 0 AND chunks.revision <= ? AND NOT (EXISTS (SELECT entries.entry_id FROM entries WHERE entries.datasource_id = chunks.datasource_id AND entries.chunk_start = chunks.start_ms AND entries.chunk_end = chunks.end_ms AND entries.dropped_revision IS NOT NULL))', ('oldest',)),
     postgresql=SqlText('DELETE FROM chunks WHERE chunks.entries = 0 AND chunks.revision <= %(oldest)s::BIGINT AND NOT (EXISTS (SELECT entries.entry_id FROM entries WHERE entries.datasource_id = chunks.datasource_id AND entries.chunk_start = chunks.start_ms AND entries.chunk_end = chunks.end_ms AND entries.dropped_revision IS NOT NULL))'),
 )
-DELETE_BATCHES = Statement(
-    sqlite=SqlText('DELETE FROM batches WHERE batches.at_ms < ?', ('before_ms',)),
-    postgresql=SqlText('DELETE FROM batches WHERE batches.at_ms < %(before_ms)s::BIGINT'),
+COUNT_OLD_BATCHES = Statement(
+    sqlite=SqlText('SELECT count(*) AS count_1 FROM batches WHERE batches.at_ms < ? AND (batches.revision NOT IN (SELECT max(batches.revision) AS max_1 FROM batches GROUP BY batches.writer))', ('before_ms',)),
+    postgresql=SqlText('SELECT count(*) AS count_1 FROM batches WHERE batches.at_ms < %(before_ms)s::BIGINT AND (batches.revision NOT IN (SELECT max(batches.revision) AS max_1 FROM batches GROUP BY batches.writer))'),
+)
+DELETE_OLD_BATCHES = Statement(
+    sqlite=SqlText('DELETE FROM batches WHERE batches.at_ms < ? AND (batches.revision NOT IN (SELECT max(batches.revision) AS max_1 FROM batches GROUP BY batches.writer))', ('before_ms',)),
+    postgresql=SqlText('DELETE FROM batches WHERE batches.at_ms < %(before_ms)s::BIGINT AND (batches.revision NOT IN (SELECT max(batches.revision) AS max_1 FROM batches GROUP BY batches.writer))'),
 )
 TRASHED = Statement(
     sqlite=SqlText('SELECT segments.record, segments.trashed_at_ms FROM segments WHERE segments.trashed_at_ms IS NOT NULL ORDER BY segments.segment_key'),
