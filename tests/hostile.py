@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -159,3 +163,36 @@ values: st.SearchStrategy[object] = nestings | st.recursive(
     max_leaves=6,
 )
 """Anything that Python reads from JSON."""
+
+
+def as_json(value: object) -> bytes:
+    """A body; half surrogate pairs as escapes, and what is too deep for the encoder as brackets."""
+    try:
+        return json.dumps(value).encode()
+    except RecursionError:
+        return b'{"a":' * DEEP + b"1" + b"}" * DEEP
+
+
+def places(value: object) -> Iterator[tuple[object, ...]]:
+    """Where something can be replaced in a value."""
+    yield ()
+    inner: Sequence[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    for key, item in inner:
+        for place in places(item):
+            yield (key, *place)
+
+
+def replaced(value: object, place: tuple[object, ...], by: object) -> object:
+    """Return a value with something else in a place."""
+    if not place:
+        return by
+    changed = cast("Any", copy.deepcopy(value))
+    at = changed
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = by
+    return changed

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from http import HTTPStatus
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 
+from carnac.core.bounded_json import parse_json
 from carnac.core.json_form import name_in_json
 from carnac.core.redaction import show_url
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
+from carnac.core.texts import check_name, check_text, one_line
 from carnac.core.time.intervals import parse_instant
 from carnac.errors import (
     CarnacError,
@@ -31,6 +34,11 @@ from carnac.ports.closing import Closing
 from carnac.ports.task_records import EVERY_TASK, TaskFilter
 
 TIMEOUT_S = 30.0
+"""For each step of a request: to connect, and for each piece of the answer."""
+ANSWER_TIMEOUT_MS = 300_000
+ANSWER_MAX_BYTES = 64 << 20
+"""A log is at most a quarter of it."""
+REDIRECTS_MAX = 3
 LONGEST_PAUSE_MS = 2_000
 _TASKS = "/carnac/v1/tasks"
 _DRUID = "/druid/indexer/v1"
@@ -41,12 +49,14 @@ _MAKERS: Mapping[str, Callable[[Any], object]] = {
     "retry": lambda value: RetryPolicy(**value),
     "context": lambda value: json.dumps(value, ensure_ascii=False),
     "progress": lambda value: None if value is None else json.dumps(value),
-    "dependencies": tuple,
-    "waits_for": tuple,
+    "dependencies": lambda value: tuple(map(_text, value)),
+    "waits_for": lambda value: tuple(map(_text, value)),
 }
 
 _STATES: Mapping[type, Callable[[str], object]] = {Task: TaskState, Attempt: AttemptState}
 
+_PLAIN: Mapping[str, type] = {"str": str, "int": int, "None": type(None)}
+"""Annotations of fields that are looked at; others are made here, of what fits them."""
 _NOT_TOLD: Mapping[str, object] = {"digest": ""}
 
 T = TypeVar("T", Task, Attempt, Leadership)
@@ -68,7 +78,7 @@ class OverlordClient(Closing):
             base_url=url.rstrip("/"),
             headers={"Content-Type": "application/json"},  # an overlord obeys nothing else
             timeout=TIMEOUT_S,
-            follow_redirects=True,
+            max_redirects=REDIRECTS_MAX,
             transport=transport,
         )
 
@@ -79,8 +89,9 @@ class OverlordClient(Closing):
             Invalid, NotFound, Conflict: As beside the store.
             Unavailable: No overlord answers there.
         """
-        answer = self._call("POST", f"{_DRUID}/task", json=payload).json()
-        return self.get(answer["task"])
+        with self._reading("POST", f"{_DRUID}/task", json=payload) as answer:
+            task_id = _text(answer["task"])
+        return self.get(task_id)
 
     def get(self, task_id: str) -> Task:
         """Return a task.
@@ -88,7 +99,8 @@ class OverlordClient(Closing):
         Raises:
             NotFound: There is none of that id, or not any more.
         """
-        return _value(Task, self._show(task_id)["task"])
+        with self._reading("GET", _path(_TASKS, task_id)) as answer:
+            return _value(Task, answer["task"])
 
     def list(self, which: TaskFilter = EVERY_TASK, *, limit: int = 100) -> Sequence[Task]:
         """Return tasks, newest first."""
@@ -100,8 +112,8 @@ class OverlordClient(Closing):
             params.append(("createdTimeInterval", str(which.created).replace("/", "_")))
         if which.before is not None:
             params.append(("before", str(which.before)))
-        answer = self._call("GET", _TASKS, params=params).json()
-        return [_value(Task, one) for one in answer["tasks"]]
+        with self._reading("GET", _TASKS, params=params) as answer:
+            return [_value(Task, one) for one in answer["tasks"]]
 
     def check_datasource(self, datasource: str) -> None:
         """Check that there is a datasource, or at least a task for it; else it is NotFound."""
@@ -109,19 +121,19 @@ class OverlordClient(Closing):
 
     def attempts(self, task_id: str) -> Sequence[Attempt]:
         """Return the attempts of a task, the first one first."""
-        return [_value(Attempt, one) for one in self._show(task_id)["attempts"]]
+        with self._reading("GET", _path(_TASKS, task_id)) as answer:
+            return [_value(Attempt, one) for one in answer["attempts"]]
 
     def payload(self, task_id: str) -> Mapping[str, object]:
         """Return a task as it was submitted, with its id."""
-        answer = self._call("GET", f"{_DRUID}/task/{quote(task_id, safe='')}").json()
-        return cast("Mapping[str, object]", answer["payload"])
+        with self._reading("GET", _path(f"{_DRUID}/task", task_id)) as answer:
+            return _object(answer["payload"])
 
     def report(self, task_id: str, number: int | None = None) -> Mapping[str, object] | None:
         """Return what an attempt did (None: the last one that said); None if there is nothing."""
-        path = f"{_TASKS}/{quote(task_id, safe='')}/report"
         params = {} if number is None else {"attempt": number}
-        answer = self._call("GET", path, params=params).json()
-        return cast("Mapping[str, object] | None", answer["report"])
+        with self._reading("GET", _path(_TASKS, task_id, "/report"), params=params) as answer:
+            return None if answer["report"] is None else _object(answer["report"])
 
     def log(
         self, task_id: str, number: int | None = None, *, tail_bytes: int | None = None
@@ -131,8 +143,8 @@ class OverlordClient(Closing):
         if number is not None:
             params["attempt"] = number
         try:
-            path = f"{_DRUID}/task/{quote(task_id, safe='')}/log"
-            return self._call("GET", path, params=params).text
+            path = _path(f"{_DRUID}/task", task_id, "/log")
+            return self._call("GET", path, params=params).decode(errors="replace")
         except NotFound:
             attempts = self.attempts(task_id)
             if number is not None and number > len(attempts):
@@ -141,12 +153,12 @@ class OverlordClient(Closing):
 
     def cancel(self, task_id: str) -> Task:
         """End a task that is not over. Idempotent."""
-        self._call("POST", f"{_DRUID}/task/{quote(task_id, safe='')}/shutdown")
+        self._call("POST", _path(f"{_DRUID}/task", task_id, "/shutdown"))
         return self.get(task_id)
 
     def retry(self, task_id: str) -> Task:
         """Try a task again that failed or was cancelled; or now, if it waits for its next attempt."""
-        self._call("POST", f"{_DRUID}/task/{quote(task_id, safe='')}/retry")
+        self._call("POST", _path(f"{_DRUID}/task", task_id, "/retry"))
         return self.get(task_id)
 
     def wait(
@@ -167,70 +179,127 @@ class OverlordClient(Closing):
 
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""
-        found = self._call("GET", "/carnac/v1/leader").json()["leader"]
-        return None if found is None else _value(Leadership, found)
+        with self._reading("GET", "/carnac/v1/leader") as answer:
+            found = answer["leader"]
+            return None if found is None else _value(Leadership, found)
 
     def close(self) -> None:
         """Close connections. Idempotent."""
         self._http.close()
 
-    def _show(self, task_id: str) -> dict[str, Any]:
-        answer = self._call("GET", f"{_TASKS}/{quote(task_id, safe='')}")
-        return cast("dict[str, Any]", answer.json())
-
-    def _call(self, method: str, path: str, **how: Any) -> httpx.Response:
+    @contextmanager
+    def _reading(self, method: str, path: str, **how: Any) -> Iterator[dict[str, Any]]:
+        """Yield the object that is answered; what is not as it should be is no overlord's answer."""
+        data = self._call(method, path, **how)
         try:
-            answer = self._request(method, path, **how)
-        except (httpx.TransportError, httpx.InvalidURL, httpx.TooManyRedirects) as error:
+            yield _object(parse_json(data, "its answer"))
+        except (KeyError, TypeError, ValueError, Invalid) as error:
+            said = f"its answer has no {error}" if isinstance(error, KeyError) else str(error)
             raise Unavailable(
-                f"no overlord answers at {self._url}: {str(error) or type(error).__name__}",
+                f"what answers at {self._url} is no overlord of this version: {one_line(said)}",
                 url=self._url,
             ) from error
-        if answer.is_error:
-            raise _error(answer, self._url)
-        return answer
 
-    def _request(self, method: str, path: str, **how: Any) -> httpx.Response:
+    def _call(self, method: str, path: str, **how: Any) -> bytes:
+        try:
+            answer, data = self._request(method, path, **how)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unavailable(
+                f"no overlord answers at {self._url}: {one_line(str(error)) or type(error).__name__}",
+                url=self._url,
+            ) from error
+        if not answer.is_success:
+            raise _error(answer, data, self._url)
+        return data
+
+    def _request(self, method: str, path: str, **how: Any) -> tuple[httpx.Response, bytes]:
         """Return the answer; what only reads is asked once more if the connection breaks.
 
         A server closes a connection that is idle for a while, and may do so in the moment in which it is used again.
         """
         try:
-            return self._http.request(method, path, **how)
+            return self._ask(method, path, **how)
         except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
             if method != "GET":
                 raise
-            return self._http.request(method, path, **how)
+            return self._ask(method, path, **how)
+
+    def _ask(self, method: str, path: str, **how: Any) -> tuple[httpx.Response, bytes]:
+        """Return the answer, which has limits; a log may be with the leader, an order goes nowhere else."""
+        until_ms = self._clock.now_ms() + ANSWER_TIMEOUT_MS
+        is_reading = method == "GET"
+        data = bytearray()
+        with self._http.stream(method, path, follow_redirects=is_reading, **how) as answer:
+            for piece in answer.iter_bytes():
+                data += piece
+                if len(data) > ANSWER_MAX_BYTES or self._clock.now_ms() > until_ms:
+                    raise Unavailable(
+                        f"what answers at {self._url} does not come to an end: {len(data)} bytes so far",
+                        url=self._url,
+                    )
+        return answer, bytes(data)
 
 
-def _error(answer: httpx.Response, url: str) -> CarnacError:
+def _path(before: str, task_id: str, after: str = "") -> str:
+    """Return a path with a task's id in it."""
+    return f"{before}/{quote(check_name(task_id, 'the id of a task'), safe='')}{after}"
+
+
+def _error(answer: httpx.Response, data: bytes, url: str) -> CarnacError:
     """Return the error that an answer tells of."""
     try:
-        body = answer.json()
-        message, name, ids = body["error"], body["errorClass"], body["context"]
-    except (ValueError, KeyError, TypeError):
+        body = _object(parse_json(data, "its answer"))
+        message, name = one_line(_text(body["error"])), _text(body["errorClass"])
+        ids = {key: one_line(str(value)) for key, value in _object(body["context"]).items()}
+    except (ValueError, KeyError, TypeError, Invalid):
         return Unavailable(
-            f"what answers at {url} is no overlord: it says {answer.status_code} {answer.reason_phrase}",
+            f"what answers at {url} is no overlord: it says {answer.status_code} {one_line(answer.reason_phrase)}",
             url=url,
         )
     default = Invalid if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else Unavailable
-    return _KINDS.get(name, default)(message, **ids)
+    error = _KINDS.get(name, default)(message)
+    error.ids |= ids
+    return error
 
 
-def _value(kind: type[T], record: Mapping[str, Any]) -> T:
+def _value(kind: type[T], record: object) -> T:
     """Return the value whose JSON form (`core.json_form`) a record is; fields that are not known are left out."""
+    found = _object(record)
     values: dict[str, Any] = {}
     for field in fields(kind):
         key = name_in_json(field.name)
-        if key not in record:
+        if key not in found:
             values |= {field.name: _NOT_TOLD[field.name]} if field.name in _NOT_TOLD else {}
             continue
-        value = record[key]
+        value = found[key]
         if key != field.name and value is not None:
-            value = parse_instant(value)
+            value = parse_instant(_text(value))
         elif field.name == "state":
             value = _STATES[kind](value)
         elif field.name in _MAKERS:
             value = _MAKERS[field.name](value)
+        _check_field(kind, field.name, str(field.type), value)
         values[field.name] = value
     return kind(**values)
+
+
+def _check_field(kind: type, name: str, hint: str, value: object) -> None:
+    """Check a value of a plain type against its annotation; raises TypeError."""
+    allowed = [_PLAIN.get(part) for part in hint.split(" | ")]
+    if None not in allowed and type(value) not in allowed:
+        raise TypeError(f"{name} of its {kind.__name__.lower()} is {value!r}, not {hint}")
+    for text in value if isinstance(value, tuple) else (value,):
+        if isinstance(text, str):
+            check_text(text, f"{name} of its {kind.__name__.lower()}")
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is not an object")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80} is not a text")
+    return value

@@ -11,13 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from carnac.core.texts import one_line
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
-MESSAGE_MAX = 2_000
-"""Characters of a sentence in an answer."""
 PATH_SHOWN_MAX = 200
 _log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ def body_of_problem(
     status: int, message: str, *, kind: str, ids: dict[str, object] | None = None
 ) -> dict[str, object]:
     """Return what is wrong as the object that Druid's clients read; whatever a request held, it is one short line."""
-    message = _line(message)
+    message = one_line(message)
     is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
     category = _CATEGORIES.get(HTTPStatus(status), "INVALID_INPUT" if is_theirs else "DEFENSIVE")
     return {
@@ -93,15 +92,8 @@ def body_of_problem(
         "persona": "USER" if is_theirs else "OPERATOR",
         "category": category,
         "host": None,
-        "context": {key: _line(str(value)) for key, value in (ids or {}).items()},
+        "context": {key: one_line(str(value)) for key, value in (ids or {}).items()},
     }
-
-
-def _line(text: str) -> str:
-    short = text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
-    if short.isprintable():
-        return short
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in short)[:MESSAGE_MAX]
 
 
 def shown_path(scope: Mapping[str, Any]) -> str:

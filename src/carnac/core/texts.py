@@ -18,6 +18,8 @@ NAME_MAX = 255
 """Characters of a name: an id, a datasource, a column, a tag, a writer, a batch, who holds something."""
 MESSAGE_MAX = 10_000
 """Characters of what people say of something: the message of a commit, the reason of a cancellation."""
+LINE_MAX = 2_000
+"""Characters of a sentence that repeats what somebody sent."""
 NESTING_MAX = 100
 """Lists and objects inside one another, in a context or a body: all that handles them goes as deep."""
 WHOLE_MAX = 2**63 - 1
@@ -123,3 +125,11 @@ def short(value: object) -> str:
     except ValueError:  # Python does not write whole numbers of more than 4,300 digits
         return "a number of thousands of digits"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def one_line(text: str) -> str:
+    """Return a text as one printable line of at most `LINE_MAX` characters, for people."""
+    line = text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+    if line.isprintable():
+        return line
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)[:LINE_MAX]

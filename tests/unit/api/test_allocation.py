@@ -8,7 +8,9 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,52 @@ class TestOverHttp:
         with pytest.raises(Unavailable, match="is the overlord there"):
             taken(PlaceTaker(ask, pause=pauses.append), tmp_path, "a")
         assert len(pauses) == 7
+
+    @pytest.mark.parametrize(
+        ("body", "words"),
+        [
+            (b"<html>", "is not JSON"),
+            (b"1", "not a list of 1 replies"),
+            (b"[]", "not a list of 1 replies"),
+            (b"[[[[", "is not JSON"),
+            (b"[" * 100_000, "nested more than"),
+            (b'["x"]', "must be a JSON object"),
+            (b'[{"status": "allocated"}]', "'pending_id'"),
+        ],
+    )
+    @pytest.mark.parametrize("status", [200, 500])
+    def test_somebody_else_there(
+        self, tmp_path: Path, body: bytes, words: str, status: int
+    ) -> None:
+        with answering(status, body) as url, pytest.raises(CarnacError) as caught:
+            taken(PlaceTaker(Ask(url=url, first=FIRST), pause=lambda _: None), tmp_path, "a")
+        assert (words if status == 200 else "HTTP 500") in caught.value.message
+        assert caught.value.message.isprintable()
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A server that says the same to everybody."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_request(self, code: object = "", size: object = "") -> None:
+            del code, size
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class Gate:

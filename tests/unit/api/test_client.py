@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carnac.api.client import OverlordClient
 from carnac.core.tasks.events import BeatAttempt
 from carnac.core.tasks.model import Task, TaskState
 from carnac.core.time.intervals import Interval
-from carnac.errors import Conflict, Invalid, NotFound, Unavailable
+from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Unavailable
 from carnac.ports.task_records import TaskFilter
+from tests.hostile import as_json, places, replaced, values
+from tests.support.clock import FakeClock
 from tests.unit.api.conftest import Overlord, Submit
 
 DAY_MS = 86_400_000
@@ -181,3 +186,138 @@ def test_what_is_no_overlord_is_one_sentence(overlord: Overlord) -> None:
     client = OverlordClient("http://proxy", overlord.clock, transport=other)
     with pytest.raises(Unavailable, match="is no overlord: it says 502 Bad Gateway"):
         client.get("a")
+
+
+# --------------------------------------------------------------------- servers that are no overlord
+
+WHOLE: dict[str, object] = {
+    "task_id": "a",
+    "number": 1,
+    "type": "kill",
+    "datasource": "events",
+    "group_id": "a",
+    "context": {},
+    "priority": 0,
+    "slots": 1,
+    "dependencies": [],
+    "waits_for": [],
+    "retry": {"limit": 3, "delay_ms": 1, "longest_delay_ms": 1},
+    "failures": 0,
+    "attempts": 0,
+    "state": "pending",
+    "wakes_at": None,
+    "created_at": "2014-01-01T00:00:00.000Z",
+    "changed_at": "2014-01-01T00:00:00.000Z",
+    "started_at": None,
+    "finished_at": None,
+    "error": None,
+}
+
+
+def client_of(answer: httpx.Response | Callable[[httpx.Request], httpx.Response]) -> OverlordClient:
+    """A client of a server that answers so."""
+    handler = answer if callable(answer) else lambda _: answer
+    return OverlordClient("http://one", FakeClock(), transport=httpx.MockTransport(handler))
+
+
+def calls(client: OverlordClient) -> Iterator[Callable[[], object]]:
+    """Everything that a client can be asked for."""
+    yield lambda: client.submit({"type": "kill"})
+    yield lambda: client.get("a")
+    yield client.list
+    yield lambda: client.attempts("a")
+    yield lambda: client.payload("a")
+    yield lambda: client.report("a")
+    yield lambda: client.cancel("a")
+    yield client.leader
+
+
+def says(call: Callable[[], object]) -> None:
+    """Whatever is answered, a call returns or says in one printable sentence why not."""
+    said = ""
+    try:
+        call()
+    except CarnacError as error:
+        said = error.message
+    assert said.isprintable()
+    assert len(said) < 3_000
+
+
+@given(body=st.binary(max_size=20) | values.map(as_json), status=st.sampled_from((200, 404, 500)))
+def test_whatever_a_server_answers_is_one_sentence(body: bytes, status: int) -> None:
+    client = client_of(lambda _: httpx.Response(status, content=body))
+    for call in calls(client):
+        says(call)
+    says(lambda: client.log("a"))
+
+
+@given(data=st.data())
+def test_a_part_of_an_answer_that_is_wrong_is_one_sentence(data: st.DataObject) -> None:
+    whole = {"task": WHOLE, "tasks": [WHOLE], "attempts": [], "leader": None, "report": {}}
+    place = data.draw(st.sampled_from(list(places(whole))))
+    body = as_json(replaced(whole, place, data.draw(values)))
+    assert client_of(httpx.Response(200, json=whole)).get("a").task_id == "a"
+    for call in calls(client_of(lambda _: httpx.Response(200, content=body))):
+        says(call)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            httpx.Response(200, text="<html>"),
+            "is no overlord of this version: its answer is not JSON",
+        ),
+        (httpx.Response(200, json=[]), "is not an object"),
+        (httpx.Response(200, json={}), "its answer has no 'task'"),
+        (httpx.Response(200, content=b"[" * 10_000), "nested more than"),
+        (
+            httpx.Response(
+                200, stream=httpx.ByteStream(b"{}"), headers={"content-encoding": "gzip"}
+            ),
+            "no overlord",
+        ),
+        (httpx.Response(200, json={"task": {**WHOLE, "number": "1"}}), "number of its task is '1'"),
+        (httpx.Response(200, json={"task": {**WHOLE, "error": "\x1b[2J"}}), "a control character"),
+        (httpx.Response(302, headers={"location": "http://one/"}), "no overlord"),
+        (httpx.Response(302, headers={"location": "file:///etc/passwd"}), "no overlord"),
+        (httpx.Response(500, json={"error": "\x1b[2J", "errorClass": "x", "context": {}}), "x1b"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_is_told(answer: httpx.Response, words: str) -> None:
+    with pytest.raises(CarnacError) as caught:
+        client_of(answer).get("a")
+    assert words in caught.value.message
+    assert caught.value.message.isprintable()
+
+
+def test_an_order_goes_to_no_other_address_than_it_was_given() -> None:
+    asked: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url}")
+        assert request.headers["content-type"] == "application/json"
+        return httpx.Response(307, headers={"location": "http://evil.example.com/"})
+
+    with pytest.raises(Unavailable):
+        client_of(handler).cancel("a")
+    assert asked == ["POST http://one/druid/indexer/v1/task/a/shutdown"]
+
+
+def test_an_answer_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            while True:
+                yield b"[" * (1 << 20)
+
+    client = client_of(lambda _: httpx.Response(200, stream=Endless()))
+    for call in (lambda: client.get("a"), lambda: client.log("a")):
+        with pytest.raises(Unavailable, match="does not come to an end"):
+            call()
+
+
+def test_an_id_that_is_none_is_not_asked_for() -> None:
+    client = client_of(lambda request: pytest.fail(str(request.url)))
+    for task_id in ("a\0b", "a\nb", "\ud800"):
+        with pytest.raises(Invalid):
+            client.get(task_id)

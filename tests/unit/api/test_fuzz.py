@@ -6,7 +6,6 @@ The routes are those that the application has: a new one is fuzzed without being
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +19,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from carnac.api.page import operations
-from carnac.api.problems import MESSAGE_MAX
 from carnac.api.reference import describe
-from tests.hostile import DEEP, numbers, scalars, texts, values
+from carnac.core.texts import LINE_MAX
+from tests.hostile import as_json, numbers, places, replaced, scalars, texts, values
 from tests.unit.api.conftest import Overlord, Submit
 
 API = "/druid/indexer/v1"
@@ -126,38 +125,6 @@ class Answer:
 
 def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def as_json(value: object) -> bytes:
-    """A body; half surrogate pairs as escapes, and what is too deep for the encoder as brackets."""
-    try:
-        return json.dumps(value).encode()
-    except RecursionError:
-        return b'{"a":' * DEEP + b"1" + b"}" * DEEP
-
-
-def places(value: object) -> Iterator[tuple[object, ...]]:
-    """Where something can be replaced in a value."""
-    yield ()
-    inner: Sequence[tuple[object, object]] = ()
-    if isinstance(value, dict):
-        inner = list(value.items())
-    elif isinstance(value, list):
-        inner = list(enumerate(value))
-    for key, item in inner:
-        for place in places(item):
-            yield (key, *place)
-
-
-def replaced(value: object, place: tuple[object, ...], by: object) -> object:
-    if not place:
-        return by
-    changed = cast("Any", copy.deepcopy(value))
-    at = changed
-    for key in place[:-1]:
-        at = at[key]
-    at[place[-1]] = by
-    return changed
 
 
 @st.composite
@@ -301,7 +268,7 @@ def ask(
             assert answer.headers["content-type"] == JSON, (request, answer)
             sentence = json.loads(answer.body)["error"]
             assert sentence.isprintable(), request
-            assert 0 < len(sentence) <= MESSAGE_MAX, request
+            assert 0 < len(sentence) <= LINE_MAX, request
         return answer
 
     yield held

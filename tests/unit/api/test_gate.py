@@ -12,10 +12,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from carnac.api.bodies import VALUES_MAX, JsonObject, parse_json
+from carnac.api.bodies import JsonObject
 from carnac.api.gate import BODIES_MAX_BYTES, BODY_MAX_BYTES, HEADERS_MAX_BYTES, URL_MAX_BYTES, Gate
 from carnac.api.hosts import Hosts, hosts_of
-from carnac.api.problems import Refused, add_handlers
+from carnac.api.problems import add_handlers
+from carnac.core.bounded_json import VALUES_MAX, TooManyValues, parse_json
 from carnac.core.texts import NESTING_MAX, WHOLE_MAX
 from carnac.errors import Invalid
 from tests.unit.api.conftest import Overlord, Submit
@@ -219,14 +220,16 @@ def test_json_that_is_refused(
 
 def test_what_is_within_the_limits_is_read() -> None:
     deep = "[" * NESTING_MAX + "]" * NESTING_MAX
-    assert parse_json(deep.encode())
-    assert parse_json(f'["[{{", {WHOLE_MAX}, -{WHOLE_MAX}, "\\ud83d\\ude00", "\\\\ud800"]'.encode())
+    assert parse_json(deep.encode(), "it")
+    assert parse_json(
+        f'["[{{", {WHOLE_MAX}, -{WHOLE_MAX}, "\\ud83d\\ude00", "\\\\ud800"]'.encode(), "it"
+    )
     texts = '["' + "[" * 1_000_000 + '\\"' + "," * 1_000_000 + '"]'
-    assert parse_json(texts.encode()), "what is inside of a text does not count"
-    with pytest.raises(Refused, match=f"more than {VALUES_MAX} values"):
-        parse_json(("[" + "0," * VALUES_MAX + "0]").encode())
+    assert parse_json(texts.encode(), "it"), "what is inside of a text does not count"
+    with pytest.raises(TooManyValues, match=f"more than {VALUES_MAX} values"):
+        parse_json(("[" + "0," * VALUES_MAX + "0]").encode(), "it")
     with pytest.raises(Invalid, match="nested"):
-        parse_json((f'"{"x" * 100}", ' + "[" * (NESTING_MAX + 1)).encode())
+        parse_json((f'"{"x" * 100}", ' + "[" * (NESTING_MAX + 1)).encode(), "it")
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
@@ -272,11 +275,11 @@ def test_a_body_that_is_too_long_is_refused_and_never_held(
 def test_the_worst_body_that_is_read_has_a_limit_in_memory() -> None:
     """30 MiB took a gigabyte once: the number of values is bounded, not their bytes alone."""
     body = b"[" + b"{}," * (VALUES_MAX // 2 - 2) + b"{}]"
-    assert peak_bytes(lambda: parse_json(body)) < 200 * VALUES_MAX
+    assert peak_bytes(lambda: parse_json(body, "it")) < 200 * VALUES_MAX
 
     def refused() -> None:
-        with pytest.raises(Refused):
-            parse_json(b"[" + b'"",' * (BODY_MAX_BYTES // 3) + b"0]")
+        with pytest.raises(TooManyValues):
+            parse_json(b"[" + b'"",' * (BODY_MAX_BYTES // 3) + b"0]", "it")
 
     assert peak_bytes(refused) < 200 * VALUES_MAX
 

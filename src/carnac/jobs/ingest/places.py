@@ -20,11 +20,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from carnac.core.bounded_json import parse_json
 from carnac.core.log.allocation import AllocationRequest
 from carnac.core.log.allocation_records import pending_id_of, read_reply, request_to_json
 from carnac.core.log.commits import Numbered, Place, Reserved
+from carnac.core.texts import one_line
 from carnac.core.time.intervals import Interval
-from carnac.errors import Unavailable
+from carnac.errors import Invalid, Unavailable
 from carnac.ports.places import Allocate, LockFirst, NumberOwn, PlacePlan
 from carnac.rows.merge import SinkWatch
 from carnac.rows.merge_task import Ask, Given, Merge, MergeTask, Own
@@ -38,6 +40,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 TRIES_MAX = 8
 """Of a request that is not answered; with the pauses between them about ten seconds."""
 TIMEOUT_S = 60.0
+ANSWER_MAX_BYTES = 8 << 20
 DEFAULT_WAIT_S = 300.0
 
 Pause: TypeAlias = Callable[[float], object]
@@ -200,7 +203,7 @@ def _post(url: str, requests: Sequence[AllocationRequest], pause: Pause) -> list
         )
         try:
             with urllib.request.urlopen(message, timeout=TIMEOUT_S) as answer:  # noqa: S310
-                return [read_reply(value) for value in json.load(answer)]
+                return _replies(answer.read(ANSWER_MAX_BYTES), len(requests))
         except urllib.error.HTTPError as error:
             said = _said(error)
             if error.code < 500:
@@ -213,8 +216,21 @@ def _post(url: str, requests: Sequence[AllocationRequest], pause: Pause) -> list
     raise Unavailable(f"{url} does not give places: {said}; is the overlord there?", url=url)
 
 
+def _replies(data: bytes, count: int) -> list[str | None]:
+    """Return what is answered to so many requests; raises ValueError if it is no such answer."""
+    try:
+        values = parse_json(data, "the answer")
+    except Invalid as error:
+        raise ValueError(error.message) from None
+    if not isinstance(values, list) or len(values) != count:
+        raise ValueError(f"the answer is not a list of {count} replies")
+    return [read_reply(value) for value in values]
+
+
 def _said(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.load(error).get("error"))
-    except (ValueError, AttributeError):
-        return f"HTTP {error.code}"
+        found = parse_json(error.read(ANSWER_MAX_BYTES), "the answer")
+    except (Invalid, OSError, http.client.HTTPException):
+        found = None
+    said = found.get("error") if isinstance(found, dict) else None
+    return one_line(said) if isinstance(said, str) else f"HTTP {error.code}"
