@@ -159,6 +159,12 @@ class Settings(BaseModel):
         description="Pause between two rounds of upkeep by the leading overlord: it forgets old tasks and collects "
         "garbage.",
     )
+    scrub_bytes_per_s: int = Field(
+        default=10 << 20,
+        ge=0,
+        description="How many bytes of segment files the leading overlord reads a second, on average, to find damage. "
+        "A round over all of them begins once a day at most. 0: none.",
+    )
     task_stop_grace_ms: int = Field(
         default=10_000,
         ge=0,

@@ -5,10 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from carnac.bootstrap.store import open_records
+from carnac.clock import SystemClock
+from carnac.config import Settings
+from carnac.deep_storage import open_deep_storage
+from carnac.store.verifying import Scrubber
 from tests.e2e.cli import DAYS, ROWS, append_rows
 from tests.e2e.conftest import Run
 from tests.support.databases import edited
@@ -287,3 +293,13 @@ def test_sql_names_the_segment_whose_file_is_damaged(run: Run, store: Path) -> N
     place.write_bytes(data)
     done = run("sql", COUNT, "--store", str(store), code=7)
     assert place.stem in done.err
+
+
+def test_doctor_tells_what_scrubbing_has_found(run: Run, store: Path) -> None:
+    place = next((store / "deep-storage" / "segments").rglob("*.parquet"))
+    place.write_bytes(place.read_bytes()[:-1])
+    with closing(open_records(str(store), settings=Settings(), clock=SystemClock())) as metadata:
+        files = open_deep_storage(str(store / "deep-storage"))
+        Scrubber(metadata, files, SystemClock(), bytes_per_s=1 << 30).run_round(1_000)
+    done = run("doctor", "--store", str(store), code=1)
+    assert f"segment {place.stem} is damaged" in done.out

@@ -22,6 +22,7 @@ from carnac.bootstrap.store import (
     make_spark,
     make_spark_pipeline,
     name_of_store,
+    open_files,
     open_records,
 )
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
@@ -30,12 +31,17 @@ from carnac.config import Settings
 from carnac.overlord.allocation import AllocationService
 from carnac.overlord.runners import InProcessRunner
 from carnac.ports.loops import Loop
+from carnac.store.verifying import Scrubber
 
 if TYPE_CHECKING:
-    from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+    from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
 
 COMPACTION_STALE_MS = 1_800_000
 """How long a round of compaction may take: the first one looks at every segment of the store."""
+SCRUB_PERIOD_MS = 10_000
+"""Pause between two rounds of scrubbing, each of which reads its share of the rate."""
+SCRUB_STALE_MS = 1_800_000
+"""How long a round of scrubbing may take: a file that is large, or far away."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,13 +101,15 @@ def open_overlord(
         duty = CompactionDuty(settings, runners, clock, is_leader=lambda: loop.is_leader)
         steps.callback(duty.close)
         compaction = _loop_of(duty, settings, clock)
-        admission, duties = _admission(settings), (*loop.loops, compaction)
+        scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
+        admission, duties = _admission(settings), (*loop.loops, compaction, scrub)
         app = make_app(
             Desk(tasks=tasks, locks=lockbox, loop=loop, admission=admission, duties=duties),
             [allocation_router(AllocationService(metadata))],
             hosts=hosts_of(host, url=url, more=settings.http_hosts),
         )
         steps.callback(compaction.stop)
+        steps.callback(scrub.stop)
         steps.callback(server.stop)
         steps.callback(loop.close)  # first: another overlord may take over while the rest ends
 
@@ -109,6 +117,7 @@ def open_overlord(
             server.start(app, has_access_log=has_access_log)
             loop.start()
             compaction.start()
+            scrub.start()
             _log.info("listening at %s, runner %s", url, settings.task_runner)
 
         return Overlord(url, start, steps.pop_all())
@@ -138,6 +147,31 @@ def _loop_of(duty: CompactionDuty, settings: Settings, clock: Clock) -> Loop:
         period_ms=settings.compaction_period_ms,
         clock=clock,
         stale_ms=COMPACTION_STALE_MS,
+    )
+
+
+def _scrub_loop(
+    metadata: MetadataStore, settings: Settings, clock: Clock, *, is_leader: Callable[[], bool]
+) -> Loop:
+    """Return the duty of reading all segment files again and again, slowly."""
+    scrubber = Scrubber(
+        metadata,
+        open_files(metadata, settings),
+        clock,
+        bytes_per_s=settings.scrub_bytes_per_s,
+    )
+
+    def run_round() -> None:
+        if is_leader():
+            scrubber.run_round(SCRUB_PERIOD_MS)
+
+    return Loop(
+        "scrub",
+        run_round,
+        log=_log,
+        period_ms=SCRUB_PERIOD_MS,
+        clock=clock,
+        stale_ms=SCRUB_STALE_MS,
     )
 
 

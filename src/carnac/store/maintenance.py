@@ -10,7 +10,7 @@ from carnac.core.log.retention import RetentionRules, plan_retention
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, format_ms
 from carnac.core.words import counted
-from carnac.errors import CarnacError, DiskFull
+from carnac.errors import DiskFull
 from carnac.ports import (
     Clock,
     DeepStorage,
@@ -21,13 +21,11 @@ from carnac.ports import (
     TrashedSegment,
     TrimReport,
 )
-from carnac.ports.segment_files import blocks_of, find_damage
+from carnac.store.verifying import VERIFY_PAGE, Finding, find_fault
 
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
 QUARANTINE_PREFIX = "quarantine"
-VERIFY_PAGE = 1000
-"""Records that verification holds at once."""
 CLOCK_SKEW_MS = 60_000
 """How much later than deep storage's clock a writer's may be: its files may look older than its lease."""
 
@@ -71,21 +69,6 @@ class GcReport:
     def deleted_bytes(self) -> int:
         """Bytes freed."""
         return sum(action.size_bytes for action in self.actions if action.action == "delete")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something that verification found wrong.
-
-    Attributes:
-        kind: `missing`, `size`, `checksum`, `rows`, `unreadable`, `orphan`.
-        path: Of the file, relative to the root of deep storage.
-        detail: What is wrong, as a sentence.
-    """
-
-    kind: str
-    path: str
-    detail: str
 
 
 class Maintenance:
@@ -203,8 +186,8 @@ class Maintenance:
         while page := self._metadata.segments(after=after, limit=VERIFY_PAGE):
             after = page[-1].segment_id
             for segment in page:
-                finding = self._verify_segment(segment)
-                if finding is not None and self._is_named(segment):
+                finding = find_fault(self._metadata, self._deep_storage, segment)
+                if finding is not None:
                     yield finding
                 done += 1
                 if on_progress is not None:
@@ -264,13 +247,6 @@ class Maintenance:
             if segment is not None:
                 yield _action(segment, "keep", reason)
 
-    def _is_named(self, segment: Segment) -> bool:
-        """Whether a retained revision still names the segment: gc may have run meanwhile."""
-        trash = {found.segment.segment_id for found in self._metadata.trashed()}
-        return segment.segment_id not in trash and (
-            self._metadata.find_segment(segment.segment_id) is not None
-        )
-
     def _empty_trash(self, now_ms: int, *, dry_run: bool) -> list[GcAction]:
         actions: list[GcAction] = []
         gone: list[str] = []
@@ -326,37 +302,6 @@ class Maintenance:
     def _without_record(self, suspects: Sequence[StoredFile]) -> Iterator[StoredFile]:
         known = self._metadata.known_paths() if suspects else frozenset()
         return (file for file in suspects if file.path not in known)
-
-    def _verify_segment(self, segment: Segment) -> Finding | None:
-        file = self._deep_storage.find_file(segment.path)
-        if file is None:
-            return Finding(
-                kind="missing",
-                path=segment.path,
-                detail=f"segment {segment.segment_id} has no file",
-            )
-        try:
-            with self._deep_storage.open_read(segment.path) as stream:
-                damage = find_damage(segment, blocks_of(stream))
-            if damage is not None:
-                return Finding(kind=damage.kind, path=segment.path, detail=damage.detail)
-            rows = self._count_rows(segment)
-        except (CarnacError, OSError) as error:
-            return Finding(kind="unreadable", path=segment.path, detail=str(error))
-        if rows != segment.rows:
-            detail = f"has {counted(rows, 'row')}, recorded are {segment.rows}"
-            return Finding(kind="rows", path=segment.path, detail=detail)
-        return None
-
-    def _count_rows(self, segment: Segment) -> int:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with self._deep_storage.open_read(segment.path) as stream:
-            try:
-                return int(pq.ParquetFile(stream).metadata.num_rows)
-            except pa.ArrowException as error:
-                raise OSError(f"is not a Parquet file: {error}") from None
 
 
 def _action(segment: Segment, action: str, reason: str) -> GcAction:

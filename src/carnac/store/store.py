@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.compaction_reports import CompactionReport, GroupReport
     from carnac.store.history import DatasourceDiff
-    from carnac.store.maintenance import Finding, GcReport
+    from carnac.store.maintenance import GcReport
+    from carnac.store.verifying import Finding, ScrubStatus
     from carnac.store.writing import ProgressListener, WriteOutcome
 
 
@@ -480,6 +481,12 @@ class Store(Closing):
     def check(self) -> tuple[str, ...]:
         """Return what in the metadata contradicts itself, a sentence each; nothing if all is well. Opens no file."""
         return self._metadata.check()
+
+    def scrub_status(self) -> ScrubStatus:
+        """Return how far an overlord is with reading all segment files, and what it found damaged."""
+        from carnac.store.verifying import ScrubStatus
+
+        return ScrubStatus.load(self._metadata)
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong: missing or damaged files, wrong records, orphans. Reads every file that a record names.

@@ -26,6 +26,7 @@ from carnac.errors import CarnacError
 
 if TYPE_CHECKING:
     from carnac.store import Store
+    from carnac.store.verifying import ScrubStatus
 
 PACKAGES = ("pyspark", "duckdb", "pyarrow", "sqlalchemy", "pandas", "datasketches")
 OPTIONAL = {
@@ -181,6 +182,7 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
         detail=f"{counted(len(store.tags()), 'tag')}, {counted(len(store.lookups()), 'lookup')}",
     )
     yield from _records(store.check())
+    yield from _scrubbed(store.scrub_status())
     leases = store.leases()
     if not leases:
         yield Check(name="leases", state="ok", detail="nobody reads or writes")
@@ -206,6 +208,24 @@ def _records(wrong: Sequence[str]) -> Iterator[Check]:
     if len(wrong) > SHOWN_MAX:
         detail = f"and {format_count(len(wrong) - SHOWN_MAX)} more; restore a backup, or report it"
         yield Check(name="records", state="problem", detail=detail)
+
+
+def _scrubbed(status: ScrubStatus) -> Iterator[Check]:
+    """Say when all segment files were read last, and which were damaged."""
+    if status.ended_at_ms is None:
+        detail = "not all segment files were read yet; an overlord does, or carnac verify"
+        yield Check(name="scrubbing", state="ok", detail=detail)
+    else:
+        detail = f"all segment files were read by {second_ms(status.ended_at_ms)} UTC"
+        yield Check(name="scrubbing", state="ok", detail=detail)
+    for segment_id, fault in list(status.faults.items())[:SHOWN_MAX]:
+        detail = f"segment {segment_id} is damaged: {fault}; put back a copy of its file, or replace its rows"
+        yield Check(name="scrubbing", state="problem", detail=detail)
+    if len(status.faults) > SHOWN_MAX:
+        detail = (
+            f"and {format_count(len(status.faults) - SHOWN_MAX)} more at least; see carnac verify"
+        )
+        yield Check(name="scrubbing", state="problem", detail=detail)
 
 
 def _disk(name: str, where: str, free: int | None) -> Check:

@@ -42,8 +42,9 @@ from carnac.ports import (
 from carnac.store import Store
 from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
-from carnac.store.maintenance import Finding, GcAction, GcReport
+from carnac.store.maintenance import GcAction, GcReport
 from carnac.store.results import Result
+from carnac.store.verifying import Finding
 from carnac.store.writing import WriteOutcome
 
 VALUES: tuple[type, ...] = (
