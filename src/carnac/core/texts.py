@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Container, Mapping
 
 from carnac.errors import Invalid
 
@@ -20,6 +19,8 @@ MESSAGE_MAX = 10_000
 """Characters of what people say of something: the message of a commit, the reason of a cancellation."""
 LINE_MAX = 2_000
 """Characters of a sentence that repeats what somebody sent."""
+KEY_MAX = 1_000
+"""Characters of what is made of names or holds one: a key of an object, of a batch, of a sequence of places."""
 NESTING_MAX = 100
 """Lists and objects inside one another, in a context or a body: all that handles them goes as deep."""
 WHOLE_MAX = 2**63 - 1
@@ -31,15 +32,16 @@ _NOT_IN_NAMES = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_TEXTS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
 """The same without tabs and line ends. A carriage return alone would write over the line on a terminal."""
 _NOT_ANYWHERE = re.compile("[\0\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def check_name(value: str, what: str) -> str:
+def check_name(value: str, what: str, *, limit: int = NAME_MAX) -> str:
     """Return a name as it is; `what` says of what, for the sentence.
 
     Raises:
-        Invalid: It is longer than `NAME_MAX`, or holds a control character or half of a surrogate pair.
+        Invalid: It is longer than `limit` characters, or holds a control character or half of a surrogate pair.
     """
-    return _checked(value, what, _NOT_IN_NAMES, NAME_MAX)
+    return _checked(value, what, _NOT_IN_NAMES, limit)
 
 
 def check_text(value: str, what: str, *, limit: int | None = None) -> str:
@@ -63,42 +65,76 @@ def check_keepable(value: str, what: str) -> str:
     return _checked(value, what, _NOT_ANYWHERE, None)
 
 
-def check_nested(value: object, what: str) -> None:
+def check_nested(
+    value: object,
+    what: str,
+    *,
+    names: Container[str] = (),
+    data: Container[str] = (),
+    is_json: bool = True,
+) -> None:
     """Check all texts, keys and numbers of a value that is made of objects and lists.
 
+    Args:
+        what: What it is called; the place of what is wrong follows, as in `the spec: a.b[0]`.
+        names: Keys whose texts, alone or in a list, are names.
+        data: Keys whose texts are data: they may be all that a file can hold as text.
+        is_json: Whether it may hold nothing that JSON has not.
+
     Raises:
-        Invalid: A key is not fit for a name or a text not for one, a number has no place in 64 bits or is none, it is
-            nested deeper than `NESTING_MAX`, or something in it is no JSON.
+        Invalid: A key or name is not fit for one, or a text not for one; a number has no place in 64 bits, or is none;
+            it is nested deeper than `NESTING_MAX`; or something in it is no JSON.
     """
-    left = [(value, 0)]
+    left: list[tuple[object, int, str, str]] = [(value, 0, "", "")]
+    seen: set[int] = set()
     while left:
-        one, depth = left.pop()
+        one, depth, path, key = left.pop()
+        place = f"{what}: {path}" if path else what
         if isinstance(one, str):
-            check_text(one, f"a text in {what}")
+            _check_kept(one, place, key, names, data)
         elif isinstance(one, Mapping | list | tuple):
             if depth >= NESTING_MAX:
                 raise Invalid(f"{what} is nested deeper than {NESTING_MAX} levels; make it flatter")
+            if id(one) in seen:  # YAML may name a part again, or within itself
+                continue
+            seen.add(id(one))
             if isinstance(one, Mapping):
-                for key in one:
-                    if not isinstance(key, str):
-                        raise Invalid(f"a key in {what} is no text: {short(key)}")
-                    check_name(key, f"a key in {what}")
-            inner = one.values() if isinstance(one, Mapping) else one
-            left += [(item, depth + 1) for item in cast("list[object]", inner)]
-        else:
-            _check_plain(one, what)
+                for name, item in one.items():
+                    _check_key(name, place)
+                    left.append((item, depth + 1, f"{path}.{name}" if path else name, name))
+            else:
+                left += [(item, depth + 1, f"{path}[{at}]", key) for at, item in enumerate(one)]
+        elif is_json or isinstance(one, int | float):
+            _check_plain(one, place)
 
 
-def _check_plain(value: object, what: str) -> None:
+def _check_kept(
+    text: str, place: str, key: str, names: Container[str], data: Container[str]
+) -> None:
+    if key in data:
+        _checked(text, place, _SURROGATE, None)
+    elif key in names:
+        check_name(text, place)
+    else:
+        check_text(text, place)
+
+
+def _check_key(key: object, place: str) -> None:
+    if not isinstance(key, str):
+        raise Invalid(f"a key in {place} is no text: {short(key)}")
+    _checked(key, f"a key in {place}", _NOT_IN_NAMES, KEY_MAX)
+
+
+def _check_plain(value: object, place: str) -> None:
     if value is None or isinstance(value, bool):
         return
     if isinstance(value, int):
         if not -WHOLE_MAX - 1 <= value <= WHOLE_MAX:
-            raise Invalid(f"a number in {what} needs more than 64 bits; write it as a text")
+            raise Invalid(f"{place} is a number that needs more than 64 bits; write it as a text")
     elif not isinstance(value, float):
-        raise Invalid(f"{what} holds {short(value)}, which JSON has not")
+        raise Invalid(f"{place} is {short(value)}, which JSON has not")
     elif not math.isfinite(value):
-        raise Invalid(f"{what} holds {value}, which is no number in JSON; leave it out")
+        raise Invalid(f"{place} is {value}; it must be a finite number")
 
 
 def _checked(value: str, what: str, unfit: re.Pattern[str], limit: int | None) -> str:

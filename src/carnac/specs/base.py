@@ -8,6 +8,7 @@ is Druid's, then), the field says so with `serialization_alias`; every spelling 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
@@ -25,9 +26,26 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from carnac.core.texts import check_name, check_nested
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid
 
+NAMES = frozenset(
+    {
+        *("id", "taskId", "task_id", "groupId", "group_id", "dependencies"),
+        *("dataSource", "datasource", "writer", "batch"),
+        *("name", "column", "dimension", "dimensions", "outputName", "fieldName", "fieldNames"),
+        *("timeColumn", "time_column", "sortBy", "sort_by", "partitionDimensions", "columns"),
+    }
+)
+"""Fields whose texts are names, in Carnac's words and in Druid's."""
+DATA = frozenset(
+    {
+        *("data", "delimiter", "listDelimiter", "list_delimiter", "nullValues", "null_values"),
+        *("value", "values", "lower", "upper", "pattern"),
+    }
+)
+"""Fields whose texts are data, or stand in it."""
 TIME_COLUMN = "__time"
 """The primary timestamp of every row, in specs, transforms, segments and SQL."""
 
@@ -71,8 +89,21 @@ def problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("spec", "{message}", {"message": message})
 
 
+def check_texts(value: Mapping[str, Any], what: str, *, is_json: bool = False) -> None:
+    """Check what a spec or task says, before it is read: texts, numbers, depth.
+
+    Raises:
+        Invalid: Something in it can be no name or no text, or is nested too deep.
+    """
+    check_nested(value, what, names=NAMES, data=DATA, is_json=is_json)
+
+
 def check_datasource(name: str) -> str:
     """Return the name of a datasource as it is; refuse what no datasource can be named."""
+    try:
+        check_name(name, "dataSource")
+    except Invalid as error:
+        raise problem(error.message) from None
     if name != name.strip() or any(c in name for c in "/\n\r\t"):
         raise problem("dataSource must not hold '/', tabs, line breaks or outer spaces")
     return name

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from carnac.core.json_text import check_letters, check_names, parse_json
 from carnac.core.texts import NESTING_MAX, short
 from carnac.errors import Invalid
-from carnac.specs.base import NO_INPUT
+from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.ingest.transforms import check_transforms
@@ -51,6 +51,7 @@ def load_spec(
     value = parse_text(source) if isinstance(source, str) else source
     if not isinstance(value, Mapping):
         raise Invalid(f"a spec is an object with fields, not {kind_of(value)}")
+    check_texts(value, "the spec")
     if is_druid_spec(value):
         return _from_druid(value, has_rows=has_rows)
     if has_rows and not {"input", "inputSource"} & value.keys():

@@ -7,6 +7,7 @@ import gc
 import logging
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -17,8 +18,10 @@ from carnac.api.gate import BODIES_MAX_BYTES, BODY_MAX_BYTES, HEADERS_MAX_BYTES,
 from carnac.api.hosts import Hosts, hosts_of
 from carnac.api.problems import add_handlers
 from carnac.core.bounded_json import VALUES_MAX, TooManyValues, parse_json
+from carnac.core.tasks.model import TaskState
 from carnac.core.texts import NESTING_MAX, WHOLE_MAX
 from carnac.errors import Invalid
+from tests.tasks import wants
 from tests.unit.api.conftest import Overlord, Submit
 
 API = "/druid/indexer/v1"
@@ -146,17 +149,28 @@ def test_a_trusted_page_may_ask_through_a_proxy_that_asks_by_another_name() -> N
 # ------------------------------------------------------------------------------------ addresses
 
 
+@pytest.mark.parametrize("task_id", ["a\0b", "a\nb", "a\x85b", "x" * 300])
+def test_what_a_store_has_from_before_is_cancelled(overlord: Overlord, task_id: str) -> None:
+    overlord.metadata.change_tasks(wants(task_id))
+    path = f"{API}/task/{quote(task_id, safe='')}"
+    assert overlord.http.get(f"{path}/status").json()["task"] == task_id
+    assert [one["id"] for one in overlord.http.get(f"{API}/tasks").json()] == [task_id]
+    answer = overlord.http.post(f"{path}/shutdown", json={})
+    assert (answer.status_code, answer.json()) == (200, {"task": task_id})
+    assert overlord.tasks.get(task_id).state is TaskState.CANCELLED
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        (f"{API}/task/a%00b", 400),
-        (f"{API}/task/a%0Ab/status", 400),
-        (f"{API}/task/a%C2%85b", 400),
+        (f"{API}/task/a%00b", 404),
+        (f"{API}/task/a%0Ab/status", 404),
+        (f"{API}/task/a%C2%85b", 404),
         (f"{API}/task/%ED%A0%80", 400),
         (f"{API}/task/%FF", 400),
         (f"{API}/tasks?datasource=%00", 400),
         (f"{API}/tasks?datasource=%C3", 400),
-        (f"{API}/task/{'a' * 256}", 400),
+        (f"{API}/task/{'a' * 256}", 404),
         (f"{API}/task/a%2Fb", 404),
         (f"{API}/task/{'a' * URL_MAX_BYTES}", 414),
         (f"{API}/tasks?type={'a' * URL_MAX_BYTES}", 414),

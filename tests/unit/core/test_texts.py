@@ -73,7 +73,7 @@ def test_what_is_checked_can_be_kept_anywhere(value: object) -> None:
         (hostile.nested(hostile.DEEP), "nested deeper than 100 levels"),
         (hostile.nested(hostile.DEEP, key="a"), "nested deeper than 100 levels"),
         ({"a": 10**23}, "more than 64 bits"),
-        ({"a": float("nan")}, "nan, which is no number in JSON"),
+        ({"a": float("nan")}, "a is nan; it must be a finite number"),
         ({5: 1}, "a key in the context is no text: 5"),
         ({10**5000: 1}, "a number of thousands of digits"),
         ({"a": object()}, "which JSON has not"),

@@ -26,6 +26,7 @@ from carnac.core.locks.model import Lock, LockGranularity, LockType, describe_en
 from carnac.core.log.entries import Chunk
 from carnac.core.log.layout import find_free_cell
 from carnac.core.segments.version import IdRanges
+from carnac.core.texts import KEY_MAX, check_name
 from carnac.core.time.granularity import Granularity, parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, format_ms, interval_set
 from carnac.errors import CarnacError, Conflict, Revoked
@@ -89,6 +90,14 @@ class AllocationRequest:
     previous_id: str = ""
     lease_id: str | None = None
     lock: AllocationLock | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse names that cannot be kept."""
+        for text in (self.datasource, self.sequence, self.owner, self.previous_id):
+            check_name(text, "a name in a request for a place", limit=KEY_MAX)
+        if self.lock is not None:
+            for text in (self.lock.group_id, self.lock.holder):
+                check_name(text, "a name in the lock of a request for a place", limit=KEY_MAX)
 
     @property
     def key(self) -> Key:

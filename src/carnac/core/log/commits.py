@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
+from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
 from carnac.core.time.intervals import Interval, IntervalSet
 
 
@@ -204,6 +205,23 @@ class Publication:
     message: str = ""
     proof: ConservationProof | None = None
     lease_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse texts that the log would have for good; datasources that are there may have any name."""
+        check_text(self.message, "the message of a commit", limit=MESSAGE_MAX)
+        if self.writer is not None:
+            check_name(self.writer, "the name of a writer", limit=KEY_MAX)
+        if self.batch is not None:
+            check_name(self.batch, "the name of a batch", limit=KEY_MAX)
+        for name, text in self.offsets.items():
+            check_text(name, "the name of an offset", limit=KEY_MAX)
+            check_text(text, f"offset '{name}'")
+        for lookup in self.lookups:
+            if lookup.mapping is not None:  # one that is there can be removed, whatever its name
+                check_name(lookup.name, "the name of a lookup")
+                for key, text in lookup.mapping.items():
+                    check_text(key, f"a key of lookup '{lookup.name}'")
+                    check_text(text, f"a value of lookup '{lookup.name}'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

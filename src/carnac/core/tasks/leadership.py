@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from carnac.core.texts import KEY_MAX, check_name
 from carnac.core.time.leases import is_over
 
 
@@ -53,6 +54,11 @@ class Candidacy:
     holder: str
     url: str = ""
     lease_ms: int
+
+    def __post_init__(self) -> None:
+        """Refuse texts that cannot be shown or kept."""
+        for text, what in ((self.holder, "the holder of a leadership"), (self.url, "its address")):
+            check_name(text, what, limit=KEY_MAX)
 
 
 def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -> Leadership:

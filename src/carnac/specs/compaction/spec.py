@@ -34,7 +34,7 @@ from carnac.core.tasks.context import parse_task_context
 from carnac.core.time.granularity import ALL, NONE
 from carnac.core.time.periods import Period, parse_period
 from carnac.errors import Invalid
-from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, check_datasource, problem
+from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, check_datasource, check_texts, problem
 from carnac.specs.druid.compaction import convert_compaction
 from carnac.specs.druid.filters import compile_filter, write_filter
 from carnac.specs.ingest.condition_columns import columns_of
@@ -408,6 +408,7 @@ def load_compaction(source: str | Mapping[str, object]) -> CompactionSpec:
     value = parse_text(source, what="compaction spec") if isinstance(source, str) else source
     if not isinstance(value, Mapping):
         raise Invalid(f"a compaction spec is an object with fields, not {kind_of(value)}")
+    check_texts(value, "the compaction spec")
     findings = Findings()
     native = convert_compaction(value, findings)
     try:

@@ -16,7 +16,7 @@ from pydantic import AliasChoices, Field, ValidationError, field_validator, mode
 from carnac.core.compaction.plan.group_records import group_from_json, target_from_json
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.errors import Invalid
-from carnac.specs.base import IntervalField, SpecModel, Texts, problem
+from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, problem
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.load import load_spec
 from carnac.specs.problems import Findings, Problem, explain, raise_problems, suggest
@@ -214,6 +214,7 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
     Raises:
         Invalid: It is wrong; one sentence that names every problem with its place.
     """
+    check_texts(value, "the task", is_json=True)
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _MODELS:
         hint = suggest(str(kind), TASK_TYPES) if kind is not None else ""
