@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from carnac.core.log.allocation import (
     AllocationReply,
@@ -17,8 +16,6 @@ from carnac.metadata.locks import SqlLockView, change_locks, check_owner
 from carnac.metadata.session import Session
 from carnac.metadata.texts import pending_rows as sql
 from carnac.metadata.view import SqlPublishView
-
-T = TypeVar("T")
 
 
 def allocate(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from carnac.core.locks.laws import check_locks
 from carnac.core.log import laws
 from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.log.records import load_ids
 from carnac.core.segments.record import load_segment
+from carnac.core.tasks.laws import check_tasks
+from carnac.core.tasks.model import Attempt
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks
-from carnac.metadata.problems import find_lock_problems, find_task_problems
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session
 from carnac.metadata.tasks import load_all_tasks
@@ -28,21 +30,29 @@ def table_counts(session: Session) -> Mapping[str, int]:
 
 def find_problems(session: Session) -> Iterator[str]:
     """Yield a sentence for each contradiction."""
-    yield from find_lock_problems(load_locks(session))
-    yield from find_task_problems(*load_all_tasks(session))
+    yield from _broken(check_locks, load_locks(session))
+    tasks, attempts = load_all_tasks(session)
+    by_task: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        by_task[attempt.task_id].append(attempt)
+    yield from _broken(check_tasks, tasks, by_task)
     for datasource_id, name in session.rows(s.DATASOURCES):
         live = {
             row[0]: (entry_of(row), row[2])
             for row in session.rows(sql.LIVE_OF, datasource_id=datasource_id)
         }
         entries = [entry for entry, _ in live.values()]
-        try:
-            laws.check_entries(name, entries)
-        except CarnacError as error:
-            yield error.message
+        yield from _broken(laws.check_entries, name, entries)
         yield from _check_chunks(session, datasource_id, name, entries)
         yield from _check_schemas(session, datasource_id, name, {key for _, key in live.values()})
         yield from _check_frames(session, datasource_id, name)
+
+
+def _broken(law: Callable[..., None], *found: object) -> Iterator[str]:
+    try:
+        law(*found)
+    except CarnacError as error:
+        yield error.message
 
 
 def _check_chunks(

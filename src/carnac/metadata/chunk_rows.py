@@ -1,6 +1,6 @@
 """What a store keeps of each interval that is or was a time chunk, and how a commit changes it: pure.
 
-Both stores sum chunks up from their entries in this way, so that they agree; `checks` proves that the sums are right.
+`checks` proves that the sums are right.
 """
 
 from __future__ import annotations

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from carnac.core.compaction.control.states import ChunkState, ChunkStatus
 from carnac.core.time.intervals import Interval
 from carnac.metadata.session import Row
-from carnac.metadata.texts import compaction as sql
-
-T = TypeVar("T")
 
 
 def is_gone(state: ChunkState) -> bool:
     """Tell whether there is nothing left to know of a chunk."""
     return state.status is ChunkStatus.EMPTY and not state.segments
-
-
-def rounded(state: ChunkState) -> ChunkState:
-    """Return the state as a database gives it back."""
-    row = row_of("", state)
-    names = sql.STATE_COLUMNS
-    return state_of(tuple(row[name] for name in names))
 
 
 def key_of(datasource: str, state: ChunkState) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 from carnac.core.log.commits import (
     Commit,
@@ -26,7 +25,6 @@ from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
 from carnac.ports import Head
 
-T = TypeVar("T")
 Key = tuple[int, int]
 """Revision and datasource id."""
 

@@ -1,4 +1,4 @@
-"""Small rules that the stores share: names of tags, leases, how long places are kept."""
+"""Small rules: names of tags, leases, how long places are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is retained, in words and as decisions: pure, shared by the stores."""
+"""What is retained, in words and as decisions: pure."""
 
 from __future__ import annotations
 
