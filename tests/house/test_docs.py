@@ -75,3 +75,17 @@ def test_the_list_of_decisions_has_each_record_under_its_title() -> None:
         assert page.name.startswith(f"{int(number):04}-")
     assert len(lines) > 20
     assert [name for name, line in lines.items() if line not in listed] == []
+
+
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    missing = [
+        f"{name_of(page)}: {file}::{test}"
+        for page in pages()
+        for file, test in TEST.findall(text_of(page))
+        if not (ROOT / file).is_file() or (test and f"def {test}(" not in text_of(ROOT / file))
+    ]
+    assert missing == []
+    assert len(TEST.findall(text_of(ROOT / "docs" / "concepts" / "faults.md"))) > 40

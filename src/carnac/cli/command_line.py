@@ -14,6 +14,7 @@ from typing import Any
 from carnac.cli.app import ReaderGone
 from carnac.cli.session import Session
 from carnac.cli.signals import Interruption
+from carnac.core.texts import check_text
 from carnac.errors import CarnacError, Invalid, Unavailable
 
 EXIT_INTERNAL = 70
@@ -114,6 +115,8 @@ def _silence_libraries() -> None:
 def _run(args: Sequence[str], session: Session) -> int:
     from carnac.cli.commands import load
 
+    for arg in args:
+        check_text(arg, "an argument of the command line")
     app = load(_first_word(args))
     try:
         code = app(args=list(args), prog_name="carnac", obj=session, standalone_mode=False)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from carnac.cli.tables import Column, render_table
+from carnac.cli.tables import Column, printable, render_table
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -47,19 +47,22 @@ class Output:
         """Print names and values, one pair a line, the values aligned."""
         width = max((len(name) for name, _ in facts), default=0)
         for name, value in facts:
-            self.line(f"{self.style(name.ljust(width), 'dim')}  {value}")
+            self.line(f"{self.style(name.ljust(width), 'dim')}  {printable(value)}")
 
     def note(self, text: str) -> None:
         """Say something beside the answer."""
-        print(self.style(text, "dim", stream=sys.stderr), file=sys.stderr)
+        print(self.style(printable(text), "dim", stream=sys.stderr), file=sys.stderr)
 
     def warning(self, text: str) -> None:
         """Say what the user should know though it stopped nothing."""
-        print(f"{self.style('warning:', 'yellow', stream=sys.stderr)} {text}", file=sys.stderr)
+        head = self.style("warning:", "yellow", stream=sys.stderr)
+        print(f"{head} {printable(text)}", file=sys.stderr)
 
     def error(self, text: str) -> None:
         """Say what went wrong, in one sentence."""
-        print(f"{self.style('error:', 'red', stream=sys.stderr)} {text}", file=sys.stderr)
+        print(
+            f"{self.style('error:', 'red', stream=sys.stderr)} {printable(text)}", file=sys.stderr
+        )
 
     def style(self, text: str, *styles: str, stream: TextIO | None = None) -> str:
         """Return the text in colour, if the stream (standard output by default) is a terminal."""

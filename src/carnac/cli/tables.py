@@ -36,7 +36,7 @@ def render_table(
     Args:
         width: Of the terminal; text columns are cut with `…` to fit into it. None: never cut.
     """
-    cells = [[_one_line(cell) for cell in row] for row in rows]
+    cells = [[printable(cell, keep="") for cell in row] for row in rows]
     widths = [
         max([text_width(column.title), *(text_width(row[i]) for row in cells)])
         for i, column in enumerate(columns)
@@ -159,11 +159,15 @@ def _char_width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in {"F", "W"} else 1
 
 
-def _one_line(text: str) -> str:
-    """Show control characters instead of obeying them: a cell must not break the table or the terminal."""
+def printable(text: str, *, keep: str = "\n\t") -> str:
+    """Return a text as a terminal may get it: control characters are shown, where it would obey them.
+
+    Args:
+        keep: Those that it may obey.
+    """
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
+    return "".join(char if char.isprintable() or char in keep else _escape(char) for char in text)
 
 
 def _escape(char: str) -> str:
