@@ -14,6 +14,7 @@ FORK.set_forkserver_preload(
         "carnac.store.jobs",
         "duckdb",
         "psycopg",
+        "tests.integration.clock_children",
         "tests.integration.compaction_children",
         "tests.integration.lock_children",
         "tests.integration.metadata_children",

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import platform
 import secrets
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from carnac.core.ids import COUNT_DIGITS, MARK_DIGITS, TIME_DIGITS, digits
+from carnac.core.time.leases import CLOCKS_AGREE_MS, is_over
+from carnac.errors import CarnacError
+from carnac.ports.ambient import Clock
+
+ASK_PERIOD_MS = 10_000
+"""How often a store's clock is compared with its database server's."""
+
+_log = logging.getLogger(__name__)
 
 
 class SystemClock:
@@ -19,6 +31,73 @@ class SystemClock:
     def sleep_ms(self, duration_ms: int) -> None:
         """Wait for that long; not at all if it is negative."""
         time.sleep(max(0, duration_ms) / 1000)
+
+
+class StoreClock:
+    """The clock that the leases of a store go by (port `Clock`): the one of its database's server, where it has one.
+
+    The machine's own is told apart from it now and then, and at once after it was set. As long as the two agree, and
+    where there is no server, it is the machine's.
+
+    Args:
+        machine: In place of the machine's clock, for tests.
+    """
+
+    def __init__(self, machine: Clock | None = None) -> None:
+        self._machine = machine or SystemClock()
+        self._ask: Callable[[], int | None] | None = None
+        self._asked_at_ms: int | None = None
+        self.ahead_ms = 0  # of the server's; negative: behind; 0: they agree
+
+    def follow(self, ask: Callable[[], int | None]) -> None:
+        """Go by another clock from now on; it says None if it has no time of its own."""
+        self._ask, self._asked_at_ms = ask, None
+
+    def now_ms(self) -> int:
+        """Return epoch milliseconds, UTC."""
+        now_ms = self._machine.now_ms()
+        asked_at_ms = self._asked_at_ms
+        if self._ask is not None and (
+            asked_at_ms is None or is_over(asked_at_ms, ASK_PERIOD_MS, now_ms)
+        ):
+            self._compare(self._ask)
+            now_ms = self._machine.now_ms()
+        return now_ms - self.ahead_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        """Wait for that long; not at all if it is negative."""
+        self._machine.sleep_ms(duration_ms)
+
+    def _compare(self, ask: Callable[[], int | None]) -> None:
+        before_ms = self._machine.now_ms()
+        with suppress(
+            CarnacError
+        ):  # it does not answer now: what is known is believed until it does
+            server_ms = ask()
+            after_ms = self._machine.now_ms()
+            if server_ms is None:
+                self._ask = None
+                return
+            ahead_ms = (before_ms + after_ms) // 2 - server_ms
+            was_ms, self.ahead_ms = (
+                self.ahead_ms,
+                0 if abs(ahead_ms) <= CLOCKS_AGREE_MS else ahead_ms,
+            )
+            if abs(self.ahead_ms - was_ms) > CLOCKS_AGREE_MS:
+                _log.warning("%s", describe_ahead(self.ahead_ms))
+        self._asked_at_ms = self._machine.now_ms()
+
+
+def describe_ahead(ahead_ms: int) -> str:
+    """Return how far this machine's clock is from the database server's, as a sentence."""
+    host = platform.node()
+    if not ahead_ms:
+        return f"the clock of {host} agrees with the database server's"
+    side = "ahead of" if ahead_ms > 0 else "behind"
+    return (
+        f"the clock of {host} is {abs(ahead_ms) / 1000:,.0f} s {side} the database server's: set it right; "
+        "meanwhile leases go by the server's"
+    )
 
 
 class RandomIds:

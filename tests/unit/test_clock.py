@@ -7,8 +7,10 @@ import time
 
 import pytest
 
-from carnac.clock import MarkedIds, RandomIds, SystemClock
+from carnac.clock import ASK_PERIOD_MS, MarkedIds, RandomIds, StoreClock, SystemClock
 from carnac.core.ids import ALPHABET, bears_mark, digits, mark_of
+from carnac.core.time.leases import CLOCKS_AGREE_MS
+from carnac.errors import Unavailable
 from carnac.ports import Clock, IdSource
 from tests.support.clock import FakeClock, SequentialIds
 
@@ -67,3 +69,63 @@ def test_a_fake_clock_remembers_who_slept_and_may_step_back() -> None:
     clock = FakeClock(100)
     clock.sleep_ms(5)
     assert (clock.slept_ms, clock.advance_ms(-50)) == ([5], 55)
+
+
+class TestStoreClock:
+    def test_it_goes_by_the_server_s_clock_where_the_two_disagree(self) -> None:
+        machine = FakeClock(10_000_000)
+        clock = StoreClock(machine)
+        assert clock.now_ms() == 10_000_000
+        clock.follow(lambda: 1_000_000)
+        assert (clock.now_ms(), clock.ahead_ms) == (1_000_000, 9_000_000)
+        machine.advance_ms(ASK_PERIOD_MS - 1)
+        assert clock.now_ms() == 1_000_000 + ASK_PERIOD_MS - 1
+
+    def test_where_they_agree_it_is_the_machine_s(self) -> None:
+        clock = StoreClock(FakeClock(10_000))
+        clock.follow(lambda: 10_000 - CLOCKS_AGREE_MS)
+        assert (clock.now_ms(), clock.ahead_ms) == (10_000, 0)
+
+    @pytest.mark.parametrize("jump_ms", [172_800_000, -172_800_000])
+    def test_a_clock_that_was_set_is_compared_at_once(
+        self, jump_ms: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server, machine = FakeClock(10**12), FakeClock(10**12)
+        clock = StoreClock(machine)
+        clock.follow(server.now_ms)
+        assert clock.now_ms() == 10**12
+        machine.advance_ms(jump_ms)
+        assert clock.now_ms() == 10**12
+        machine.advance_ms(-jump_ms)
+        assert clock.now_ms() == 10**12
+        told = [record.message for record in caplog.records]
+        assert len(told) == 2
+        assert "172,800 s" in told[0]
+        assert "agrees" in told[1]
+
+    def test_a_server_that_does_not_answer_is_asked_again(self) -> None:
+        answers: list[int | None] = [1_000_000]
+
+        def ask() -> int | None:
+            if not answers:
+                raise Unavailable("gone")
+            return answers.pop()
+
+        machine = FakeClock(10_000_000)
+        clock = StoreClock(machine)
+        clock.follow(ask)
+        assert clock.now_ms() == 1_000_000
+        machine.advance_ms(ASK_PERIOD_MS)
+        assert clock.now_ms() == 1_000_000 + ASK_PERIOD_MS
+        machine.advance_ms(ASK_PERIOD_MS)
+        answers.append(machine.now_ms())
+        assert clock.now_ms() == machine.now_ms()
+
+    def test_a_database_without_a_clock_is_asked_once(self) -> None:
+        asked: list[None] = []
+        machine = FakeClock()
+        clock = StoreClock(machine)
+        clock.follow(lambda: asked.append(None))
+        machine.advance_ms(10 * ASK_PERIOD_MS)
+        assert clock.now_ms() == clock.now_ms() == machine.now_ms()
+        assert len(asked) == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from carnac.bootstrap.store import name_of_store, open_records
 from carnac.bootstrap.tasks import open_tasks
-from carnac.clock import RandomIds, SystemClock
+from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings, load_settings
 from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.plan.groups import CompactionGroup
@@ -47,7 +47,7 @@ def open_compaction(
     settings = settings or load_settings(os.environ, directory=Path.cwd())
     if store is not None:
         settings = settings.model_copy(update={"store": name_of_store(store, settings)})
-    clock = clock or SystemClock()
+    clock = clock or StoreClock()
     return CompactionDesk(open_records(settings=settings, clock=clock), clock)
 
 
@@ -87,7 +87,7 @@ def open_local_compaction(
     Args:
         datasources: Only these of those that have a spec; None: all.
     """
-    clock = clock or SystemClock()
+    clock = clock or StoreClock()
     metadata = open_records(settings=settings, clock=clock)
     capacity = capacity_of(settings)
     compact = partial(compact_groups, store)

@@ -26,7 +26,7 @@ from carnac.bootstrap.store import (
     open_records,
 )
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
-from carnac.clock import SystemClock
+from carnac.clock import StoreClock, SystemClock
 from carnac.config import Settings
 from carnac.overlord.allocation import AllocationService
 from carnac.overlord.runners import InProcessRunner
@@ -93,7 +93,7 @@ def open_overlord(
         runners = open_runners(settings, run=_attempts_here(settings, shared))
         for runner in {id(one): one for one in runners.values()}.values():
             steps.callback(runner.close)
-        clock = SystemClock()
+        clock = StoreClock()
         tasks = steps.enter_context(open_tasks(settings=settings, runners=runners))
         metadata = open_records(settings=settings, clock=clock)
         lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from carnac.clock import RandomIds, SystemClock
+from carnac.clock import RandomIds, StoreClock
 from carnac.config import NICENESS, SecretUrl, Settings, load_settings, reveal
 from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
@@ -161,7 +161,7 @@ def open_store(
     elif overrides:
         settings = settings.model_copy(update=overrides)
     place = locate_store(name_of_store(store, settings))
-    clock, ids = clock or SystemClock(), ids or RandomIds()
+    clock, ids = clock or StoreClock(), ids or RandomIds()
     metadata = _open_metadata(place, create=create, clock=clock, ids=ids)
     try:
         deep_storage = _open_deep_storage(place, metadata, settings, create=create)
@@ -209,7 +209,7 @@ def open_lockbox(
         NotFound, Invalid, Unavailable: As `open_store`.
     """
     settings = settings or load_settings(os.environ, directory=Path.cwd())
-    clock = clock or SystemClock()
+    clock = clock or StoreClock()
     return make_lockbox(
         open_records(store, settings=settings, clock=clock, ids=ids), settings, clock
     )
@@ -282,7 +282,7 @@ def _open_metadata(
                 store=place.name,
             ) from None
     try:
-        return open_metadata(
+        metadata = open_metadata(
             place.metadata_url.get_secret_value(),
             clock=clock,
             ids=ids,
@@ -291,6 +291,9 @@ def _open_metadata(
         )
     except NotFound:
         raise no_store(place.name) from None
+    if isinstance(clock, StoreClock):
+        clock.follow(metadata.server_now_ms)
+    return metadata
 
 
 def _open_deep_storage(

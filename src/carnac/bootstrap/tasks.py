@@ -17,7 +17,7 @@ from carnac.bootstrap.store import (
     open_store,
     process_name,
 )
-from carnac.clock import MarkedIds, RandomIds, SystemClock
+from carnac.clock import MarkedIds, RandomIds, StoreClock
 from carnac.config import Settings, load_settings
 from carnac.core.ids import mark_of
 from carnac.core.tasks.model import Attempt
@@ -56,7 +56,7 @@ def open_tasks(
     from carnac.bootstrap.runners import open_runners
 
     settings = _settings(store, settings)
-    clock, ids = clock or SystemClock(), ids or RandomIds()
+    clock, ids = clock or StoreClock(), ids or RandomIds()
     metadata = open_records(settings=settings, clock=clock, ids=ids)
     return TaskService(
         metadata,
@@ -88,7 +88,7 @@ def open_loop(
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     settings = _settings(store, settings)
-    clock, ids = clock or SystemClock(), ids or RandomIds()
+    clock, ids = clock or StoreClock(), ids or RandomIds()
     metadata = open_records(
         settings=settings, clock=clock, ids=ids, patience_ms=settings.lease_ttl_ms
     )
@@ -176,7 +176,7 @@ def run_task_attempt(
     """
     from carnac.store.jobs import StoreJobs
 
-    clock = clock or SystemClock()
+    clock = clock or StoreClock()
     metadata = open_records(settings=settings, clock=clock)
     try:
         marked = [one for one in metadata.attempts(task_id) if one.number == number]

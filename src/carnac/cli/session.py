@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
-from carnac.clock import SystemClock
+from carnac.clock import StoreClock
 
 if TYPE_CHECKING:
     from carnac.config import Settings
@@ -35,7 +35,7 @@ class Session:
         self.overlord_url: str | None = None
         self.is_debug = False
         self.owns_process = owns_process
-        self.clock = clock or SystemClock()
+        self.clock = clock or StoreClock()
         self.output = Output(is_json=wants_json)
         self._settings: Settings | None = None
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
+from carnac.core.time.leases import CLOCKS_AGREE_MS
+from carnac.metadata.texts import checks
 from carnac.ports.task_records import EVERY_TASK
 
 if TYPE_CHECKING:
@@ -77,6 +79,22 @@ class SqlTaskRecords(ABC):
 
         with self._read() as session:
             return sql.load_live_attempts(session)
+
+    def server_now_ms(self) -> int | None:
+        """Return the time of the database's server; None if it has no clock of its own."""
+        with self._read() as session:
+            row = session.row(checks.SERVER_NOW)
+            return None if row is None else row[0]
+
+    def ahead(self) -> Mapping[str, int]:
+        """Return whose last sign of life is from ahead of now, and by how much."""
+        now_ms = self._clock.now_ms()
+        with self._read() as session:
+            signs = {
+                holder: at_ms - now_ms
+                for holder, at_ms in session.rows(checks.SIGNS_AFTER, at_ms=now_ms)
+            }
+        return {holder: ms for holder, ms in signs.items() if ms > CLOCKS_AGREE_MS}
 
     def lead(self, candidacy: Candidacy) -> Leadership:
         """Become or remain the leader, if nobody else is; return who leads."""

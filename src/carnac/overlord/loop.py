@@ -160,6 +160,7 @@ class OverlordLoop:
             CarnacError: The database does not answer; the next round goes on where this one was.
         """
         asked_at_ms = self._clock.now_ms()
+        ahead = self._metadata.ahead() if self._led is None else {}
         leader = self._metadata.lead(
             Candidacy(
                 role=OVERLORD,
@@ -174,6 +175,12 @@ class OverlordLoop:
             return ()
         if self._led is None or self._led.fence != leader.fence:
             _log.info("%s leads now, fence %s", self._holder, leader.fence)
+            for holder, ms in ahead.items():
+                _log.warning(
+                    "%s gave its last sign of life %s s after now: its clock is ahead, or that of this machine behind",
+                    holder,
+                    ms // 1000,
+                )
         self._asked_at_ms, self._led = asked_at_ms, leader
         self._give_up_the_dead()
         self._each(self._stop_if_unwanted, "stop")

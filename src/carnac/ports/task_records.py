@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -78,6 +78,14 @@ class TaskRecords(Protocol):
 
     def live_attempts(self) -> Sequence[Attempt]:
         """Return the attempts of all tasks that are not over, or whose process is perhaps there yet."""
+        ...
+
+    def server_now_ms(self) -> int | None:
+        """Return the time of the database's server; None if it has no clock of its own."""
+        ...
+
+    def ahead(self) -> Mapping[str, int]:
+        """Return whose last sign of life is from ahead of now by more than `CLOCKS_AGREE_MS`, and by how many ms."""
         ...
 
     def lead(self, candidacy: Candidacy) -> Leadership:

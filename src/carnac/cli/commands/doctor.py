@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from carnac.cli.app import UPKEEP, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.clock import StoreClock, describe_ahead
 from carnac.core.redaction import show_url
 from carnac.core.words import counted
 from carnac.errors import CarnacError
@@ -156,6 +158,7 @@ def _store(session: Session) -> Iterator[Check]:
         name = session.shown_store
         with session.open_store() as store:
             yield from _opened(name, store, session.clock.now_ms())
+        yield from _clocks(session)
         obstacle = find_obstacle(session.settings.store.get_secret_value())
         if obstacle is not None:
             detail = f"the store can only be read here, because {obstacle}"
@@ -197,6 +200,26 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
     if temporary.is_dir():
         yield _disk("temporary files", str(temporary), shutil.disk_usage(temporary).free)
+
+
+def _clocks(session: Session) -> Iterator[Check]:
+    """Say whose clocks disagree, and by how much."""
+    from carnac.bootstrap.store import open_records
+
+    clock = session.clock
+    with closing(open_records(settings=session.settings, clock=clock)) as metadata:
+        others = metadata.ahead()
+    ahead_ms = clock.ahead_ms if isinstance(clock, StoreClock) else 0
+    if ahead_ms:
+        yield Check(name="clocks", state="problem", detail=describe_ahead(ahead_ms))
+    for holder, ms in others.items():
+        detail = (
+            f"{holder} gave its last sign of life {format_count(ms // 1000)} s after now: its clock is ahead, or that "
+            "of this machine behind; set it right"
+        )
+        yield Check(name="clocks", state="problem", detail=detail)
+    if not ahead_ms and not others:
+        yield Check(name="clocks", state="ok", detail="nobody's is ahead of this machine's")
 
 
 def _records(wrong: Sequence[str]) -> Iterator[Check]:

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Table, func, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Dialect,
+    Select,
+    Table,
+    cast,
+    func,
+    literal_column,
+    null,
+    select,
+    union_all,
+)
+from sqlalchemy.sql.base import Executable
 
 from carnac.metadata import tables as t
 from carnac.metadata.definitions import statements as s
-from carnac.metadata.definitions.building import statement
-from carnac.metadata.session import Statement
+from carnac.metadata.definitions.building import dialect_statement, statement
+from carnac.metadata.session import POSTGRESQL, Statement
+
+
+def _server_now(dialect: Dialect) -> Executable:
+    if dialect.name != POSTGRESQL:
+        return select(null())
+    return select(cast(literal_column("extract(epoch from clock_timestamp()) * 1000"), BigInteger))
+
+
+def _signs(holder: Column[str], at_ms: ColumnElement[int]) -> Select[str, int]:
+    """State the signs of life in a table that are from after an instant."""
+    return select(holder.label("holder"), at_ms.label("sign_ms")).where(at_ms > s.p("at_ms"))
+
+
+SERVER_NOW = dialect_statement(_server_now)
+SIGNS_AFTER = statement(
+    lambda: union_all(
+        _signs(t.leaders.c.holder, t.leaders.c.heartbeat_at_ms).where(t.leaders.c.lease_ms > 0),
+        _signs(t.task_attempts.c.holder, t.task_attempts.c.heartbeat_at_ms).where(
+            t.task_attempts.c.ended_at_ms.is_(None)
+        ),
+        _signs(t.locks.c.holder, t.locks.c.heartbeat_at_ms).where(
+            t.locks.c.revoked_at_ms.is_(None)
+        ),
+        _signs(t.leases.c.holder, t.leases.c.expires_at_ms - t.leases.c.ttl_ms),
+    )
+)
+"""Of leaders, attempts, tasks with locks, readers and writers that have not ended."""
 
 
 def _count(table: Table) -> Statement:

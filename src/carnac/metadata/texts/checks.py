@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from carnac.metadata.session import SqlText, Statement
 
+SERVER_NOW = Statement(
+    sqlite=SqlText('SELECT NULL AS anon_1'),
+    postgresql=SqlText('SELECT CAST(extract(epoch from clock_timestamp()) * 1000 AS BIGINT) AS "extract(epoch from clock_timestamp()) * 1000"'),
+)
+SIGNS_AFTER = Statement(
+    sqlite=SqlText('SELECT leaders.holder AS holder, leaders.heartbeat_at_ms AS sign_ms FROM leaders WHERE leaders.heartbeat_at_ms > ? AND leaders.lease_ms > ? UNION ALL SELECT task_attempts.holder AS holder, task_attempts.heartbeat_at_ms AS sign_ms FROM task_attempts WHERE task_attempts.heartbeat_at_ms > ? AND task_attempts.ended_at_ms IS NULL UNION ALL SELECT locks.holder AS holder, locks.heartbeat_at_ms AS sign_ms FROM locks WHERE locks.heartbeat_at_ms > ? AND locks.revoked_at_ms IS NULL UNION ALL SELECT leases.holder AS holder, leases.expires_at_ms - leases.ttl_ms AS sign_ms FROM leases WHERE leases.expires_at_ms - leases.ttl_ms > ?', ('at_ms', 'lease_ms_1', 'at_ms', 'at_ms', 'at_ms'), {'lease_ms_1': 0}),
+    postgresql=SqlText('SELECT leaders.holder AS holder, leaders.heartbeat_at_ms AS sign_ms FROM leaders WHERE leaders.heartbeat_at_ms > %(at_ms)s::BIGINT AND leaders.lease_ms > %(lease_ms_1)s::BIGINT UNION ALL SELECT task_attempts.holder AS holder, task_attempts.heartbeat_at_ms AS sign_ms FROM task_attempts WHERE task_attempts.heartbeat_at_ms > %(at_ms)s::BIGINT AND task_attempts.ended_at_ms IS NULL UNION ALL SELECT locks.holder AS holder, locks.heartbeat_at_ms AS sign_ms FROM locks WHERE locks.heartbeat_at_ms > %(at_ms)s::BIGINT AND locks.revoked_at_ms IS NULL UNION ALL SELECT leases.holder AS holder, leases.expires_at_ms - leases.ttl_ms AS sign_ms FROM leases WHERE leases.expires_at_ms - leases.ttl_ms > %(at_ms)s::BIGINT', (), {'lease_ms_1': 0}),
+)
 COUNTS = {
 'origin': Statement(
     sqlite=SqlText('SELECT count(*) AS count_1 FROM origin'),

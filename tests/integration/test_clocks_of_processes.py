@@ -1,0 +1,80 @@
+"""Overlords as processes, one of them with a clock that is two days ahead, killed while it leads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import carnac
+from carnac.bootstrap.store import open_records
+from carnac.bootstrap.tasks import open_loop
+from carnac.cli import main
+from carnac.clock import StoreClock, SystemClock
+from carnac.config import Settings
+from carnac.core.tasks.machine import OVERLORD
+from carnac.core.time.leases import CLOCKS_AGREE_MS
+from carnac.ports import LeaseKind
+from tests.forking import FORK
+from tests.integration.clock_children import AHEAD_MS, ClockAhead, lead_ahead
+from tests.support.tasks import FakeRunner
+
+LEASE_MS = 60_000
+
+
+@pytest.fixture
+def killed_ahead(tmp_path: Path) -> str:
+    """A store whose leader was two days ahead and is dead."""
+    store = str(tmp_path / "store")
+    carnac.open(store, create=True).close()
+    tell: Any = FORK.Queue()
+    child = FORK.Process(target=lead_ahead, args=(store, tell))
+    child.start()
+    assert tell.get(timeout=60)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    return store
+
+
+@pytest.mark.slow
+def test_another_one_takes_over_at_once_and_says_whose_clock_was_wrong(
+    killed_ahead: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--store", killed_ahead, "--json"]) == 1
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    found = [one for one in checks if one["name"] == "clocks"]
+    assert [one["state"] for one in found] == ["problem"]
+    assert "172," in found[0]["detail"]
+    assert f"process {os.getpid()}" not in found[0]["detail"]
+    loop = open_loop(killed_ahead, runners={"process": FakeRunner()})
+    loop.run_round()
+    assert loop.is_leader
+    assert "its clock is ahead" in caplog.text
+    loop.close()
+
+
+@pytest.mark.sql
+def test_leases_on_postgresql_go_by_the_clock_of_the_server(
+    postgresql_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(store=postgresql_url, deep_storage=str(tmp_path / "deep"))
+    carnac.open(create=True, settings=settings).close()
+    ahead = StoreClock(ClockAhead())
+    loop = open_loop(settings=settings, runners={"process": FakeRunner()}, clock=ahead)
+    right = open_records(settings=settings, clock=SystemClock())
+    lease = right.acquire_lease(LeaseKind.READER, holder="right", ttl_ms=LEASE_MS)
+    loop.run_round()
+    led = right.leader(OVERLORD)
+    assert led is not None
+    assert abs(led.heartbeat_at_ms - SystemClock().now_ms()) < CLOCKS_AGREE_MS
+    assert abs(ahead.ahead_ms - AHEAD_MS) < CLOCKS_AGREE_MS
+    assert "172,800 s ahead of the database server's" in caplog.text
+    assert right.leases() == (lease,), "whose clock is ahead takes nobody's lease away"
+    assert right.ahead() == {}
+    loop.close()
+    right.close()
