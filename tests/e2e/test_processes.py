@@ -177,3 +177,13 @@ def test_a_signal_during_an_ingestion_publishes_nothing(
     assert [check["detail"] for check in leases if "lease" in check["name"]] == [
         "nobody reads or writes"
     ]
+
+
+def test_a_statement_that_heeds_no_interrupt_ends_with_its_process(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    run_process(["init", store], cwd=tmp_path)
+    stubborn = "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
+    done = run_process(["sql", stubborn, "--timeout", "0.1", "--store", store], cwd=tmp_path)
+    assert done.code == 4
+    assert "took longer than 100 ms and could not be stopped" in done.err
+    assert "Traceback" not in done.err

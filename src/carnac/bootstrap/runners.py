@@ -12,6 +12,7 @@ from carnac.bootstrap.store import locate_store, name_of_store
 from carnac.config import Settings, to_environ
 from carnac.overlord.runners import InProcessRunner, ProcessRunner, SparkSubmitRunner
 from carnac.ports import TaskRunner
+from carnac.ports.temporary import make_private
 
 LOG_FOLDER = "task-logs"
 
@@ -26,7 +27,9 @@ def log_folder(settings: Settings) -> Path:
     if settings.task_logs is not None:
         return Path(settings.task_logs).expanduser().absolute()
     folder = locate_store(name_of_store(None, settings)).folder
-    return (folder if folder is not None else Path(tempfile.gettempdir()) / "carnac") / LOG_FOLDER
+    if folder is None:
+        folder = make_private(Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}")
+    return folder / LOG_FOLDER
 
 
 def open_runners(

@@ -385,6 +385,7 @@ def make_spark_pipeline(
         clock=clock,
         ids=ids,
         spark=spark or make_spark(settings),
+        verify_reads=settings.verify_reads == "once",
     )
 
 

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.core.segments.segment import ColumnType
+from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
 from carnac.jobs.compact.job import RewriteRun
+from carnac.jobs.compact.read import segment_file
 from carnac.jobs.delete.job import delete_where
 from carnac.jobs.ingest.ingest import IngestJob, Workshop
 from carnac.jobs.ingest.read_pass import SplitResult
+from carnac.jobs.ingest.write_pass import into_bins
 from carnac.jobs.read_back import frame_of
 from carnac.ports import (
     ChunkLayout,
@@ -25,8 +27,9 @@ from carnac.ports import (
 )
 from carnac.ports.places import PlacePlan
 from carnac.spark.interrupts import hold_signals
-from carnac.spark.progress import OnProgress
+from carnac.spark.progress import OnProgress, Phase
 from carnac.spark.session import SparkHolder, SparkSettings
+from carnac.spark.tasks import Attempt, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TASK_MEMORY_BYTES = 1 << 30
 MAX_TASK_MEMORY_BYTES = 4 << 30
+VERIFIED_MAX = 1 << 18
+"""Files remembered as whole, at most."""
 MEMORY_SHARE = 0.5
 """Of this machine's memory, for all tasks that run at the same time."""
 
@@ -45,6 +50,7 @@ class SparkPipeline:
     Args:
         output_url: Root of deep storage, as `DeepStorage.url` gives it; all executors must reach it.
         task_memory_bytes: What one task may hold in memory before it spills; None: by this machine's memory.
+        verify_reads: Whether files are compared with their records before Spark reads them for the first time.
     """
 
     def __init__(
@@ -55,7 +61,9 @@ class SparkPipeline:
         ids: IdSource,
         spark: SparkSettings | SparkHolder,
         task_memory_bytes: int | None = None,
+        verify_reads: bool = True,
     ) -> None:
+        self._verified: dict[str, str] | None = {} if verify_reads else None
         self._workshop = Workshop(
             holder=spark if isinstance(spark, SparkHolder) else SparkHolder(spark),
             clock=clock,
@@ -136,8 +144,27 @@ class SparkPipeline:
         self._check_shared_storage()
         holder = self._workshop.holder
         session = holder.session()
+        self._verify([source.segment for source in inputs])
         with hold_signals(holder.end_jvm):
             return frame_of(session, inputs, self._workshop.output_url, columns=columns)
+
+    def _verify(self, segments: Sequence[Segment]) -> None:
+        """Refuse damaged files, each looked at once by this pipeline: Spark's reader would not notice."""
+        known = self._verified
+        if known is None:
+            return
+        fresh = [one for one in segments if known.get(one.segment_id) != one.checksum]
+        bins = into_bins(fresh, lambda one: one.size_bytes, cores=self._workshop.cores())
+        run_tasks(
+            self._workshop.holder,
+            _check_files,
+            [(self._workshop.output_url, tuple(some)) for some in bins],
+            phase=Phase(name="check files", total=len(bins)),
+            clock=self._workshop.clock,
+        )
+        if len(known) + len(fresh) > VERIFIED_MAX:
+            known.clear()
+        known.update((one.segment_id, one.checksum) for one in fresh[:VERIFIED_MAX])
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
@@ -148,6 +175,21 @@ class SparkPipeline:
             raise Invalid(
                 "Spark's processes cannot reach deep storage in memory; use a directory or an object store"
             )
+
+
+def _check_files(task: tuple[str, Sequence[Segment]], attempt: Attempt) -> None:
+    """Refuse segment files that are not what their records say: a task of Spark.
+
+    Args:
+        task: Root of deep storage, and segments.
+
+    Raises:
+        NotFound, Corrupt, Unavailable: As `segment_file`.
+    """
+    output_url, segments = task
+    for segment in segments:
+        with segment_file(output_url, segment):
+            attempt.count(rows=segment.rows)
 
 
 def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequence[SplitResult]]:

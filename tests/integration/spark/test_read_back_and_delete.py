@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set, parse_instant
-from carnac.errors import Invalid
+from carnac.errors import Corrupt, Invalid
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.jobs.read_back import frame_of
 from carnac.ports import ChunkLayout, SegmentInput
@@ -117,3 +117,18 @@ def test_a_wrong_predicate_is_one_sentence_and_writes_nothing(
             pipeline.run_delete_where("events", [whole(s) for s in segments], predicate)
         assert "\n" not in caught.value.message
     assert files_below(deep_storage) == before
+
+
+def test_spark_is_handed_no_damaged_file(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+) -> None:
+    """Each file is looked at once; without the check Spark reads on."""
+    rows = [{"t": f"2024-01-0{1 + i % 3}", "n": i} for i in range(3000)]
+    segments = ingest(pipeline, make_spec, rows)
+    place = deep_storage / segments[1].path
+    data = bytearray(place.read_bytes())
+    data[len(data) // 3] ^= 1
+    place.write_bytes(data)
+    with pytest.raises(Corrupt, match=segments[1].segment_id):
+        pipeline.read_spark([whole(segment) for segment in segments])
+    pipeline.read_spark([whole(segment) for segment in segments if segment is not segments[1]])

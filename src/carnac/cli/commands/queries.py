@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -22,15 +26,18 @@ from carnac.cli.values import (
     to_text,
     unique_names,
 )
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from carnac.cli.session import Session
     from carnac.store.results import Result
 
 FORMATS = ("table", "csv", "jsonl", "json")
 DEFAULT_ROWS = 1000
+GRACE_MS = 2_000
+"""How long a statement that was stopped may take to end."""
 
 Parameters = Annotated[
     list[str] | None,
@@ -105,7 +112,8 @@ def sql(
     if session.owns_process:
         _load_arrow_alone(statement)
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
-    with session.open_store(query_timeout_ms=timeout_ms) as store:
+    limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
+    with session.open_store(query_timeout_ms=timeout_ms) as store, _ended_after(session, limit_ms):
         result = store.sql(statement, at=at, parameters=parameters)
     if form == "table":
         _print_table(session.output, result, max_rows)
@@ -115,6 +123,34 @@ def sql(
         _print_json_lines(result)
     else:
         session.output.json(_json_document(result))
+
+
+@contextmanager
+def _ended_after(session: Session, limit_ms: int) -> Iterator[None]:
+    """End the process if a statement does not even heed that it is stopped: one function over one huge value.
+
+    What it leaves, a folder of temporary files and a lease, others remove.
+
+    Args:
+        limit_ms: After which it is stopped; 0: never.
+    """
+    if not session.owns_process or not limit_ms:
+        yield
+        return
+
+    def end() -> None:
+        detail = f"the query took longer than {limit_ms} ms and could not be stopped"
+        session.show_error(Unavailable(f"{detail}; its process was ended"))
+        sys.stderr.flush()
+        os._exit(Unavailable.exit_code)
+
+    timer = threading.Timer((limit_ms + GRACE_MS) / 1000, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _load_arrow_alone(statement: str) -> None:
