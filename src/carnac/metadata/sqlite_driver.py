@@ -43,13 +43,13 @@ _DAMAGED = {apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB}
 
 
 def connect(
-    path: Path, pragmas: Iterable[str], *, parameters: str = "mode=rwc", vfs: str = CHECKED
+    path: Path, pragmas: Iterable[str], *, parameters: str = "mode=rwc", vfs: str | None = None
 ) -> apsw.Connection:
     """Return a connection to a database file; one that is new gets pages with checksums.
 
     Args:
         parameters: Of SQLite's URI, as `mode=ro`.
-        vfs: The layer of SQLite that reads and writes files; another than `CHECKED` verifies nothing.
+        vfs: The layer of SQLite that reads and writes files; None: `CHECKED`; others verify nothing.
 
     Raises:
         Corrupt: Its pages keep no room for checksums, or its first page is not what was written.
@@ -57,7 +57,7 @@ def connect(
     """
     _register()
     connection = apsw.Connection(
-        f"file:{quote(str(path))}?{parameters}&vfs={vfs}",
+        f"file:{quote(str(path))}?{parameters}&vfs={vfs or CHECKED}",
         flags=apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
         statementcachesize=256,
     )

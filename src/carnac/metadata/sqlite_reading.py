@@ -20,7 +20,7 @@ import apsw
 from carnac.errors import CarnacError, ReadOnly, Unavailable
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
-from carnac.metadata.sqlite_driver import CHECKED, READER_PRAGMAS, connect, translate
+from carnac.metadata.sqlite_driver import READER_PRAGMAS, connect, translate
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Writing
@@ -47,12 +47,12 @@ class _Way(NamedTuple):
 
     Attributes:
         parameters: Of the URI.
-        vfs: The layer of SQLite that reads the files.
+        vfs: The layer of SQLite that reads the files; None: the one that verifies them.
         is_watched: SQLite does not see what others do.
     """
 
     parameters: str
-    vfs: str = CHECKED
+    vfs: str | None = None
     pragmas: tuple[str, ...] = ()
     is_watched: bool = True
 
