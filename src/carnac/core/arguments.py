@@ -7,7 +7,7 @@ method that it gets is checked by being there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, wraps
+from functools import wraps
 from inspect import isfunction
 from reprlib import Repr
 from types import FunctionType
@@ -18,10 +18,6 @@ from carnac.errors import Invalid
 
 Kind = TypeVar("Kind", bound=type)
 
-_LISTENERS = frozenset({"ProgressListener"})
-"""Names of function types."""
-_ROLES = {"WriteGuard": "lock_inputs"}
-"""Names of protocols, and a method that tells who has one."""
 _MADE = frozenset({"batch", "holder"})
 """Names that are given to something new. All others are of what is there, perhaps from before names were checked."""
 _IDS = frozenset({"task_id"})
@@ -56,6 +52,7 @@ def _checked(method: FunctionType) -> object:
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     by_place = names[: code.co_argcount - 1]
     hints: Mapping[str, str] = method.__annotations__
+    shapes = {name: shape_of(hints[name]) for name in names}
     if not names:
         return method
 
@@ -63,11 +60,11 @@ def _checked(method: FunctionType) -> object:
     def call(self: object, *args: object, **named: object) -> object:
         for given in (zip(by_place, args, strict=False), named.items()):
             for name, value in given:
-                if name not in hints:
+                if name not in shapes:
                     continue
-                if not shape_of(hints[name]).fits(value):
+                if not shapes[name].fits(value):
                     raise Invalid(
-                        f"{method.__name__}({name}=…) takes {shape_of(hints[name]).words}, not {_short.repr(value)}",
+                        f"{method.__name__}({name}=…) takes {shapes[name].words}, not {_short.repr(value)}",
                         argument=name,
                     )
                 _check_texts(name, value, f"{method.__name__}({name}=…)")
@@ -91,88 +88,88 @@ def _check_texts(name: str, value: object, what: str) -> None:
                 _check_texts(name, one, what)
 
 
-@lru_cache(maxsize=256)
 def shape_of(hint: str) -> Shape:
-    """Return what an annotation takes."""
-    kinds = _split(hint, " | ")
-    shapes = [_simple(one) for one in kinds]
-    words = [shape.words for shape, one in zip(shapes, kinds, strict=True) if one != "None"]
-    fits = [shape.fits for shape in shapes]
-    if {"Interval", "str"} <= set(kinds):
-        words = ["an interval (a text like '2013-01-01/2013-02-01' or a carnac.Interval)"]
-    if {"int", "str"} <= set(kinds):
-        words = ["a revision, a time or the name of a tag"]
-        fits += [_is_negative]  # whoever looks it up says what is wrong with it
+    """Return what an annotation takes.
+
+    Raises:
+        TypeError: It is neither one of `_SHAPES` nor the name of a class.
+    """
+    kind = hint.removesuffix(" | None")
+    shape = _FUNCTION if kind.startswith("Callable[") else _SHAPES.get(kind)
+    if shape is None:
+        if not kind.isidentifier():
+            raise TypeError(f"what '{kind}' takes is not stated in {__name__}")
+        shape = _instance_of(kind)
+    if kind == hint:
+        return shape
+    return Shape(lambda value: value is None or shape.fits(value), shape.words)
+
+
+def _instance_of(name: str) -> Shape:
+    """Return the shape of a class by its name, so that it need not be imported here."""
+    article = "an" if name[0] in "AEIO" else "a"
     return Shape(
-        fits=lambda value: any(one(value) for one in fits),
-        words=" or ".join(words),
+        lambda value: any(base.__name__ == name for base in type(value).__mro__),
+        f"{article} {name}",
     )
 
 
-def _simple(hint: str) -> Shape:
-    name, _, rest = hint.partition("[")
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    if name == "Callable" or name in _LISTENERS:
-        return Shape(callable, "a function")
-    inner = [shape_of(one) for one in _split(rest.removesuffix("]"), ", ")] if rest else []
-    if name == "Mapping":
-        return Shape(lambda value: isinstance(value, Mapping), "a mapping")
-    if name == "Sequence":
-        (of,) = inner
-        words = "a list" if of.words == _PLAIN["object"].words else f"a list ({of.words} each)"
-        return Shape(lambda value: _is_list(value) and all(map(of.fits, value)), words)
-    if name == "tuple":
-        return Shape(
-            lambda value: (
-                _is_list(value)
-                and len(value) == len(inner)
-                and all(of.fits(one) for of, one in zip(inner, value, strict=True))
-            ),
-            f"{len(inner)} values ({', '.join(of.words for of in inner)})",
-        )
-    if name in _ROLES:
-        return Shape(lambda value: hasattr(value, _ROLES[name]), f"a {name}")
-    return Shape(lambda value: _is_named(value, name), f"{_article(name)} {name}")
+def _list_of(one: Shape) -> Shape:
+    return Shape(
+        lambda value: _is_list(value) and all(map(one.fits, value)), f"a list ({one.words} each)"
+    )
 
 
-def _split(text: str, separator: str) -> list[str]:
-    """Return the parts of an annotation, without cutting inside of brackets."""
-    parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter == "[") - (letter == "]")
-        if not depth and text.startswith(separator, at):
-            parts.append(text[start:at])
-            start = at + len(separator)
-    return [*parts, text[start:]]
+def _one_of(*shapes: Shape, words: str | None = None) -> Shape:
+    return Shape(
+        lambda value: any(one.fits(value) for one in shapes),
+        words or " or ".join(one.words for one in shapes),
+    )
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
-def _is_named(value: object, name: str) -> bool:
-    """Whether a value is of a class of this name, which need not be imported here."""
-    return any(base.__name__ == name for base in type(value).__mro__)
+def _is_whole(value: object, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= WHOLE_MAX
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= WHOLE_MAX
-
-
-def _is_negative(value: object) -> bool:
-    return isinstance(value, int) and -WHOLE_MAX <= value < 0
-
-
-def _article(name: str) -> str:
-    return "an" if name[:1] in {"A", "E", "I", "O"} else "a"
-
-
-_PLAIN = {
-    "None": Shape(lambda value: value is None, "nothing"),
+_TEXT = Shape(lambda value: isinstance(value, str), "a text")
+_WHOLE = Shape(_is_whole, "a whole number, 0 or more")
+_MAPPING = Shape(lambda value: isinstance(value, Mapping), "a mapping")
+_FUNCTION = Shape(callable, "a function")
+_INTERVAL = Shape(_instance_of("Interval").fits, "a carnac.Interval")
+_SHAPES = {
     "object": Shape(lambda _: True, "anything"),
     "bool": Shape(lambda value: isinstance(value, bool), "True or False"),
-    "int": Shape(_is_whole, "a whole number, 0 or more"),
-    "str": Shape(lambda value: isinstance(value, str), "a text"),
-    "Interval": Shape(lambda value: _is_named(value, "Interval"), "a carnac.Interval"),
+    "int": _WHOLE,
+    "str": _TEXT,
+    "Interval": _INTERVAL,
+    "Interval | str": _one_of(
+        _INTERVAL,
+        _TEXT,
+        words="an interval (a text like '2013-01-01/2013-02-01' or a carnac.Interval)",
+    ),
+    "int | str": _one_of(  # whoever looks a negative one up says what is wrong with it
+        Shape(lambda value: _is_whole(value, -WHOLE_MAX), ""),
+        _TEXT,
+        words="a revision, a time or the name of a tag",
+    ),
+    "Sequence[str]": _list_of(_TEXT),
+    "Sequence[CompactionGroup]": _list_of(_instance_of("CompactionGroup")),
+    "Sequence[object]": Shape(_is_list, "a list"),
+    "tuple[str, str]": Shape(
+        lambda value: _is_list(value) and len(value) == 2 and all(map(_TEXT.fits, value)),
+        "2 values (a text, a text)",
+    ),
+    "Mapping[str, str]": _MAPPING,
+    "Mapping[str, object]": _MAPPING,
+    "IngestSpec | Mapping[str, object] | str": _one_of(_instance_of("IngestSpec"), _MAPPING, _TEXT),
+    "str | Mapping[str, object] | CompactionSpec": _one_of(
+        _TEXT, _MAPPING, _instance_of("CompactionSpec")
+    ),
+    "ProgressListener": _FUNCTION,
+    "WriteGuard": Shape(lambda value: hasattr(value, "lock_inputs"), "a WriteGuard"),
 }
+"""What annotations take that are not just the name of a class, without ` | None`."""

@@ -194,7 +194,7 @@ def test_no_other_value_takes_arguments() -> None:
         ("Sequence[str]", (), ["a", 5], "a list (a text each)"),
         ("Sequence[object]", [object()], 5, "a list"),
         ("tuple[str, str] | None", ("a", "b"), ("a",), "2 values (a text, a text)"),
-        ("Mapping[str, Mapping[str, str]]", {}, [], "a mapping"),
+        ("Mapping[str, str]", {}, [], "a mapping"),
         ("Callable[[int, int], None] | None", print, 5, "a function"),
         (
             "Interval | str | None",
