@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from carnac.core.segments.segment import Scalar
 
@@ -70,63 +70,146 @@ def cut_buckets(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
 
 
 def cut_ranges(
-    batches: Iterable[pa.RecordBatch], dimensions: tuple[str, ...], rows_per_piece: int
+    batches: Iterable[pa.RecordBatch],
+    dimensions: tuple[str, ...],
+    rows_per_piece: int,
+    *,
+    most: int,
+    held_bytes_max: int | None = None,
 ) -> Iterator[Piece]:
-    """Yield pieces of at least `rows_per_piece` rows, cut only where the values of `dimensions` change.
+    """Yield pieces of about `rows_per_piece` rows, cut only where the values of `dimensions` change.
 
-    Rows come sorted by `dimensions`. The rows of one value are never divided, so a piece may be larger.
+    Rows come sorted by `dimensions`. The rows of one value are never divided. A piece ends with the value that makes it
+    large enough, or before that value if it would have more than `most` rows with it; so it has more only if it is all
+    one value.
+
+    Args:
+        most: At least `rows_per_piece`.
+        held_bytes_max: Rows of a value that are waiting for its end may be as large; a larger value begins a piece.
+            None: any size.
     """
-    held, last = 0, None
+    cutter = _RangeCutter(dimensions, rows_per_piece, most, held_bytes_max)
     for batch in batches:
-        at = 0
-        while at < batch.num_rows:
-            is_new = last is None
-            if not is_new and held >= rows_per_piece:
-                same = _run_length(batch, at, dimensions, last)
-                if same:
-                    yield Piece(rows=batch.slice(at, same), is_new=False)
-                    at += same
-                    if at == batch.num_rows:
-                        break
-                is_new = True
-            if is_new:
-                held = 0
-            rows = batch.slice(at, rows_per_piece - held)
-            start = values_at(rows, 0, dimensions) if is_new else None
-            yield Piece(rows=rows, is_new=is_new, start=start)
-            held += rows.num_rows
-            at += rows.num_rows
-            last = values_at(rows, rows.num_rows - 1, dimensions)
+        if batch.num_rows:
+            yield from cutter.add(batch)
+    yield from cutter.end_value()
+
+
+class _RangeCutter:
+    """Cuts sorted rows; holds the rows of the value that has not ended, unless a piece begins with it."""
+
+    def __init__(
+        self, dimensions: tuple[str, ...], enough: int, most: int, held_bytes_max: int | None
+    ) -> None:
+        self._dimensions = dimensions
+        self._enough, self._most, self._held_bytes_max = enough, most, held_bytes_max
+        self._rows = 0
+        """Of the piece that is open; 0: none is."""
+        self._value: tuple[Scalar, ...] | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._begins_piece = False
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[Piece]:
+        """Take the next rows; yield those whose piece is known."""
+        start = 0
+        if self._value is not None:
+            start = self._end_of(batch, 0, self._value)
+            yield from self._extend(batch.slice(0, start))
+            if start == batch.num_rows:
+                return
+            yield from self.end_value()
+        last = self._start_of_last(batch, start)
+        yield from self._whole_values(batch.slice(start, last - start))
+        self._value = values_at(batch, last, self._dimensions)
+        self._begins_piece = self._rows == 0
+        yield from self._extend(batch.slice(last))
+
+    def end_value(self) -> Iterator[Piece]:
+        """Yield the rows that were held: their value has ended."""
+        for rows in self._held:
+            yield self._piece(rows)
+        self._held, self._value = [], None
+        if self._rows >= self._enough:
+            self._rows = 0
+
+    def _extend(self, rows: pa.RecordBatch) -> Iterator[Piece]:
+        """Take more rows of the value that has not ended."""
+        if not rows.num_rows:
+            return
+        if self._begins_piece:
+            yield self._piece(rows)
+            return
+        self._held.append(rows)
+        waiting = sum(one.num_rows for one in self._held)
+        limit = self._held_bytes_max
+        if self._rows + waiting > self._most or (
+            limit is not None and sum(one.nbytes for one in self._held) > limit
+        ):
+            self._rows, self._begins_piece = 0, True
+            for held in self._held:
+                yield self._piece(held)
+            self._held = []
+
+    def _whole_values(self, rows: pa.RecordBatch) -> Iterator[Piece]:
+        """Yield rows whose values all end among them."""
+        while rows.num_rows:
+            place = self._enough - self._rows - 1  # of the row that makes the piece large enough
+            if place >= rows.num_rows:
+                yield self._piece(rows)
+                return
+            value = values_at(rows, place, self._dimensions)
+            end = self._end_of(rows, place, value)
+            if self._rows + end > self._most:
+                first = self._start_of_last(rows.slice(0, place + 1), 0)
+                end = first if self._rows + first else end
+            if end:
+                yield self._piece(rows.slice(0, end))
+            self._rows = 0
+            rows = rows.slice(end)
+
+    def _piece(self, rows: pa.RecordBatch) -> Piece:
+        is_new = self._rows == 0
+        self._rows += rows.num_rows
+        start = values_at(rows, 0, self._dimensions) if is_new else None
+        return Piece(rows=rows, is_new=is_new, start=start)
+
+    def _end_of(self, batch: pa.RecordBatch, at: int, value: tuple[Scalar, ...]) -> int:
+        """Return the place, from `at` on, of the first row that has another value."""
+        return _first(
+            at,
+            batch.num_rows,
+            lambda row: not _is_same(values_at(batch, row, self._dimensions), value),
+        )
+
+    def _start_of_last(self, batch: pa.RecordBatch, at: int) -> int:
+        """Return the place, from `at` on, of the first row that has the value of the last one."""
+        count: int = batch.num_rows
+        value = values_at(batch, count - 1, self._dimensions)
+        back = _first(
+            0,
+            count - at,
+            lambda row: not _is_same(values_at(batch, count - 1 - row, self._dimensions), value),
+        )
+        return count - back
+
+
+def _first(start: int, end: int, holds: Callable[[int], bool]) -> int:
+    """Return the first place for which it holds, from which on it always does; `end` if there is none."""
+    step, low = 1, start
+    while low + step <= end and not holds(low + step - 1):
+        low, step = low + step, step * 2
+    return low + bisect_left(range(low, min(low + step, end)), x=True, key=holds)
+
+
+def _is_same(left: tuple[Scalar, ...], right: tuple[Scalar, ...]) -> bool:
+    """Whether values are the same; NaN is, to itself."""
+    return all(
+        one == other or (one != one and other != other)  # noqa: PLR0124
+        for one, other in zip(left, right, strict=True)
+    )
 
 
 def values_at(rows: pa.RecordBatch, index: int, dimensions: tuple[str, ...]) -> tuple[Scalar, ...]:
     """Return the values of a row; null where there is no such column."""
     names = set(rows.schema.names)
     return tuple(rows.column(name)[index].as_py() if name in names else None for name in dimensions)
-
-
-def _run_length(
-    batch: pa.RecordBatch,
-    at: int,
-    dimensions: tuple[str, ...],
-    values: tuple[Scalar, ...] | None,
-) -> int:
-    """Return how many rows from `at` on have exactly these values."""
-    length = batch.num_rows - at
-    names = set(batch.schema.names)
-    for name, value in zip(dimensions, values or (), strict=True):
-        if name not in names:
-            continue  # null in all rows
-        column = batch.column(name).slice(at, length)
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if value is None:
-            is_other = column.is_valid()
-        else:
-            is_nan = value != value  # noqa: PLR0124  # which equals nothing for Arrow, and itself in the order of rows
-            same = pc.is_nan(column) if is_nan else pc.equal(column, pa.scalar(value, column.type))
-            is_other = pc.invert(pc.fill_null(same, fill_value=False))
-        found = pc.index(is_other, value=True).as_py()
-        if found >= 0:
-            length = int(found)
-    return int(length)

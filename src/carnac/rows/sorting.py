@@ -47,6 +47,8 @@ SAMPLE_ROWS = 10_000
 """Rows by which the ranges of a larger sort are chosen."""
 STREAM_ROWS = 16_384
 """Rows that DuckDB hands over at a time: few, because they count against its memory."""
+HELD_SHARE = 4
+"""The rows of one value that are waiting for its end take at most this part of a task's memory."""
 IN_MEMORY_FRACTION = 0.2
 """Arrow sorts what takes no more than this part of the task's memory: rows, their sorted copy, and the writer."""
 _UNSORTABLE = {
@@ -143,7 +145,13 @@ def _count(con: Any, table: str) -> int:
 
 def _cut(batches: Iterable[pa.RecordBatch], task: MergeTask, rows: int) -> Iterator[Piece]:
     if task.partitions.type == "range":
-        return cut_ranges(batches, task.partitions.dimensions, rows)
+        return cut_ranges(
+            batches,
+            task.partitions.dimensions,
+            rows,
+            most=task.partitions.most_rows_per_segment,
+            held_bytes_max=max(task.memory_bytes, MIN_MEMORY_BYTES) // HELD_SHARE,
+        )
     return cut_evenly(batches, rows)
 
 

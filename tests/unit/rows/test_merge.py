@@ -207,7 +207,10 @@ def test_ranges_tile_and_hold_their_rows(
     assert len(found) == len(rows)
     check_ranges(folder, segments, names)
     pieces = max(1, -(-len(rows) // target))
-    assert len(segments) <= pieces
+    assert len(segments) <= pieces * 4 // 3 + (pieces > 1)
+    for segment in segments:
+        values = {(row["color"], row["size"]) for row in read(folder, [segment])}
+        assert segment.rows <= partitions.most_rows_per_segment or len(values) == 1
 
 
 def check_ranges(folder: Path, segments: Sequence[Segment], names: tuple[str, ...]) -> None:

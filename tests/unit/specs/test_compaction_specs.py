@@ -187,7 +187,7 @@ def test_what_druids_api_writes_is_read_with_its_nulls_and_old_names() -> None:
     [
         (
             {"type": "single_dim", "partitionDimension": "a", "maxPartitionSize": 7},
-            ("range", ("a",), None, 7),
+            ("range", ("a",), None, 4),
         ),
         ({"type": "hashed", "maxRowsPerSegment": 7, "numShards": -1}, ("hashed", (), None, 7)),
         ({"type": "dynamic", "maxRowsPerSegment": -1}, ("dynamic", (), None, 5_000_000)),

@@ -282,7 +282,7 @@ def test_range_partitions_and_the_sort_order() -> None:
         tuningConfig={"sortBy": ["b", "__time"]},
     )
     assert spec.partitions == RangePartitions(dimensions=("a",), max_rows_per_segment=10)
-    assert spec.partitions.rows_per_segment == 10
+    assert (spec.partitions.rows_per_segment, spec.partitions.most_rows_per_segment) == (6, 10)
     assert spec.sort_columns == ("b", "__time")
     assert spec_with(dimensions=["a", "b"]).sort_columns == ("__time", "a", "b")
     assert HashedPartitions(num_shards=3).rows_per_segment == 5_000_000

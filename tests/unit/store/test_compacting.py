@@ -10,6 +10,7 @@ from carnac.core.compaction.plan.groups import (
     CompactionGroup,
     CompactionTarget,
     GroupKind,
+    Partitioning,
     whole_intervals,
 )
 from carnac.core.log.commits import CommitKind
@@ -187,6 +188,17 @@ def test_target_rows_cut_evenly(store: Store) -> None:
     append(store, *((number, number % 20) for number in range(10)))
     store.compact([major(store, target_rows=4)])
     assert [item.segment.rows for item in store.segments("events")] == [4, 4, 2]
+
+
+def test_a_range_has_at_most_half_as_many_rows_again_as_its_target(store: Store) -> None:
+    append(store, *[(number // 55, number // 55) for number in range(550)])
+    by_id = Partitioning(kind="range", dimensions=("id",))
+    report = store.compact_interval(
+        "events", target=CompactionTarget(target_rows=66, partitioning=by_id)
+    )
+    assert report.groups[0].error is None
+    rows = [item.segment.rows for item in store.segments("events")]
+    assert (sum(rows), max(rows)) == (550, 55)
 
 
 def test_lossy_steps_need_to_be_allowed(store: Store) -> None:

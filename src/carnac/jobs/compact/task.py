@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from carnac.core.compaction.plan.cutting import most_rows
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval
@@ -342,7 +343,7 @@ def cut_pieces(
 ) -> Iterator[Piece]:
     """Yield sorted rows in pieces of about `limit` rows, as the target divides them."""
     if target.partitioning.kind == "range":
-        return cut_ranges(batches, target.partitioning.dimensions, limit)
+        return cut_ranges(batches, target.partitioning.dimensions, limit, most=most_rows(target))
     return cut_evenly(batches, limit)
 
 

@@ -130,6 +130,8 @@ def most_segments(merge: Merge) -> int:
     spec = merge.task.partitions
     if spec.type == "hashed" and spec.num_shards:
         return spec.num_shards
+    if spec.type == "range":  # of two neighbours one may be small, and both together are not
+        return max(1, -(-2 * merge.rows // spec.rows_per_segment))
     return max(1, -(-merge.rows // spec.rows_per_segment))
 
 

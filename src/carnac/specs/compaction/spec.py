@@ -307,7 +307,8 @@ class CompactionSpec(CompactionShape):
     )
     skip_offset_from_latest: OffsetField = Field(
         default=None,
-        description="Time chunks that end later than this before the newest row are left alone. "
+        description="Time chunks that end later than this before the newest row are left alone, "
+        "[or the parts of them](../concepts/compaction.md#what-is-too-new) that do. "
         "Default: none are (P1D in Druid).",
     )
     task_context: dict[str, Any] = Field(

@@ -148,6 +148,11 @@ class HashedPartitions(SpecModel):
         return self.target_rows_per_segment or DEFAULT_ROWS_PER_SEGMENT
 
 
+def target_of(most_rows: int) -> int:
+    """Return how many rows a range aims at that may have so many: two thirds (Druid: the most is 1.5 targets)."""
+    return max(1, most_rows * 2 // 3)
+
+
 class RangePartitions(SpecModel):
     """Rows of a chunk are cut into ranges of dimension values."""
 
@@ -166,7 +171,12 @@ class RangePartitions(SpecModel):
         description=f"Rows a segment aims at. Default: {DEFAULT_ROWS_PER_SEGMENT}.",
     )
     max_rows_per_segment: int | None = Field(
-        default=None, ge=1, description="Most rows in a segment; instead of the target."
+        default=None,
+        ge=1,
+        description=(
+            "Most rows in a segment, unless they all have one value; instead of the target, which is two "
+            "thirds of it then. With a target, it is one and a half times the target."
+        ),
     )
     assume_grouped: bool = Field(
         default=False,
@@ -182,7 +192,14 @@ class RangePartitions(SpecModel):
     @property
     def rows_per_segment(self) -> int:
         """Rows that a segment aims at."""
-        return self.target_rows_per_segment or self.max_rows_per_segment or DEFAULT_ROWS_PER_SEGMENT
+        if self.max_rows_per_segment is not None:
+            return target_of(self.max_rows_per_segment)
+        return self.target_rows_per_segment or DEFAULT_ROWS_PER_SEGMENT
+
+    @property
+    def most_rows_per_segment(self) -> int:
+        """Rows that a segment has at most, if they have more than one value."""
+        return self.max_rows_per_segment or self.rows_per_segment * 3 // 2
 
 
 def _partitions_block(value: object) -> object:

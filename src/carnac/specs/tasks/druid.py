@@ -17,6 +17,7 @@ from carnac.errors import Invalid
 from carnac.specs.compaction.spec import CompactionTransform
 from carnac.specs.druid.fields import IGNORED_IN_TUNING, Block
 from carnac.specs.druid.ingest import convert_metrics, convert_partitions
+from carnac.specs.ingest.layout import target_of
 from carnac.specs.ingest.schema import MetricSpec
 from carnac.specs.problems import Findings, explain
 
@@ -169,6 +170,8 @@ def _tuning(tuning: Block) -> dict[str, Any]:
     kind = str(spec.get("type", "dynamic"))
     kind = {"single_dim": "range"}.get(kind, kind)
     rows = spec.get("targetRowsPerSegment", spec.get("maxRowsPerSegment"))
+    if kind == "range" and "targetRowsPerSegment" not in spec and isinstance(rows, int):
+        rows = target_of(rows)
     target: dict[str, Any] = {} if rows is None else {"targetRows": rows}
     if kind == "dynamic":
         return target

@@ -32,6 +32,7 @@ class TargetView:
         self.unit_bytes = target.target_bytes or DEFAULT_TARGET_BYTES
         """What a segment is worth, where a size in bytes is needed and the target names rows alone."""
         self._buckets = target.partitioning.buckets
+        self._is_by_range = target.partitioning.kind == "range"
         self._rows, self._bytes = target.target_rows, target.target_bytes
         self._bytes_max, self._rows_max = most_bytes(target), most_rows(target)
         self._cut = cut_text(target)
@@ -56,10 +57,16 @@ class TargetView:
         self._asked, self._measured = ((), None), ([], (1, None))
 
     def ideal(self, size_bytes: int, rows: int) -> int:
-        """Return how many segments so much data should be, at least 1."""
+        """Return how many segments so much data should be, at least 1; by ranges, how many it may have to be.
+
+        A range ends before a value that would make it too large, so it may be small; it and the next one together have
+        more than one and a half times the target then.
+        """
         if self._buckets is not None:
             return self._buckets
         count = -(-rows // self._rows)
+        if self._is_by_range and count > 1:  # of two neighbours one may be small
+            count = 4 * count // 3 + 1
         if self._bytes is not None:
             by_bytes = -(-size_bytes // self._bytes)
             if by_bytes > count:
