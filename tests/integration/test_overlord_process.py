@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 from pathlib import Path
 
 import httpx
 import pytest
 
+from carnac.api.client import OverlordClient
 from carnac.bootstrap.overlord import open_overlord
 from carnac.bootstrap.store import open_store
 from carnac.bootstrap.tasks import open_tasks
+from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.core.tasks.model import TaskState
 from carnac.errors import NotFound, Unavailable
@@ -45,6 +49,45 @@ def test_tasks_run_as_threads_and_all_threads_end_with_it(settings: Settings) ->
     with open_store(settings=settings) as store:
         left = store.sql("SELECT count(*) AS n FROM flights").rows()
     assert left == [{"n": ROWS - len(DAYS[0]) - len(DAYS[1])}]
+
+
+def test_strangers_change_nothing_and_tasks_go_on(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Web pages, clients that break off, bodies without an end, paths of others: then the overlord does its work."""
+    overlord = open_overlord(settings=settings, host="127.0.0.1", port=0)
+    overlord.start()
+    port = int(overlord.url.rpartition(":")[2])
+    path = f"{overlord.url}/druid/indexer/v1/task"
+    delete = {"type": "delete", "dataSource": "flights", "id": "d", "interval": "2013-01-01/P1D"}
+    reading = {"type": "index_parallel", "spec": {"dataSource": "x", "input": "/etc/passwd"}}
+    evil = {"host": "evil.example.com", "origin": "http://evil.example.com"}
+    strange = [
+        httpx.post(path, json=delete, headers=evil),
+        httpx.post(path, json=delete, headers={"origin": "http://evil.example.com"}),
+        httpx.post(path, data={"a": "b"}, headers={"sec-fetch-site": "cross-site"}),
+        httpx.post(path, content=json.dumps(delete)),
+        httpx.post(path, json=reading),
+        httpx.post(path, json={**delete, "context": {"sparkConf": {"spark.jars": "x"}}}),
+        httpx.post(path, json={**delete, "id": "a\0b"}),
+    ]
+    assert [answer.status_code for answer in strange] == [403, 403, 403, 415, 400, 400, 400]
+    head = b"POST /druid/indexer/v1/task HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for rest in (
+        b"Content-Length: 99\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\nffffff\r\n{{{",
+        b"",
+    ):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head + rest)
+    with OverlordClient(overlord.url, SystemClock()) as client:
+        assert not client.list()
+        client.submit(delete)
+        done = client.wait("d", timeout_ms=120_000)
+    assert (done.state, done.error) == (TaskState.SUCCEEDED, None)
+    assert httpx.get(f"{overlord.url}/status/health").json() is True
+    overlord.close()
+    assert [one for one in caplog.records if one.exc_info] == []
 
 
 def test_what_cannot_be_opened_leaves_nothing_open(settings: Settings, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.ports import JobResult
+from carnac.rows.read.inputs import resolve_input
+from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.tasks.spec import load_task
 from carnac.store import Store
@@ -41,6 +44,8 @@ class InlinePipeline(StampedPipeline):
     """Reads the rows that the spec holds, as JSON lines."""
 
     def run_ingest(self, spec: IngestSpec, layout: Any, **more: Any) -> JobResult:
+        if isinstance(spec.input, FilesInput):
+            resolve_input(spec.input)
         data = getattr(spec.input, "data", None)
         if data is not None:
             more["rows"] = [json.loads(line) for line in data.splitlines()]
@@ -55,6 +60,7 @@ class Office:
 
     def __init__(self, store: Store, clock: FakeClock) -> None:
         self.store, self.clock, self.metadata = store, clock, store._metadata
+        self.input_roots: tuple[str, ...] = ()
         self.tasks = TaskService(self.metadata, clock, SequentialIds("t"), load=load_task)
         self.lockbox = Lockbox(self.metadata, clock, holder="test", lease_ms=TTL_MS)
         self.loop = OverlordLoop(
@@ -80,7 +86,10 @@ class Office:
         """Run the task's next attempt; return its report."""
         assert task.task_id in self.loop.run_round()
         jobs = StoreJobs(
-            self.store, find_payload=self.metadata.task_payload, interrupt=lambda: None
+            self.store,
+            find_payload=self.metadata.task_payload,
+            interrupt=lambda: None,
+            input_roots=self.input_roots,
         )
         try:
             return run_attempt(
@@ -120,6 +129,20 @@ def test_an_ingestion_publishes_under_the_name_of_its_task(office: Office) -> No
     assert (commit.writer, commit.batch) == ("task", task.task_id)
     assert commit.message == f"task {task.task_id}"
     assert office.tasks.report(task.task_id) == report
+
+
+def test_a_task_that_came_over_http_reads_below_the_roots_of_its_overlord_alone(
+    office: Office, tmp_path: Path
+) -> None:
+    """The overlord of an attempt decides, whatever the task says itself; one beside the store has no roots."""
+    block = {**ingestion((1, 1)), "input": {"paths": "/etc/passwd", "within": ["/"]}}
+    office.input_roots = (str(tmp_path),)
+    task = office.submit(type="index_parallel", spec=block, context={"origin": "http"})
+    with pytest.raises(Invalid, match="is outside of what a task that comes over HTTP may read"):
+        office.run(task)
+    beside = office.submit(type="index_parallel", spec={**block, "input": "/etc/passwd"})
+    with pytest.raises(Invalid, match="does not say its format"):
+        office.run(beside)
 
 
 def test_an_attempt_that_dies_after_its_publish_is_not_done_again(office: Office) -> None:
