@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from carnac.api.problems import Refused
-from carnac.core.bounded_json import TooManyValues, parse_json
+from carnac.core.json_text import TooManyValues, check_count, parse_json
 from carnac.errors import Invalid
 
 PARSED_AT_ONCE_BYTES = 64 << 10
@@ -34,13 +34,18 @@ async def read_json(request: Request) -> object:
         ) from None
     try:
         if len(data) > PARSED_AT_ONCE_BYTES:
-            return await run_in_threadpool(parse_json, bytes(data), "the body")
-        return parse_json(bytes(data), "the body")
+            return await run_in_threadpool(_parse, bytes(data))
+        return _parse(bytes(data))
     except TooManyValues as error:
         raise Refused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             f"{error.message}; put rows into files, not into the task",
         ) from None
+
+
+def _parse(data: bytes) -> object:
+    check_count(data, "body")
+    return parse_json(data, "body")
 
 
 async def read_object(request: Request) -> dict[str, object]:

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import httpx
 
-from carnac.core.bounded_json import parse_json
 from carnac.core.json_form import name_in_json
+from carnac.core.json_text import parse_json
 from carnac.core.redaction import show_url
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
@@ -192,7 +192,7 @@ class OverlordClient(Closing):
         """Yield the object that is answered; what is not as it should be is no overlord's answer."""
         data = self._call(method, path, **how)
         try:
-            yield _object(parse_json(data, "its answer"))
+            yield _object(parse_json(data, "answer", limit=ANSWER_MAX_BYTES))
         except (KeyError, TypeError, ValueError, Invalid) as error:
             said = f"its answer has no {error}" if isinstance(error, KeyError) else str(error)
             raise Unavailable(
@@ -248,7 +248,7 @@ def _path(before: str, task_id: str, after: str = "") -> str:
 def _error(answer: httpx.Response, data: bytes, url: str) -> CarnacError:
     """Return the error that an answer tells of."""
     try:
-        body = _object(parse_json(data, "its answer"))
+        body = _object(parse_json(data, "answer", limit=ANSWER_MAX_BYTES))
         message, name = one_line(_text(body["error"])), _text(body["errorClass"])
         ids = {key: one_line(str(value)) for key, value in _object(body["context"]).items()}
     except (ValueError, KeyError, TypeError, Invalid):

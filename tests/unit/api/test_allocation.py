@@ -172,11 +172,11 @@ class TestOverHttp:
     @pytest.mark.parametrize(
         ("body", "words"),
         [
-            (b"<html>", "is not JSON"),
+            (b"<html>", "is not valid JSON"),
             (b"1", "not a list of 1 replies"),
             (b"[]", "not a list of 1 replies"),
-            (b"[[[[", "is not JSON"),
-            (b"[" * 100_000, "nested more than"),
+            (b"[[[[", "is not valid JSON"),
+            (b"[" * 100_000, "nested deeper than"),
             (b'["x"]', "is this another server?"),
             (b'[{"status": "allocated"}]', "is this another server?"),
         ],

@@ -266,11 +266,11 @@ def test_a_part_of_an_answer_that_is_wrong_is_one_sentence(data: st.DataObject) 
     [
         (
             httpx.Response(200, text="<html>"),
-            "is no overlord of this version: its answer is not JSON",
+            "is no overlord of this version: the answer is not valid JSON",
         ),
         (httpx.Response(200, json=[]), "is not an object"),
         (httpx.Response(200, json={}), "its answer has no 'task'"),
-        (httpx.Response(200, content=b"[" * 10_000), "nested more than"),
+        (httpx.Response(200, content=b"[" * 10_000), "nested deeper than"),
         (
             httpx.Response(
                 200, stream=httpx.ByteStream(b"{}"), headers={"content-encoding": "gzip"}

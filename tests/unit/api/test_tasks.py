@@ -241,8 +241,8 @@ def test_mistakes_are_one_sentence_in_druid_s_shape(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "the body is not JSON"),
-        ("[" * 100_000, "the body is nested more than"),
+        ("{", "the body is not valid JSON"),
+        ("[" * 100_000, "the body is nested deeper than"),
         ("[]", "the body must be a JSON object"),
         ("{}", "type"),
         ('{"type": "index_parallel", "spec": {}}', ""),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from carnac.core.bounded_json import parse_json
+from carnac.core.json_text import parse_json
 from carnac.core.log.allocation import AllocationRequest
 from carnac.core.log.allocation_records import pending_id_of, read_reply, request_to_json
 from carnac.core.log.commits import Numbered, Place, Reserved
@@ -221,7 +221,7 @@ def _post(url: str, requests: Sequence[AllocationRequest], pause: Pause) -> list
 def _replies(data: bytes, count: int) -> list[str | None]:
     """Return what is answered to so many requests; raises ValueError if it is no such answer."""
     try:
-        values = parse_json(data, "the answer")
+        values = parse_json(data, "answer")
     except Invalid as error:
         raise ValueError(error.message) from None
     if not isinstance(values, list) or len(values) != count:
@@ -231,7 +231,7 @@ def _replies(data: bytes, count: int) -> list[str | None]:
 
 def _said(error: urllib.error.HTTPError) -> str:
     try:
-        found = parse_json(error.read(ANSWER_MAX_BYTES), "the answer")
+        found = parse_json(error.read(ANSWER_MAX_BYTES), "answer")
     except (Invalid, OSError, http.client.HTTPException):
         found = None
     said = found.get("error") if isinstance(found, dict) else None
