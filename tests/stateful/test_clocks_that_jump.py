@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import hypothesis.strategies as st
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from carnac.core.locks.events import Granted
@@ -151,3 +152,4 @@ class ClockMachine(RuleBasedStateMachine):
 
 
 TestClocks = ClockMachine.TestCase
+TestClocks.settings = settings(max_examples=max(5, settings().max_examples // 3))

@@ -26,13 +26,14 @@ def wait_until_over(
         longest_pause_ms: What the pauses double up to, from `FIRST_PAUSE_MS`.
         on_look: Told how it stands, each time that is looked at.
     """
-    end_ms = None if timeout_ms is None else clock.now_ms() + timeout_ms
+    began_at_ms = clock.now_ms()
     pause_ms = FIRST_PAUSE_MS
     while True:
         task = look()
         if on_look is not None:
             on_look(task)
-        left_ms = pause_ms if end_ms is None else end_ms - clock.now_ms()
+        waited_ms = abs(clock.now_ms() - began_at_ms)  # a clock that is set ends the wait, too
+        left_ms = pause_ms if timeout_ms is None else timeout_ms - waited_ms
         if task.state.is_over or left_ms <= 0:
             return task
         clock.sleep_ms(min(pause_ms, left_ms))

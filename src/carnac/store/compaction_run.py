@@ -16,6 +16,7 @@ from carnac.core.log.entries import VisibleSegment
 from carnac.core.log.late_ledger import carry_over
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
 from carnac.store.compaction_reports import GroupOutcome, GroupReport
@@ -87,7 +88,7 @@ class CompactionRun:
         with self._mutex:
             seen_revision, seen_ms = self._seen.get(job.key, (self._base, 0))
             now_ms = self._store.now_ms()
-            if now_ms - seen_ms < WATCH_PERIOD_MS:
+            if not is_over(seen_ms, WATCH_PERIOD_MS, now_ms):
                 return None
             self._seen[job.key] = seen_revision, now_ms
         try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carnac.core.segments.segment import Segment
+from carnac.core.time.leases import is_over
 from carnac.core.words import counted
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports import Clock, DeepStorage, MetadataStore
@@ -91,7 +92,7 @@ class Scrubber:
         self._deep_storage = deep_storage
         self._clock = clock
         self._bytes_per_s = bytes_per_s
-        self._not_before_ms = 0
+        self._read_at_ms = self._rest_ms = 0
 
     def run_round(self, period_ms: int) -> None:
         """Read what a period's share of the rate is, or one segment if that is larger, unless earlier ones were.
@@ -101,8 +102,9 @@ class Scrubber:
         """
         now_ms = self._clock.now_ms()
         status = ScrubStatus.load(self._metadata)
-        is_waiting = not status.after and now_ms < status.began_at_ms + ROUND_MS
-        if not self._bytes_per_s or is_waiting or now_ms < self._not_before_ms:
+        is_waiting = not status.after and not is_over(status.began_at_ms, ROUND_MS, now_ms)
+        is_resting = not is_over(self._read_at_ms, self._rest_ms, now_ms)
+        if not self._bytes_per_s or is_waiting or is_resting:
             return
         most_bytes = self._bytes_per_s * period_ms // 1000
         faults, after, size_bytes, done = dict(status.faults), status.after, 0, 0
@@ -112,14 +114,14 @@ class Scrubber:
             after, done, size_bytes = segment.segment_id, done + 1, size_bytes + segment.size_bytes
             if size_bytes >= most_bytes:
                 break
-        self._not_before_ms = now_ms + size_bytes * 1000 // self._bytes_per_s
-        is_over = done == len(page) < VERIFY_PAGE
+        self._read_at_ms, self._rest_ms = now_ms, size_bytes * 1000 // self._bytes_per_s
+        is_done = done == len(page) < VERIFY_PAGE
         ScrubStatus(
-            after="" if is_over else after,
+            after="" if is_done else after,
             began_at_ms=status.began_at_ms if status.after else now_ms,
-            ended_at_ms=now_ms if is_over else status.ended_at_ms,
+            ended_at_ms=now_ms if is_done else status.ended_at_ms,
             segments=(status.segments if status.after else 0) + done,
-            faults=self._still_there(faults) if is_over else faults,
+            faults=self._still_there(faults) if is_done else faults,
         ).save(self._metadata)
 
     def _look_at(self, segment: Segment, faults: dict[str, str]) -> None:

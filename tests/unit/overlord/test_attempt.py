@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -21,6 +23,8 @@ from tests.overlords import DELETE, LEASE_MS, Bench
 
 DAY = IntervalSet((hours(0, 24),))
 FIRST, SECOND = IntervalSet((hours(0),)), IntervalSet((hours(1),))
+ROUNDS_MAX = 500
+"""Of two loops that do not wait: each has turned many times by then."""
 Tell = Callable[[JobProgress], None]
 
 
@@ -94,6 +98,30 @@ class TestAttempts:
         bench.loop.run_round()
         bench.run(work_alone, number=2)
         assert bench.tasks.get("a").state is TaskState.SUCCEEDED
+
+    def test_it_gives_signs_of_life_after_its_clock_was_set_back(
+        self, bench: Bench, ready: Task
+    ) -> None:
+        is_set, has_turned = threading.Event(), threading.Event()
+        rounds = itertools.count(1)
+
+        def work(*_: object) -> Mapping[str, object]:
+            bench.clock.advance_ms(-2 * 86_400_000)
+            is_set.set()
+            assert has_turned.wait(60)
+            (attempt,) = bench.metadata.attempts("a")
+            assert attempt.heartbeat_at_ms == bench.clock.now_ms()
+            return {}
+
+        def wait(_: float) -> bool:
+            assert is_set.wait(60)
+            (attempt,) = bench.metadata.attempts("a")
+            has_beaten = attempt.heartbeat_at_ms == bench.clock.now_ms()
+            if has_beaten or next(rounds) > ROUNDS_MAX:
+                has_turned.set()
+            return has_turned.is_set()
+
+        bench.run(work, wait=wait)
 
     def test_a_replacement_locks_the_segments_that_it_replaces(
         self, bench: Bench, ready: Task

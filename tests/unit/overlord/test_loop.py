@@ -159,6 +159,16 @@ class TestLoop:
         assert bench.loop.run_round() == ()
         assert (bench.loop.is_leader, other.is_leader) == (False, True)
 
+    def test_after_its_clock_was_set_nobody_leads_until_the_next_round(self, bench: Bench) -> None:
+        other = bench.make_loop("two")
+        bench.loop.run_round()
+        bench.clock.advance_ms(-LEASE_MS)
+        assert not bench.loop.is_leader
+        assert bench.tasks.leader() is None
+        other.run_round()
+        bench.loop.run_round()
+        assert (bench.loop.is_leader, other.is_leader) == (False, True)
+
     def test_killed_anywhere_the_next_one_goes_on(self, bench: Bench) -> None:
         """Whatever call is the last of an overlord: the task runs once, and no slot is lost."""
         crashes = 0

@@ -41,6 +41,7 @@ from carnac.core.tasks.events import (
     VouchAttempt,
 )
 from carnac.core.tasks.model import Attempt, AttemptState, Task, TaskState, is_lost
+from carnac.core.time.leases import is_over
 from carnac.errors import Conflict, Invalid, NotFound
 
 OVERLORD = "overlord"
@@ -293,7 +294,7 @@ def _vouch(draft: TaskDraft, event: VouchAttempt) -> TaskReply:
     is_starting = attempt is not None and attempt.state is AttemptState.STARTING
     if task is None or attempt is None or not is_starting:
         return Stale(task=task, attempt=attempt)
-    if draft.at_ms - attempt.created_at_ms >= START_MAX_MS:
+    if is_over(attempt.created_at_ms, START_MAX_MS, draft.at_ms):
         return Current(task=task, attempt=attempt)  # its lease ends it
     return Current(
         task=task, attempt=draft.put_attempt(replace(attempt, heartbeat_at_ms=draft.at_ms))

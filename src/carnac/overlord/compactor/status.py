@@ -12,6 +12,7 @@ from typing import Any
 
 from carnac.core.compaction.control.conductor import Conductor
 from carnac.core.time.intervals import Interval, interval_set
+from carnac.core.time.leases import is_over
 from carnac.ports import JobProgress, MetadataStore
 from carnac.ports.compaction import LiveRun
 
@@ -41,11 +42,9 @@ class StatusBoard:
         """
         status = {**describe_status(conductor, live, now_ms), "bytes_wasted": bytes_wasted}
         text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})
-        if now_ms < self._written_ms:  # the clock was set back
-            self._written_ms = self._asked_ms = 0
-        pause_ms = now_ms - self._asked_ms if self._asked_ms else 0
+        pause_ms = max(0, now_ms - self._asked_ms) if self._asked_ms else 0
         self._asked_ms = now_ms
-        is_due = has_work(status) and now_ms - self._written_ms >= SIGN_OF_LIFE_MS
+        is_due = has_work(status) and is_over(self._written_ms, SIGN_OF_LIFE_MS, now_ms)
         if text != self._last or is_due:
             told = {"at_ms": now_ms, "silent_after_ms": SILENT_MS + 3 * pause_ms, **status}
             self._metadata.put_settings({STATUS_KEY: json.dumps(told)})
@@ -59,7 +58,8 @@ def has_work(status: Mapping[str, Any]) -> bool:
 
 def is_silent(status: Mapping[str, Any], now_ms: int) -> bool:
     """Whether the controller that wrote the status has ended in the middle of its work: killed, or cut off."""
-    return has_work(status) and now_ms - status["at_ms"] > status.get("silent_after_ms", SILENT_MS)
+    silent_after_ms = status.get("silent_after_ms", SILENT_MS)
+    return has_work(status) and is_over(status["at_ms"], silent_after_ms + 1, now_ms)
 
 
 def read_status(metadata: MetadataStore) -> Mapping[str, Any] | None:
