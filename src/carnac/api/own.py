@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from carnac.api.desk import TaskDesk
+from carnac.api.shapes import sendable
 from carnac.api.tasks import (
     LISTED_MAX,
     AttemptNumber,
@@ -76,7 +77,7 @@ def make_router(tasks: TaskDesk) -> APIRouter:
         attempt: AttemptNumber = None,
     ) -> dict[str, object]:
         found = tasks.report(task_id, attempt)
-        return {"report": None if found is None else dict(found)}
+        return {"report": None if found is None else sendable(found)}
 
     @router.get("/leader", summary="Return which overlord leads; null if none does now")
     def leader() -> dict[str, object]:

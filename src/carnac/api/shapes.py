@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -43,6 +44,12 @@ class Location(Shape):
     host: str | None = None
     port: int = NO_PORT
     tls_port: int = NO_PORT
+
+
+def sendable(value: Mapping[str, object]) -> dict[str, object]:
+    """Return what is stored as it can be sent: half of a surrogate pair, as in an odd file name, becomes `?`."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return cast("dict[str, object]", json.loads(text))
 
 
 class TaskStatus(Shape):

@@ -22,6 +22,7 @@ from carnac.api.shapes import (
     TaskStatusResponse,
     full_status,
     ingestion_report,
+    sendable,
     short_status,
 )
 from carnac.core.tasks.model import Attempt, Task, TaskState
@@ -131,7 +132,7 @@ def _within(base: TaskFilter, states: tuple[TaskState, ...]) -> TaskFilter:
 def _add_task(router: APIRouter, tasks: TaskDesk) -> None:
     @router.get("/task/{task_id}", summary="Return a task as it was submitted")
     def payload(task_id: TaskId) -> TaskPayloadResponse:
-        return TaskPayloadResponse(task=task_id, payload=dict(tasks.payload(task_id)))
+        return TaskPayloadResponse(task=task_id, payload=sendable(tasks.payload(task_id)))
 
     @router.get("/task/{task_id}/status", summary="Say how a task stands")
     def status(task_id: TaskId) -> TaskStatusResponse:
@@ -163,7 +164,7 @@ def _add_texts(router: APIRouter, desk: Desk) -> None:
         report = tasks.report(task_id)
         if report is None:
             raise NotFound(f"task {task_id} has no report yet; it is {task.state}", task_id=task_id)
-        return ingestion_report(task, report)
+        return ingestion_report(task, sendable(report))
 
     @router.get(
         "/task/{task_id}/log",

@@ -140,6 +140,16 @@ def test_a_report_is_found_by_druid_s_clients_and_by_ours(
     }
 
 
+def test_a_report_of_files_with_odd_names_is_sent(overlord: Overlord, submit: Submit) -> None:
+    """A name that is no UTF-8 is a text with half of a surrogate pair; a sum may be no number."""
+    submit("a")
+    overlord.start_next()
+    overlord.finish("a", report='{"file": "a\\udcff.json", "sum": NaN, "most": Infinity}')
+    for path in ("/carnac/v1/tasks/a/report", f"{API}/task/a/reports"):
+        answer = overlord.http.get(path)
+        assert (answer.status_code, "a?.json" in answer.text) == (200, True), answer.text
+
+
 def test_cancelling_ends_it_and_again_changes_nothing(overlord: Overlord, submit: Submit) -> None:
     submit("a")
     for _ in range(2):
