@@ -136,7 +136,11 @@ class Groups:
         try:
             while self._queue:
                 group = self._next_group()
-                answers = await loop.run_in_executor(None, self._ask, group)
+                answers: list[Sequence[AllocationReply] | BaseException]
+                try:
+                    answers = await loop.run_in_executor(None, self._ask, group)
+                except Exception as error:  # there is no thread to be had: who waits hears of it
+                    answers = [error] * len(group)
                 for asked, answer in zip(group, answers, strict=True):
                     if asked.answer.done():  # the client is gone
                         continue

@@ -100,7 +100,7 @@ def open_overlord(
         loop = open_loop(settings=settings, runners=runners, url=url)
         duty = CompactionDuty(settings, runners, clock, is_leader=lambda: loop.is_leader)
         steps.callback(duty.close)
-        compaction = _loop_of(duty, settings, clock)
+        compaction = compaction_loop(duty, settings, clock)
         scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
         admission, duties = _admission(settings), (*loop.loops, compaction, scrub)
         app = make_app(
@@ -139,7 +139,8 @@ def _admission(settings: Settings) -> Admission:
     )
 
 
-def _loop_of(duty: CompactionDuty, settings: Settings, clock: Clock) -> Loop:
+def compaction_loop(duty: CompactionDuty, settings: Settings, clock: Clock) -> Loop:
+    """Return the loop that has the rounds of compaction."""
     return Loop(
         "compaction",
         duty.run_round,
