@@ -5,7 +5,7 @@ from __future__ import annotations
 MODULES: dict[str, tuple[str, ...]] = {
     "demo": ("demo",),
     "stores": ("init",),
-    "writing": ("ingest", "delete", "revert"),
+    "writing": ("append", "ingest", "delete", "revert"),
     "specs": ("spec",),
     "quarantine": ("quarantine",),
     "queries": ("sql",),

@@ -37,9 +37,20 @@ def print_ingest(output: Output, outcome: WriteOutcome, spec: IngestSpec) -> Non
     """Print what an ingestion did."""
     for item in spec.ignored:
         output.warning(f"{item.path} has no effect: {item.reason}")
+    print_outcome(output, outcome, spec.datasource, batch=(spec.writer, spec.batch))
+
+
+def print_outcome(
+    output: Output,
+    outcome: WriteOutcome,
+    datasource: str,
+    *,
+    batch: tuple[str | None, str | None],
+) -> None:
+    """Print what a load did; `batch` is its writer and its batch."""
     if outcome.is_replay:
         output.line(
-            f"batch {spec.batch} of writer {spec.writer} was published before, as revision {outcome.revision}; "
+            f"batch {batch[1]} of writer {batch[0]} was published before, as revision {outcome.revision}; "
             "nothing was done"
         )
         return
@@ -52,7 +63,7 @@ def print_ingest(output: Output, outcome: WriteOutcome, spec: IngestSpec) -> Non
     replaced = f", {counted(dropped, 'segment')} replaced" if dropped else ""
     output.line(
         f"published revision {outcome.revision}: "
-        f"{counted(outcome.segments_added, 'new segment')} in {spec.datasource}{replaced}"
+        f"{counted(outcome.segments_added, 'new segment')} in {datasource}{replaced}"
     )
 
 

@@ -10,8 +10,10 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
 from carnac.jobs.compact.job import RewriteRun
 from carnac.jobs.compact.read import segment_file
+from carnac.jobs.context import LocalJobContext, SparkJobContext
 from carnac.jobs.delete.job import delete_where
-from carnac.jobs.ingest.ingest import IngestJob, Workshop
+from carnac.jobs.ingest.here import reader_here
+from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
 from carnac.jobs.ingest.write_pass import into_bins
 from carnac.jobs.read_back import frame_of
@@ -29,7 +31,7 @@ from carnac.ports.places import PlacePlan
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import OnProgress, Phase
 from carnac.spark.session import SparkHolder, SparkSettings
-from carnac.spark.tasks import Attempt, run_tasks
+from carnac.spark.tasks import Attempt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,7 +66,7 @@ class SparkPipeline:
         verify_reads: bool = True,
     ) -> None:
         self._verified: dict[str, str] | None = {} if verify_reads else None
-        self._workshop = Workshop(
+        self._context = SparkJobContext(
             holder=spark if isinstance(spark, SparkHolder) else SparkHolder(spark),
             clock=clock,
             ids=ids,
@@ -85,7 +87,7 @@ class SparkPipeline:
         """Read, parse, transform, roll up, partition, sort and write segment files."""
         self._check_shared_storage()
         job = IngestJob(
-            self._workshop,
+            self._context,
             spec,
             layout,
             newest_before_ms=newest_before_ms,
@@ -93,6 +95,32 @@ class SparkPipeline:
             places=places,
         )
         return job.run(_reader(spec, rows))
+
+    def run_append(
+        self,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        rows: object | None = None,
+        newest_before_ms: int | None = None,
+        places: PlacePlan | None = None,
+    ) -> JobResult:
+        """Do what `run_ingest` does, by the same functions, in the caller's process."""
+        context = LocalJobContext(
+            clock=self._context.clock,
+            ids=self._context.ids,
+            output_url=self._context.output_url,
+            task_memory_bytes=self._context.task_memory_bytes,
+        )
+        job = IngestJob(
+            context,
+            spec,
+            layout,
+            newest_before_ms=newest_before_ms,
+            on_progress=None,
+            places=places,
+        )
+        return job.run(reader_here(spec, rows))
 
     def run_delete_where(
         self,
@@ -106,7 +134,7 @@ class SparkPipeline:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
         self._check_shared_storage()
         return delete_where(
-            self._workshop,
+            self._context,
             datasource,
             inputs,
             predicate,
@@ -126,7 +154,7 @@ class SparkPipeline:
         """Rewrite the segments of every job; no job waits for another."""
         self._check_shared_storage()
         RewriteRun(
-            self._workshop,
+            self._context,
             jobs,
             on_end=on_end,
             find_doom=find_doom,
@@ -142,11 +170,11 @@ class SparkPipeline:
     ) -> DataFrame:
         """Return a Spark DataFrame over the visible rows."""
         self._check_shared_storage()
-        holder = self._workshop.holder
+        holder = self._context.holder
         session = holder.session()
         self._verify([source.segment for source in inputs])
         with hold_signals(holder.end_jvm):
-            return frame_of(session, inputs, self._workshop.output_url, columns=columns)
+            return frame_of(session, inputs, self._context.output_url, columns=columns)
 
     def _verify(self, segments: Sequence[Segment]) -> None:
         """Refuse damaged files, each looked at once by this pipeline: Spark's reader would not notice."""
@@ -154,13 +182,11 @@ class SparkPipeline:
         if known is None:
             return
         fresh = [one for one in segments if known.get(one.segment_id) != one.checksum]
-        bins = into_bins(fresh, lambda one: one.size_bytes, cores=self._workshop.cores())
-        run_tasks(
-            self._workshop.holder,
+        bins = into_bins(fresh, lambda one: one.size_bytes, cores=self._context.cores())
+        self._context.run(
             _check_files,
-            [(self._workshop.output_url, tuple(some)) for some in bins],
+            [(self._context.output_url, tuple(some)) for some in bins],
             phase=Phase(name="check files", total=len(bins)),
-            clock=self._workshop.clock,
         )
         if len(known) + len(fresh) > VERIFIED_MAX:
             known.clear()
@@ -168,10 +194,10 @@ class SparkPipeline:
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
-        self._workshop.holder.close()
+        self._context.holder.close()
 
     def _check_shared_storage(self) -> None:
-        if self._workshop.output_url.startswith("memory:"):
+        if self._context.output_url.startswith("memory:"):
             raise Invalid(
                 "Spark's processes cannot reach deep storage in memory; use a directory or an object store"
             )
@@ -198,14 +224,10 @@ def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequ
     Raises:
         Invalid: The rows are missing, or there are rows and the spec names an input too.
     """
-    from carnac.jobs.ingest.readers import arrow_table, read_files, read_table
+    from carnac.jobs.ingest.readers import arrow_table, check_input, read_files, read_table
     from carnac.jobs.ingest.spark_rows import is_spark_frame, read_transformed
 
-    is_frame = spec.input.type == "frame"
-    if is_frame and rows is None:
-        raise Invalid("the spec's input is rows in memory; hand them over as rows")
-    if not is_frame and rows is not None:
-        raise Invalid("rows were handed over and the spec names another input; use one of them")
+    check_input(spec, rows)
     if rows is not None and (is_spark_frame(rows) or spec.has_expressions):
         return lambda job: read_transformed(job, rows)
     if spec.has_expressions:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 
+APPEND_ROWS_MAX = 1_000_000
+"""Rows that one append takes in the caller's process; more are a job for Spark."""
+APPEND_BYTES_MAX = 256_000_000
+"""Bytes of its input, as files have them or as Arrow holds them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLayout:
     """Into which time chunks a job cuts its rows.
@@ -193,6 +199,27 @@ class DataPipeline(Protocol):
                 Nothing is left behind but the quarantined rows.
             NotFound: An input does not exist.
             Unavailable: Deep storage is full or does not answer.
+        """
+        ...
+
+    def run_append(
+        self,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        rows: object | None = None,
+        newest_before_ms: int | None = None,
+        places: PlacePlan | None = None,
+    ) -> JobResult:
+        """Do what `run_ingest` does, by the same functions, in the caller's process: no JVM, one thread, few rows.
+
+        Args:
+            rows: A pandas or Polars DataFrame, Arrow data, or a list of mappings.
+
+        Raises:
+            Invalid: As `run_ingest`; or the spec computes something from a row, or there are more than
+                `APPEND_ROWS_MAX` rows or `APPEND_BYTES_MAX` bytes: Spark does that.
+            NotFound, Unavailable: As `run_ingest`.
         """
         ...
 

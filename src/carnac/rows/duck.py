@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,48 @@ MIN_MEMORY_BYTES = 64 << 20
 """Less than this, and DuckDB fails at tasks that it could do on disk."""
 
 
+class _Held(threading.local):
+    """Of each thread: the connection that its tasks share now, and the one that waits for the next time."""
+
+    shared: duckdb.DuckDBPyConnection | None = None
+    idle: duckdb.DuckDBPyConnection | None = None
+
+
+_HELD = _Held()
+
+
+@contextmanager
+def one_connection(*, temp_dir: str, memory_bytes: int) -> Iterator[None]:
+    """Have what this thread does inside share one connection, which stays open for the next time.
+
+    To open one, and to make in it what expressions call, takes longer than to read a thousand rows.
+
+    Args:
+        temp_dir, memory_bytes: Of the connection, if this thread has none yet.
+    """
+    connection, _HELD.idle = _HELD.idle, None
+    if connection is None:
+        connection = _open(temp_dir, memory_bytes, threads=1)
+    _HELD.shared = connection
+    try:
+        yield
+        _drop_tables(connection)
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        _HELD.shared = None
+    _HELD.idle = connection
+
+
+def _drop_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop what a task has left: its rows would stay in memory until the next one comes."""
+    for (name,) in connection.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE temporary"
+    ).fetchall():
+        connection.execute(f'DROP TABLE "{name}"').complete()
+
+
 @contextmanager
 def connect(
     *, temp_dir: str, memory_bytes: int, threads: int = 1
@@ -28,6 +71,19 @@ def connect(
 
     Time is UTC, rows come in any order unless the query says one, and no extension is ever loaded.
     """
+    if _HELD.shared is not None:
+        yield _HELD.shared
+        return
+    connection = _open(temp_dir, memory_bytes, threads=threads)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        with suppress(OSError):  # somebody else's files are in it
+            Path(temp_dir).rmdir()
+
+
+def _open(temp_dir: str, memory_bytes: int, *, threads: int) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     make_private(Path(temp_dir))
@@ -40,13 +96,8 @@ def connect(
         "autoload_known_extensions": False,
     }
     connection = duckdb.connect(":memory:", config=settings)
-    try:
-        connection.execute("SET TimeZone = 'UTC'").complete()
-        yield connection
-    finally:
-        connection.close()
-        with suppress(OSError):  # somebody else's files are in it
-            Path(temp_dir).rmdir()
+    connection.execute("SET TimeZone = 'UTC'").complete()
+    return connection
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
     source = merge_sql(shape, parts.attach(con, shape), not_before_ms=task.chunk.start_ms)
     total = parts.rows
     if shape.is_rollup and (total > limit or slices > 1):
-        con.execute(f"CREATE TEMP TABLE merged AS {source}").complete()
+        con.execute(f"CREATE OR REPLACE TEMP TABLE merged AS {source}").complete()
         total = _count(con, "merged")
         source = "SELECT * FROM merged"
     if spec.type == "hashed":

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from carnac.config import Settings
-    from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore
+    from carnac.core.time.intervals import Interval
+    from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore, WriteGuard
     from carnac.ports.places import Allocator
     from carnac.store.compacting import Compactor
     from carnac.store.history import History
     from carnac.store.leases import LeaseKeeper
     from carnac.store.looking import Looking
     from carnac.store.maintenance import Maintenance
-    from carnac.store.writing import Writer
+    from carnac.store.writing import WriteOutcome, Writer
 
 
 class Parts:
@@ -47,6 +48,17 @@ class Parts:
 
         return Writer(
             self._metadata, self._deep_storage, self._pipeline, self._leases, self._allocator
+        )
+
+    def clean(
+        self, datasource: str, interval: Interval | None, guard: WriteGuard | None
+    ) -> WriteOutcome:
+        """Fold the overshadow history; see `carnac.store.cleaning`."""
+        from carnac.store.cleaning import clean
+
+        granularity = self.writer.segment_granularity(datasource)
+        return clean(
+            self._metadata, datasource, interval, segment_granularity=granularity, guard=guard
         )
 
     @cached_property

@@ -137,8 +137,7 @@ class Store(Closing):
             rows: A Spark, pandas or Polars DataFrame, or an Arrow table; the spec then needs no `input`.
 
         Raises:
-            Invalid: The spec is wrong or does not fit the data; nothing was published.
-            NotFound: An input does not exist.
+            Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
             Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
         """
         from carnac.specs.load import load_spec
@@ -149,6 +148,29 @@ class Store(Closing):
             message=message,
             on_progress=on_progress,
             guard=guard,
+        )
+
+    def append(
+        self,
+        datasource: str,
+        rows: object,
+        *,
+        spec: IngestSpec | Mapping[str, object] | str | None = None,
+        writer: str | None = None,
+        batch: str | None = None,
+        message: str = "",
+    ) -> WriteOutcome:
+        """Append few rows in one commit, in this process: what `ingest` does, by the same functions, without Spark.
+
+        Args:
+            rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
+            spec: As for `ingest`, without input. None: as the datasource was loaded before.
+
+        Raises:
+            Invalid, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
+        """
+        return self._parts.writer.append(
+            datasource, rows, spec=spec, writer=writer, batch=batch, message=message
         )
 
     def delete(
@@ -173,26 +195,14 @@ class Store(Closing):
             NotFound: There is no such datasource.
             Conflict: A segment that was rewritten was changed meanwhile: retry.
         """
-        from carnac.store.writing import WriteOutcome
-
-        parsed = as_interval(interval)
-        done = None if batch is None else self._metadata.find_batch(*batch)
-        if done is not None:
-            return WriteOutcome(revision=done, is_replay=True)
-        if where is not None:
-            return self._parts.writer.delete_where(
-                datasource,
-                where,
-                interval=parsed,
-                message=message,
-                on_progress=on_progress,
-                guard=guard,
-                batch=batch,
-            )
-        if parsed is None:
-            raise Invalid("say what to delete: an interval, a predicate, or both")
-        return self._parts.writer.delete_interval(
-            datasource, parsed, message=message, guard=guard, batch=batch
+        return self._parts.writer.delete(
+            datasource,
+            where,
+            interval=as_interval(interval),
+            message=message,
+            on_progress=on_progress,
+            guard=guard,
+            batch=batch,
         )
 
     def compact(
@@ -441,7 +451,7 @@ class Store(Closing):
     def gc(self, *, dry_run: bool = False) -> GcReport:
         """Trim history by the retention rules and delete files that nothing names; a dry run says what would go.
 
-        May run beside readers, writers and another one of its kind, and may be interrupted anywhere.
+        May run beside readers, writers and another of its kind; may be interrupted anywhere.
         """
         self._leases.release_idle()
         return self._parts.maintenance.collect_garbage(dry_run=dry_run)
@@ -467,16 +477,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such datasource.
         """
-        from carnac.store.cleaning import clean
-
-        parsed = as_interval(interval)
-        return clean(
-            self._metadata,
-            datasource,
-            parsed,
-            segment_granularity=self._parts.writer.segment_granularity(datasource),
-            guard=guard,
-        )
+        return self._parts.clean(datasource, as_interval(interval), guard)
 
     def check(self) -> tuple[str, ...]:
         """Return what in the metadata contradicts itself, a sentence each; nothing if all is well. Opens no file."""

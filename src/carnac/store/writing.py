@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,7 +20,6 @@ from carnac.errors import (
     Invalid,
     NotFound,
     Revoked,
-    Unavailable,
 )
 from carnac.ports import (
     ChunkLayout,
@@ -38,7 +37,7 @@ from carnac.ports import (
 )
 from carnac.ports.datasources import require_datasource
 from carnac.ports.places import Allocator
-from carnac.store import deleting, guarding
+from carnac.store import declarations, deleting, guarding
 from carnac.store.leases import LeaseKeeper
 from carnac.store.sight import drops_of, require_aligned, shown_whole, shown_within
 
@@ -98,11 +97,13 @@ class Writer:
         message: str = "",
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
+        is_here: bool = False,
     ) -> WriteOutcome:
         """Run the spec and publish its segments in one commit.
 
         Args:
             guard: The locks of the task that this is done for.
+            is_here: Run it in this process, without Spark.
 
         Raises:
             Conflict: A replacement's inputs were changed meanwhile. The written files are removed.
@@ -122,21 +123,43 @@ class Writer:
                 spec,
                 lambda where: self._metadata.chunks(spec.datasource, interval=where.span()),
             ) as places:
-                result = self._pipeline().run_ingest(
-                    spec,
-                    layout,
-                    rows=rows,
-                    newest_before_ms=newest_ms,
-                    on_progress=on_progress,
-                    places=places,
-                )
+                pipeline = self._pipeline()
+                if is_here:
+                    result = pipeline.run_append(
+                        spec, layout, rows=rows, newest_before_ms=newest_ms, places=places
+                    )
+                else:
+                    result = pipeline.run_ingest(
+                        spec,
+                        layout,
+                        rows=rows,
+                        newest_before_ms=newest_ms,
+                        on_progress=on_progress,
+                        places=places,
+                    )
             with self._files_until_published(result.segments):
                 outcome = self._publish_ingest(
                     spec, result, base=base, lease=lease, message=message, guard=guard
                 )
         if outcome.revision is not None and not outcome.is_replay:
-            self._remember_granularity(spec)
+            declarations.remember(self._metadata, spec)
         return outcome
+
+    def append(
+        self,
+        datasource: str,
+        rows: object,
+        *,
+        spec: IngestSpec | Mapping[str, object] | str | None,
+        writer: str | None,
+        batch: str | None,
+        message: str,
+    ) -> WriteOutcome:
+        """Append few rows in this process; see `plan_append`."""
+        from carnac.store.appending import plan_append
+
+        plan = plan_append(self._metadata, datasource, rows, spec=spec, writer=writer, batch=batch)
+        return self.run_ingest(plan.spec, rows=plan.rows, message=message, is_here=True)
 
     def _publish_ingest(
         self,
@@ -187,6 +210,39 @@ class Writer:
             segments_added=len(result.segments),
             segments_dropped=len(dropped),
         )
+
+    def delete(
+        self,
+        datasource: str,
+        where: str | None,
+        *,
+        interval: Interval | None,
+        message: str = "",
+        on_progress: ProgressListener | None = None,
+        guard: WriteGuard | None = None,
+        batch: tuple[str, str] | None = None,
+    ) -> WriteOutcome:
+        """Delete by interval, by predicate, or by both; see `delete_interval` and `delete_where`.
+
+        Raises:
+            Invalid: Neither is given.
+        """
+        done = None if batch is None else self._metadata.find_batch(*batch)
+        if done is not None:
+            return WriteOutcome(revision=done, is_replay=True)
+        if where is not None:
+            return self.delete_where(
+                datasource,
+                where,
+                interval=interval,
+                message=message,
+                on_progress=on_progress,
+                guard=guard,
+                batch=batch,
+            )
+        if interval is None:
+            raise Invalid("say what to delete: an interval, a predicate, or both")
+        return self.delete_interval(datasource, interval, message=message, guard=guard, batch=batch)
 
     def delete_interval(
         self,
@@ -328,7 +384,7 @@ class Writer:
 
     def segment_granularity(self, datasource: str) -> str:
         """Return the granularity for rows that fall where no chunk is: that of the last ingestion."""
-        return self._metadata.settings().get(_granularity_key(datasource), "day")
+        return self._metadata.settings().get(declarations.granularity_key(datasource), "day")
 
     def _lock_for(self, spec: IngestSpec, where: IntervalSet, guard: WriteGuard | None) -> None:
         """Get the locks on what a replacement takes the place of, as far as that is known."""
@@ -415,13 +471,6 @@ class Writer:
             with suppress(CarnacError):
                 self._deep_storage.delete(segment.path)
 
-    def _remember_granularity(self, spec: IngestSpec) -> None:
-        """Keep the granularity for reverts and deletions; the next ingestion does it if this one cannot."""
-        key, value = _granularity_key(spec.datasource), str(spec.granularity.segment_granularity)
-        with suppress(Unavailable):  # the commit is there: the caller must not take it for failed
-            if self._metadata.settings().get(key) != value:
-                self._metadata.put_settings({key: value})
-
 
 def _reach(spec: IngestSpec) -> Interval | None:
     """Return the buckets that rows of the spec may fall into; None: anywhere."""
@@ -429,7 +478,3 @@ def _reach(spec: IngestSpec) -> Interval | None:
     if span is None:
         return None
     return spec.granularity.segment_granularity.buckets_over(span)
-
-
-def _granularity_key(datasource: str) -> str:
-    return f"segment_granularity:{datasource}"

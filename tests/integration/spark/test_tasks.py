@@ -119,7 +119,7 @@ class Cancelled(Lent):
             on_progress(progress)
 
         run_tasks(
-            self._workshop.holder,
+            self._context.holder,
             lambda _task, _attempt: threading.Event().wait(60),
             [0],
             phase=Phase(name="sleeps", total=1),

@@ -109,7 +109,7 @@ def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
             lambda: pa.table({"l": pa.array([[HALVES[0]]], pa.list_(pa.float16()))}),
             "column 'l' of type list<item: halffloat> cannot be read",
         ),
-        (lambda: [{"t": 1}], "rows cannot be read from a list"),
+        (lambda: [{"t": 1}, 2], "row 2 is a int, not a dict of column and value"),
     ],
 )
 def test_rows_that_are_no_table_are_one_clear_error(make: Callable[[], Any], message: str) -> None:

@@ -128,9 +128,13 @@ def look(con: duckdb.DuckDBPyConnection, counts: ReadCounts) -> Loaded:
     )
     names = [column[0] for column in cursor.description or []]
     rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    rejected = con.execute(
-        "SELECT line, byte_offset, raw, reason FROM rejected ORDER BY file, line, byte_offset"
-    ).fetchall()
+    rejected = (
+        con.execute(
+            "SELECT line, byte_offset, raw, reason FROM rejected ORDER BY file, line, byte_offset"
+        ).fetchall()
+        if counts.rows_rejected
+        else []
+    )
     assert counts.rows_parsed == len(rows)
     assert counts.rows_rejected == len(rejected) == sum(counts.rejected_by_reason.values())
     assert counts.rows_read == len(rows) + len(rejected) + counts.rows_thrown_away

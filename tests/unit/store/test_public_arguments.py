@@ -19,11 +19,13 @@ from carnac.config import Settings
 from carnac.core.arguments import shape_of
 from carnac.core.compaction.control.states import ChunkState
 from carnac.core.compaction.plan.planning import CompactionPlan
+from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import RetryPolicy
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Invalid
 from carnac.overlord import TaskService
 from carnac.overlord.compactor.desk import CompactionDesk
+from carnac.ports import Lease
 from carnac.store import Store
 from carnac.store.compaction_reports import CompactionReport
 from carnac.store.results import Result
@@ -77,6 +79,7 @@ GIVEN: Mapping[str, object] = {
 FOR_ONE: Mapping[str, Mapping[str, object]] = {
     "untag": {"name": "there"},
     "ingest": {"spec": spec(), "rows": rows_of([(2, 2)])},
+    "append": {"rows": rows_of([(2, 2)]), "spec": spec()},
     "contains": {"other": Interval(0, 1)},
     "overlaps": {"other": Interval(0, 1)},
     "wait": {"timeout_ms": 0},
@@ -179,7 +182,7 @@ def test_no_other_value_takes_arguments() -> None:
         for member in methods_of(kind).values()
         if len(inspect.signature(member).parameters) > 1
     }
-    assert taking <= {*KINDS, ChunkState}, "ask the new ones, too"
+    assert taking <= {*KINDS, ChunkState, Leadership, Lease}, "ask the new ones, too"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from carnac.cli.app import WRITING, command, session_of
 from carnac.cli.options import AsJson, Datasource, DryRun, IntervalText, Message
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
-from carnac.cli.reports import outcome_json, print_ingest
+from carnac.cli.reports import outcome_json, print_ingest, print_outcome
 from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
 from carnac.cli.tables import counted, format_count
@@ -91,6 +91,65 @@ def ingest(
         session.output.json(outcome_json(outcome, loaded))
     else:
         print_ingest(session.output, outcome, loaded)
+
+
+@command(
+    "append",
+    panel=WRITING,
+    examples=[
+        "carnac append edits tuesday.jsonl -m 'tuesday'",
+        "carnac append edits monday.jsonl --spec edits.yaml",
+    ],
+)
+def append(
+    ctx: typer.Context,
+    *,
+    datasource: Datasource,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files of JSON lines, CSV, Parquet or ORC.",
+            show_default=False,
+        ),
+    ],
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            "--spec",
+            metavar="SPEC",
+            help="How the rows are to be read; if not given, as the datasource was loaded before.",
+        ),
+    ] = None,
+    writer: Annotated[
+        str | None, typer.Option("--writer", metavar="NAME", help="Who appends; goes with --batch.")
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch",
+            metavar="NAME",
+            help="Which batch of the writer this is: a repeated one does nothing.",
+        ),
+    ] = None,
+    message: Message = "",
+    as_json: AsJson = False,
+) -> None:
+    """Append files of up to a million rows in one commit, without Spark and at once.
+
+    Rows are read, checked, rolled up and cut as by ingest, by the same functions; what cannot be read goes to
+    quarantine. Larger inputs, transforms and filters are for ingest.
+    """
+    session = session_of(ctx)
+    block = None if spec is None else load_spec_file(spec, inputs=paths).to_json_dict()
+    with session.open_store() as store:
+        outcome = store.append(
+            datasource, paths, spec=block, writer=writer, batch=batch, message=message
+        )
+    if as_json:
+        session.output.json({"datasource": datasource, **outcome_json(outcome)})
+        return
+    print_outcome(session.output, outcome, datasource, batch=(writer, batch))
 
 
 @command(

@@ -30,7 +30,7 @@ from carnac.jobs.compact.measure import as_read, measure
 from carnac.jobs.compact.parts import PartWriters, Scattered, ScatterTask
 from carnac.jobs.compact.read import ReadPlan, conformed
 from carnac.jobs.compact.shape import Share
-from carnac.jobs.ingest.ingest import Workshop
+from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.row_hash import hash_rows
@@ -59,7 +59,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def scatter_filtered(
-    workshop: Workshop, tasks: Sequence[ScatterTask], *, phase: Phase
+    context: SparkJobContext, tasks: Sequence[ScatterTask], *, phase: Phase
 ) -> Sequence[Scattered]:
     """Run the first half with the condition of the share that all tasks are of.
 
@@ -68,22 +68,22 @@ def scatter_filtered(
         CarnacError: As `scatter`.
     """
     share = tasks[0].share
-    with _session(workshop) as session:
-        watch = Watch(session, phase, workshop.clock, None)
+    with _session(context) as session:
+        watch = Watch(session, phase, context.clock, None)
         frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
             _reader(tasks), _declared(tasks[0])
         )
         line = map_batches(_judged(frame, share), _cutter(tasks, watch.tally), RESULT_SCHEMA)
-        rows = collect(workshop.holder, line, watch)
+        rows = collect(context.holder, line, watch)
     if len({row["task"] for row in rows}) != len(tasks):
         raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
 
 
 @contextlib.contextmanager
-def _session(workshop: Workshop) -> Iterator[SparkSession]:
+def _session(context: SparkJobContext) -> Iterator[SparkSession]:
     """Yield a session in which conditions mean what they mean here; jobs beside one another do not wait."""
-    session = workshop.holder.session()
+    session = context.holder.session()
     if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
         with with_settings(session):
             yield session

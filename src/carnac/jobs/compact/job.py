@@ -23,7 +23,8 @@ from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task
 from carnac.jobs.compact.shape import Family, plan_families
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import FamilyTask, Rewritten, remove_written
-from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER, Workshop
+from carnac.jobs.context import SparkJobContext
+from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import remove_others
 from carnac.ports import JobProgress, RewriteJob, RewriteResult
 from carnac.rows.output import take_waste
@@ -114,7 +115,7 @@ class RewriteRun:
 
     def __init__(
         self,
-        workshop: Workshop,
+        context: SparkJobContext,
         jobs: Sequence[RewriteJob],
         *,
         on_end: OnEnd,
@@ -122,7 +123,7 @@ class RewriteRun:
         on_waste: OnWaste | None,
         on_progress: OnProgress | None,
     ) -> None:
-        self._workshop = workshop
+        self._context = context
         self._jobs = jobs
         self._on_end = on_end
         self._find_doom = find_doom or (lambda _job: None)
@@ -131,7 +132,7 @@ class RewriteRun:
         self._dooms: dict[str, CarnacError] = {}
         self._on_progress = on_progress
         self._folders = {job.key: self._new_folder(job) for job in jobs}
-        self._started_ms = workshop.clock.now_ms()
+        self._started_ms = context.clock.now_ms()
         self._mutex = threading.Lock()
         self._done = self._rows = 0
         self._is_stopped = False
@@ -141,11 +142,11 @@ class RewriteRun:
         """Run all jobs; returns when the last one has ended."""
         if not self._jobs:
             return
-        cores = self._cores = self._workshop.cores()  # Spark starts here, or fails to
+        cores = self._cores = self._context.cores()  # Spark starts here, or fails to
         self._tell()
         units = self._units(self._jobs)
         with (
-            hold_signals(self._workshop.holder.end_jvm) as held,
+            hold_signals(self._context.holder.end_jvm) as held,
             ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool,
         ):
             futures = [pool.submit(unit) for unit in units]
@@ -188,7 +189,7 @@ class RewriteRun:
         if self._is_doomed(job) or self._is_stopped:
             return
         try:
-            chunks = find_buckets(self._workshop.output_url, job)
+            chunks = find_buckets(self._context.output_url, job)
         except CarnacError as error:
             self._end(job, error)
             return
@@ -201,11 +202,11 @@ class RewriteRun:
             return
         try:
             [ends] = run_tasks(
-                self._workshop.holder,
+                self._context.holder,
                 rewrite_all,
                 [tuple(task for _, task in alive)],
                 phase=self._phase([job for job, _ in alive]),
-                clock=self._workshop.clock,
+                clock=self._context.clock,
             )
         except CarnacError as error:
             for job, _ in alive:
@@ -233,11 +234,11 @@ class RewriteRun:
             return
         try:
             ends = run_tasks(
-                self._workshop.holder,
+                self._context.holder,
                 rewrite_all,
                 [(JobTask(key=job.key, families=families),) for families in ranges],
                 phase=replace(self._phase([job]), total=len(ranges)),
-                clock=self._workshop.clock,
+                clock=self._context.clock,
             )
             failures = [one.failure for [one] in ends if one.failure is not None]
             if failures:
@@ -264,10 +265,10 @@ class RewriteRun:
         self._end(job, result_of(written))
 
     def _scatter_one(self, job: RewriteJob, task: FamilyTask) -> Rewritten:
-        workshop = self._workshop
-        runner = SparkRunner(workshop, self._phase([job]))
-        staging_url = workshop.staging_url(f"rewrite-{task.id_prefix}")
-        line = ScatterJob(task, runner, staging_url=staging_url, cores=workshop.cores())
+        context = self._context
+        runner = SparkRunner(context, self._phase([job]))
+        staging_url = context.staging_url(f"rewrite-{task.id_prefix}")
+        line = ScatterJob(task, runner, staging_url=staging_url, cores=context.cores())
         try:
             return line.run()
         finally:
@@ -303,7 +304,7 @@ class RewriteRun:
 
     def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
         kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []
-        removed = remove_others(self._workshop.output_url, self._folders[job.key], kept)
+        removed = remove_others(self._context.output_url, self._folders[job.key], kept)
         if isinstance(end, CarnacError):
             wasted = removed + self._wasted.pop(job.key, 0) + take_waste(end)
             if wasted:
@@ -321,7 +322,7 @@ class RewriteRun:
         eta_ms = None
         rows = sum(job.rows for job in self._jobs)
         if done and self._rows:
-            elapsed_ms = max(self._workshop.clock.now_ms() - self._started_ms, 0)
+            elapsed_ms = max(self._context.clock.now_ms() - self._started_ms, 0)
             eta_ms = elapsed_ms * (rows - self._rows) // self._rows
         self._on_progress(
             JobProgress(phase=PHASE, done=done, total=total, rows=self._rows, eta_ms=eta_ms)
@@ -333,17 +334,17 @@ class RewriteRun:
             family=family,
             target=job.target,
             chunks=job.chunks,
-            output_url=self._workshop.output_url,
+            output_url=self._context.output_url,
             path_prefix=self._folders[job.key],
-            id_prefix=self._workshop.ids.new_id(),
-            created_at_ms=self._workshop.clock.now_ms(),
-            temp_dir=self._workshop.holder.scratch(self._folders[job.key].rsplit("/", 1)[1]),
-            memory_bytes=self._workshop.task_memory_bytes,
+            id_prefix=self._context.ids.new_id(),
+            created_at_ms=self._context.clock.now_ms(),
+            temp_dir=self._context.holder.scratch(self._folders[job.key].rsplit("/", 1)[1]),
+            memory_bytes=self._context.task_memory_bytes,
             is_whole=job.is_whole,
         )
 
     def _new_folder(self, job: RewriteJob) -> str:
-        return f"{SEGMENTS_FOLDER}/{safe_name(job.datasource)}/{self._workshop.ids.new_id()}"
+        return f"{SEGMENTS_FOLDER}/{safe_name(job.datasource)}/{self._context.ids.new_id()}"
 
 
 def _wait_for(futures: Sequence[Future[None]], held: Held) -> None:

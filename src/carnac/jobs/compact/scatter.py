@@ -38,7 +38,7 @@ from carnac.jobs.compact.task import (
     rewrite_family,
     surely_fits,
 )
-from carnac.jobs.ingest.ingest import Workshop
+from carnac.jobs.context import SparkJobContext
 from carnac.rows.parts import remove_staged
 from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt, Work, run_tasks
@@ -89,19 +89,19 @@ class Runner(Protocol):
 class SparkRunner:
     """Runs tasks on Spark."""
 
-    def __init__(self, workshop: Workshop, phase: Phase) -> None:
-        self._workshop, self._phase = workshop, phase
+    def __init__(self, context: SparkJobContext, phase: Phase) -> None:
+        self._context, self._phase = context, phase
 
     def run(self, work: Work[T, R], tasks: Sequence[T]) -> list[R]:
         """Run `work` on every task."""
         phase = replace(self._phase, total=len(tasks))
-        holder, clock = self._workshop.holder, self._workshop.clock
+        holder, clock = self._context.holder, self._context.clock
         return run_tasks(holder, work, tasks, phase=phase, clock=clock)
 
     def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
         """Run the first half with the condition of the share, as one plan of Spark."""
         phase = replace(self._phase, total=len(tasks))
-        return scatter_filtered(self._workshop, tasks, phase=phase)
+        return scatter_filtered(self._context, tasks, phase=phase)
 
 
 class TaskRunner:

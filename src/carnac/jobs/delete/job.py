@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, safe_name
+from carnac.jobs.context import SparkJobContext
 from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
 from carnac.jobs.delete.predicate import check_predicate
-from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER, Workshop
+from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import into_bins, remove_others
 from carnac.ports import SegmentInput, SegmentRewrite
 from carnac.spark.progress import OnProgress, Phase
@@ -16,7 +17,7 @@ from carnac.spark.tasks import Attempt, run_tasks
 
 
 def delete_where(
-    workshop: Workshop,
+    context: SparkJobContext,
     datasource: str,
     inputs: Sequence[SegmentInput],
     predicate: str,
@@ -34,38 +35,38 @@ def delete_where(
     if columns is None:
         columns = unite_columns(source.segment.columns for source in inputs)
     named = check_predicate(predicate, columns)
-    job_id = workshop.ids.new_id()
+    job_id = context.ids.new_id()
     folder = f"{SEGMENTS_FOLDER}/{safe_name(datasource)}/{job_id}"
     tasks = [
         DeleteTask(
             source=source,
             predicate=predicate,
             columns=named,
-            output_url=workshop.output_url,
+            output_url=context.output_url,
             path_prefix=folder,
-            id_prefix=workshop.ids.new_id(),
-            created_at_ms=workshop.clock.now_ms(),
-            temp_dir=workshop.holder.scratch(job_id),
-            memory_bytes=workshop.task_memory_bytes,
+            id_prefix=context.ids.new_id(),
+            created_at_ms=context.clock.now_ms(),
+            temp_dir=context.holder.scratch(job_id),
+            memory_bytes=context.task_memory_bytes,
         )
         for source in inputs
     ]
-    bins = into_bins(tasks, lambda task: task.source.segment.rows, cores=workshop.cores())
+    bins = into_bins(tasks, lambda task: task.source.segment.rows, cores=context.cores())
     try:
         found = run_tasks(
-            workshop.holder,
+            context.holder,
             _rewrite_all,
             bins,
             phase=Phase(name="rewrite segments", total=len(bins)),
-            clock=workshop.clock,
+            clock=context.clock,
             on_progress=on_progress,
         )
     except BaseException:
-        remove_others(workshop.output_url, folder, ())
+        remove_others(context.output_url, folder, ())
         raise
     rewrites = tuple(rewrite for some in found for rewrite in some)
     kept = [segment.path for rewrite in rewrites for segment in rewrite.replacements]
-    remove_others(workshop.output_url, folder, kept)
+    remove_others(context.output_url, folder, kept)
     return rewrites
 
 

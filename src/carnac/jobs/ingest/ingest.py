@@ -10,10 +10,8 @@ the end, also on failure. Files of attempts that lost or died are removed too.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import Place
@@ -21,6 +19,7 @@ from carnac.core.log.late_ledger import with_late
 from carnac.core.segments.segment import TIME_COLUMN, Segment, safe_name
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import CarnacError, Invalid
+from carnac.jobs.context import JobContext
 from carnac.jobs.ingest.places import plan_places
 from carnac.jobs.ingest.read_pass import (
     PassOne,
@@ -31,62 +30,19 @@ from carnac.jobs.ingest.read_pass import (
 from carnac.jobs.ingest.write_pass import merge_all, pack, plan_merges, remove_others
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
 from carnac.ports.places import PlacePlan
-from carnac.ports.temporary import make_private
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.normalise.timestamps import REASON_MISSING
-from carnac.rows.output import local_root
 from carnac.rows.parts import Cut, remove_staged
 from carnac.rows.read.rejections import gather
 from carnac.spark.failures import of_task
-from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import OnProgress, Phase, Tally
-from carnac.spark.session import SparkHolder, local_master
-from carnac.spark.tasks import run_tasks
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 SEGMENTS_FOLDER = "segments"
-STAGING_FOLDER = "staging"
 QUARANTINE_FOLDER = "quarantine"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What every data job works with.
-
-    Attributes:
-        output_url: Root of deep storage.
-        task_memory_bytes: What one task may hold in memory before it spills to disk.
-    """
-
-    holder: SparkHolder
-    clock: Clock
-    ids: IdSource
-    output_url: str
-    task_memory_bytes: int
-
-    def cores(self) -> int:
-        """Return how many tasks Spark runs at the same time, as far as it says."""
-        session = self.holder.session()
-        try:
-            with hold_signals(self.holder.end_jvm):
-                return max(1, session.sparkContext.defaultParallelism)
-        except Exception:
-            return 2  # Spark Connect does not say; it only steers how finely work is divided
-
-    def staging_url(self, job_id: str) -> str:
-        """Return where tasks leave files for one another.
-
-        It must be reached by all of them: this machine's disk if all run here, else deep storage.
-        """
-        settings = self.holder.settings
-        is_here = settings.remote is None and local_master(settings.master) is not None
-        if is_here and local_root(self.output_url) is None:
-            folder = Path(tempfile.gettempdir()) / f"carnac-{STAGING_FOLDER}-{job_id}"
-            return str(make_private(folder))
-        return f"{self.output_url.rstrip('/')}/{STAGING_FOLDER}/{job_id}"
 
 
 @dataclass(slots=True)
@@ -119,7 +75,7 @@ class IngestJob:
 
     def __init__(
         self,
-        workshop: Workshop,
+        context: JobContext,
         spec: IngestSpec,
         layout: ChunkLayout,
         *,
@@ -127,16 +83,16 @@ class IngestJob:
         on_progress: OnProgress | None,
         places: PlacePlan | None = None,
     ) -> None:
-        self.workshop = workshop
+        self.context = context
         self.spec = spec
         self.layout = layout
         self.on_progress = on_progress
         self.places = places
-        self.job_id = workshop.ids.new_id()
-        self.staging_url = workshop.staging_url(self.job_id)
+        self.job_id = context.ids.new_id()
+        self.staging_url = context.staging_url(self.job_id)
         self.folder = f"{SEGMENTS_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
-        self.timer = Timer(workshop.clock)
+        self.timer = Timer(context.clock)
         self.shape = row_shape(spec)
         self.cut = Cut(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
@@ -170,7 +126,7 @@ class IngestJob:
         finally:
             remove_staged(self.staging_url)
             remove_others(
-                self.workshop.output_url, self.folder, [segment.path for segment in segments]
+                self.context.output_url, self.folder, [segment.path for segment in segments]
             )
         self.timer.lap("clean up")
         late = united_late(results)
@@ -188,12 +144,12 @@ class IngestJob:
             job_id=self.job_id,
             shape=self.shape,
             cut=self.cut,
-            output_url=self.workshop.output_url,
+            output_url=self.context.output_url,
             quarantine_folder=self.quarantine_folder,
             examples=self.spec.tuning.max_saved_parse_exceptions,
             is_logged=self.spec.tuning.log_parse_exceptions,
-            memory_bytes=self.workshop.task_memory_bytes,
-            threads=max(1, self.workshop.cores() // max(1, tasks)),
+            memory_bytes=self.context.task_memory_bytes,
+            threads=max(1, self.context.cores() // max(1, tasks)),
         )
 
     def phase(self, name: str, total: int | None) -> Phase:
@@ -214,7 +170,7 @@ class IngestJob:
         """
         found = [result.rejections for result in results]
         kept = [path for one in found for path in one.paths]
-        remove_others(self.workshop.output_url, self.quarantine_folder, kept)
+        remove_others(self.context.output_url, self.quarantine_folder, kept)
         tuning = self.spec.tuning
         rejected = gather(
             found, folder=self.quarantine_folder, examples=tuning.max_saved_parse_exceptions
@@ -254,7 +210,7 @@ class IngestJob:
         self, results: Sequence[SplitResult]
     ) -> tuple[tuple[Segment, ...], tuple[Place, ...]]:
         shape = united_shape(self.shape, (result.shape for result in results))
-        spec, cores = self.spec, self.workshop.cores()
+        spec, cores = self.spec, self.context.cores()
         parts = [part for result in results for part in result.parts]
         may_divide = spec.rollup != "perfect" and spec.partitions.type == "dynamic"
         template = MergeTask(
@@ -263,30 +219,28 @@ class IngestJob:
             shape=shape,
             chunk=parts[0].chunk if parts else None,  # type: ignore[arg-type]  # set for each merge
             partitions=spec.partitions,
-            output_url=self.workshop.output_url,
+            output_url=self.context.output_url,
             path_prefix=self.folder,
             id_prefix="",
-            created_at_ms=self.workshop.clock.now_ms(),
-            temp_dir=self.workshop.holder.scratch(self.job_id) + "-merge",
+            created_at_ms=self.context.clock.now_ms(),
+            temp_dir=self.context.scratch(self.job_id) + "-merge",
             target_bytes=spec.tuning.target_segment_size_bytes,
-            memory_bytes=self.workshop.task_memory_bytes,
+            memory_bytes=self.context.task_memory_bytes,
         )
         merges = plan_merges(
             parts,
             template,
             max_rows=spec.partitions.rows_per_segment if may_divide else None,
-            new_id=_new_ids(self.workshop.ids),
+            new_id=_new_ids(self.context.ids),
         )
         merges = plan_places(
             merges, self.places, job_id=self.job_id, is_perfect=spec.rollup == "perfect"
         )
         tasks = pack(merges, cores=cores)
-        written = run_tasks(
-            self.workshop.holder,
+        written = self.context.run(
             merge_all,
             tasks,
             phase=Phase(name="write segments", total=len(tasks)),
-            clock=self.workshop.clock,
             on_progress=self.on_progress,
         )
         found = (segment for one in written for segment in one.segments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,14 @@ from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
 from carnac.rows.read.split import share_out
 from carnac.spark.progress import Phase
 from carnac.spark.session import first_line
-from carnac.spark.tasks import Attempt, run_tasks
+from carnac.spark.tasks import Attempt
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.core.time.intervals import IntervalSet
     from carnac.specs.ingest.schema import TimestampSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 MAX_SLICE_ROWS = 1_000_000
 MIN_SLICE_ROWS = 50_000
@@ -50,12 +51,10 @@ def read_files(job: IngestJob) -> Sequence[SplitResult]:
     while todo:
         common = job.common(tasks=len(todo))
         tasks = [SplitTask(common=common, read=reads[index], index=index) for index in todo]
-        found = run_tasks(
-            job.workshop.holder,
+        found = job.context.run(
             read_split,
             tasks,
             phase=job.phase("read", len(tasks)),
-            clock=job.workshop.clock,
             on_progress=job.on_progress,
         )
         results.update(zip(todo, found, strict=True))
@@ -72,7 +71,7 @@ def plan_reads(job: IngestJob) -> list[ReadTask]:
         NotFound: There are none.
     """
     found = resolve_input(job.spec.input)
-    splits = share_out(found.files, found.format, cores=job.workshop.cores())
+    splits = share_out(found.files, found.format, cores=job.context.cores())
     return [
         ReadTask(
             files=files,
@@ -88,12 +87,10 @@ def plan_reads(job: IngestJob) -> list[ReadTask]:
 def discover(job: IngestJob, reads: Sequence[ReadTask]) -> SeenFields:
     """Return the fields that the input has, of all its rows."""
     common = job.common(tasks=len(reads))
-    seen = run_tasks(
-        job.workshop.holder,
+    seen = job.context.run(
         _discover,
         [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)],
         phase=Phase(name="discover fields", total=len(reads)),
-        clock=job.workshop.clock,
         on_progress=job.on_progress,
     )
     # Tasks come largest first; fields come as the files do, sorted by name.
@@ -112,6 +109,19 @@ def _discover(task: SplitTask, _attempt: Attempt) -> SeenFields:
         temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
     ) as con:
         return discover_fields(con, read)
+
+
+def check_input(spec: IngestSpec, rows: object | None) -> None:
+    """Refuse rows beside a spec that names another input, and a spec without input beside which there are none.
+
+    Raises:
+        Invalid: It is so.
+    """
+    is_frame = spec.input.type == "frame"
+    if is_frame and rows is None:
+        raise Invalid("the spec's input is rows in memory; hand them over as rows")
+    if not is_frame and rows is not None:
+        raise Invalid("rows were handed over and the spec names another input; use one of them")
 
 
 # ------------------------------------------------------------------------------- tables in memory
@@ -138,7 +148,7 @@ def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     if needs_discovery(job.spec):
         seen = discover_in_table(job, table.schema)
         job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
-    size = -(-table.num_rows // job.workshop.cores())
+    size = -(-table.num_rows // job.context.cores())
     size = max(MIN_SLICE_ROWS, min(MAX_SLICE_ROWS, size))
     starts = range(0, table.num_rows, size)
     common = job.common(tasks=len(starts))
@@ -156,12 +166,10 @@ def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
             )
         )
     job.timer.lap("plan")
-    return run_tasks(
-        job.workshop.holder,
+    return job.context.run(
         _read_slice,
         tasks,
         phase=job.phase("read", len(tasks)),
-        clock=job.workshop.clock,
         on_progress=job.on_progress,
     )
 
@@ -203,6 +211,8 @@ def _words_of(error: Exception) -> str:
 def _as_table(rows: Any) -> pa.Table:
     import pyarrow as pa
 
+    if isinstance(rows, list | tuple):
+        return _of_mappings(rows)
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):
@@ -220,9 +230,22 @@ def _as_table(rows: Any) -> pa.Table:
             rows.reset_index(named) if named else rows, preserve_index=False
         )
     raise Invalid(
-        f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame"
-        " or an Arrow table"
+        f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame,"
+        " an Arrow table or a list of dicts"
     )
+
+
+def _of_mappings(rows: Sequence[object]) -> pa.Table:
+    """Return rows that are mappings as a table; what a row does not name is null there."""
+    import pyarrow as pa
+
+    names: dict[str, None] = {}
+    for place, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise Invalid(f"row {place} is a {type(row).__name__}, not a dict of column and value")
+        names.update(dict.fromkeys(map(str, row)))
+    found = [row for row in rows if isinstance(row, Mapping)]
+    return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})
 
 
 def _readable(table: pa.Table) -> pa.Table:
@@ -268,6 +291,11 @@ def _read_slice(task: SliceTask, attempt: Attempt) -> SplitResult:
 
     with fsspec.open(task.path, "rb") as file:
         table = pa.ipc.open_file(file).read_all()
+    return read_rows(task, table, attempt)
+
+
+def read_rows(task: SliceTask, table: pa.Table, attempt: Attempt) -> SplitResult:
+    """Run one task of pass 1 over rows in memory."""
     return task.common.run(
         f"{task.first_row}-{attempt.number}",
         lambda con, shape: load_rows_from_arrow(

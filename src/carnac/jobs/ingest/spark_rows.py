@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Invalid
+from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.metric_filters import filtered_shape, with_filtered_inputs
 from carnac.jobs.ingest.parsing import (
@@ -44,7 +45,7 @@ from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, row_shape
 from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch
-from carnac.spark.session import first_line
+from carnac.spark.session import SparkHolder, first_line
 from carnac.spark.tasks import RESULT_SCHEMA, collect
 from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
 
@@ -78,19 +79,24 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
     Args:
         rows: A DataFrame, or a table in memory; None: the files that the spec names.
     """
-    if rows is None:
-        session = job.workshop.holder.session()
-    elif is_spark_frame(rows):
-        session = rows.sparkSession  # type: ignore[attr-defined]
-        job.workshop.holder.adopt(session)
+    holder = _holder(job)
+    if is_spark_frame(rows):
+        session = rows.sparkSession  # type: ignore[union-attr]
+        holder.adopt(session)
     else:
-        session = job.workshop.holder.session()
-    with hold_signals(job.workshop.holder.end_jvm), with_settings(session):
+        session = holder.session()
+    with hold_signals(holder.end_jvm), with_settings(session):
         _check_syntax(session, job)
         if rows is None:
             return _read_files(job, session)
         frame: Any = rows if is_spark_frame(rows) else _frame_of(session, arrow_table(rows))
         return _read_frame(job, session, frame)
+
+
+def _holder(job: IngestJob) -> SparkHolder:
+    if not isinstance(job.context, SparkJobContext):
+        raise TypeError("a job in the caller's process has no Spark")
+    return job.context.holder
 
 
 def _frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
@@ -200,7 +206,7 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
         schema = ", ".join(f"{_quoted(f.name)} {f.dataType.simpleString()}" for f in fields)
         frame = map_batches(
             frame,
-            add_time(job.common(tasks=job.workshop.cores()), timestamp),
+            add_time(job.common(tasks=job.context.cores()), timestamp),
             f"{schema}, `{TIME_COLUMN}` timestamp" if schema else f"`{TIME_COLUMN}` timestamp",
         )
     frame, transforms = _transformed(job, frame)
@@ -231,7 +237,7 @@ def _arrow_schema(frame: DataFrame) -> Any:
 
 def _watch(job: IngestJob, session: SparkSession, total: int | None) -> Watch:
     return Watch(
-        session, job.phase("read and transform", total), job.workshop.clock, job.on_progress
+        session, job.phase("read and transform", total), job.context.clock, job.on_progress
     )
 
 
@@ -282,7 +288,7 @@ def _finish(
     there = set(frame.columns)
     wanted = [name for name in field_names(shape, timestamp) if name in there]
     work = SecondHalf(
-        common=job.common(tasks=job.workshop.cores()),
+        common=job.common(tasks=job.context.cores()),
         shape=shape,
         timestamp=timestamp,
         within=job.within,
@@ -308,7 +314,7 @@ def map_batches(frame: DataFrame, function: Callable[[Batches], Batches], schema
 
 
 def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
-    rows = collect(job.workshop.holder, line.frame, line.watch)
+    rows = collect(_holder(job), line.frame, line.watch)
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
 
 

@@ -189,7 +189,6 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
     run(con, "SET TimeZone = 'UTC'")
     _make_macros(con)
     columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
-    run(con, "DROP VIEW IF EXISTS rows")
     run(con, "DROP VIEW IF EXISTS rejected")
     run(
         con,

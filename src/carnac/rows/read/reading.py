@@ -6,7 +6,7 @@ Every record of the input is, exactly once, in one of three: the view `rows` (no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
@@ -107,8 +107,8 @@ class ReadCounts:
 def load_rows(con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -> ReadCounts:
     """Read the files of a task into the views `rows` and `rejected` of `con`.
 
-    `rows` has the columns of normalised rows, `__time` first, in no particular order. The views hold until the next
-    call on the same connection.
+    `rows` has the columns of normalised rows, `__time` first, in no particular order; `rejected` is there if a row was
+    rejected. The views hold until the next call on the same connection.
 
     Raises:
         Invalid: A file is damaged or not what it should be; a column's type can never become what the spec says.
@@ -260,9 +260,18 @@ def _finish(
     records: int,
 ) -> ReadCounts:
     """Make the views, and count."""
-    _refuse_several(con)
-    _make_rejected(con, files, rejects)
     condition = _within_sql(within)
+    counted = con.execute(
+        f"SELECT {REASON}, count(*), count(*) FILTER (WHERE {condition}) FROM {LOADED} GROUP BY {REASON}"
+    ).fetchall()
+    by_mark = {reason: (number, taken) for reason, number, taken in counted}
+    _refuse_several(by_mark)
+    by_reason: Sequence[tuple[str, int]] = ()
+    if rejects or by_mark.keys() - {None, SUSPECT, BLANK}:
+        _make_rejected(con, files, rejects)
+        by_reason = con.execute(
+            "SELECT reason, count(*) AS n FROM rejected GROUP BY reason ORDER BY n DESC, reason"
+        ).fetchall()
     names = ", ".join(
         quote(name) for name in (TIME_COLUMN, *(n for n, _ in shape.normalised_columns))
     )
@@ -271,11 +280,7 @@ def _finish(
         f"CREATE OR REPLACE TEMP VIEW rows AS SELECT {names} FROM {LOADED}"
         f" WHERE {REASON} IS NULL AND {condition}",
     )
-    good = _count(con, f"{REASON} IS NULL")
-    parsed = good if within is None else _count(con, f"{REASON} IS NULL AND {condition}")
-    by_reason = con.execute(
-        "SELECT reason, count(*) AS n FROM rejected GROUP BY reason ORDER BY n DESC, reason"
-    ).fetchall()
+    good, parsed = by_mark.get(None, (0, 0))
     rejected = sum(number for _, number in by_reason)
     if good + rejected != records:
         raise InvariantError(
@@ -290,12 +295,14 @@ def _finish(
     )
 
 
-def _refuse_several(con: duckdb.DuckDBPyConnection) -> None:
-    found = con.execute(
-        f"SELECT DISTINCT {REASON} FROM {LOADED} WHERE starts_with({REASON}, '{SEVERAL_MARK}')"
-    ).fetchall()
+def _refuse_several(reasons: Iterable[str | None]) -> None:
+    found = {
+        reason.removeprefix(SEVERAL_MARK)
+        for reason in reasons
+        if reason is not None and reason.startswith(SEVERAL_MARK)
+    }
     if found:
-        raise SeveralValues({reason.removeprefix(SEVERAL_MARK) for (reason,) in found})
+        raise SeveralValues(found)
 
 
 def _make_rejected(

@@ -1,0 +1,90 @@
+"""Pass 1 in the caller's process, for few rows: the functions of the tasks, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from carnac.errors import Invalid
+from carnac.jobs.ingest.ingest import IngestJob
+from carnac.jobs.ingest.read_pass import SplitResult
+from carnac.jobs.ingest.readers import (
+    SliceTask,
+    arrow_table,
+    check_input,
+    discover_in_table,
+    read_files,
+    read_rows,
+)
+from carnac.ports.jobs import APPEND_BYTES_MAX, APPEND_ROWS_MAX
+from carnac.rows.normalise.shape import row_shape
+from carnac.rows.read.discover import discovered_columns, needs_discovery
+from carnac.rows.read.inputs import resolve_input
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.specs.ingest.spec import IngestSpec
+
+Read = Callable[[IngestJob], Sequence[SplitResult]]
+
+
+def reader_here(spec: IngestSpec, rows: object | None) -> Read:
+    """Return how pass 1 is run in the caller's process.
+
+    Raises:
+        Invalid: The spec or the rows are for Spark, or they do not go together.
+        NotFound: A file does not exist.
+    """
+    check_input(spec, rows)
+    if spec.has_expressions:
+        raise Invalid(
+            "transforms, filters and metrics with a filter are evaluated by Spark; use ingest"
+        )
+    if rows is None:
+        size_bytes = sum(file.size_bytes for file in resolve_input(spec.input).files)
+        _check_bytes(size_bytes)
+        return lambda job: _counted(read_files(job))
+    if type(rows).__module__.startswith("pyspark."):
+        raise Invalid("append takes no Spark DataFrame, which is read on Spark; use ingest")
+    table = arrow_table(rows)
+    _check_bytes(table.nbytes)
+    _check_rows(table.num_rows)
+    return lambda job: _read_table(job, table)
+
+
+def _read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
+    if needs_discovery(job.spec):
+        seen = discover_in_table(job, table.schema)
+        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    task = SliceTask(
+        common=job.common(tasks=1),
+        path="",
+        first_row=1,
+        timestamp=job.spec.timestamp,
+        within=job.within,
+    )
+    job.timer.lap("plan")
+    return job.context.run(
+        lambda one, attempt: read_rows(one, table, attempt), [task], phase=job.phase("read", 1)
+    )
+
+
+def _counted(results: Sequence[SplitResult]) -> Sequence[SplitResult]:
+    _check_rows(sum(result.counts.rows_read for result in results))
+    return results
+
+
+def _check_rows(rows: int) -> None:
+    if rows > APPEND_ROWS_MAX:
+        raise Invalid(
+            f"{rows:,} rows are more than the {APPEND_ROWS_MAX:,} that append takes; use ingest, which runs on Spark"
+        )
+
+
+def _check_bytes(size_bytes: int) -> None:
+    if size_bytes > APPEND_BYTES_MAX:
+        raise Invalid(
+            f"an input of {size_bytes / 1e6:,.0f} MB is more than the {APPEND_BYTES_MAX / 1e6:,.0f} MB that append"
+            " takes; use ingest, which runs on Spark"
+        )

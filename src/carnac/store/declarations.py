@@ -1,0 +1,97 @@
+"""What a datasource has decided before: the spec of its last load, kept as its declaration for the next one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from carnac.errors import Corrupt, Unavailable
+from carnac.ports import MetadataStore
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest.spec import IngestSpec
+
+NOT_DECLARED = (
+    "input",
+    "mode",
+    "replaceScope",
+    "writer",
+    "batch",
+    "context",
+    "ignored",
+)
+"""What belongs to one load and says nothing of the datasource."""
+
+
+def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
+    """Keep what the spec declares; where the database does not answer, the next load does it."""
+    block = spec.to_json_dict()
+    for name in NOT_DECLARED:
+        block.pop(name, None)
+    if isinstance(granularity := block.get("granularitySpec"), dict):
+        granularity.pop("intervals", None)
+    granularity_text = str(spec.granularity.segment_granularity)
+    wanted = {
+        granularity_key(spec.datasource): granularity_text,
+        _key(spec.datasource): json.dumps(block, ensure_ascii=False, separators=(",", ":")),
+    }
+    try:
+        kept = metadata.settings()
+        changed = {key: value for key, value in wanted.items() if kept.get(key) != value}
+        if changed:
+            metadata.put_settings(changed)
+    except Unavailable:
+        return  # the commit is there: the caller must not take it for failed
+
+
+def find(metadata: MetadataStore, datasource: str) -> dict[str, object] | None:
+    """Return the declaration of a datasource as the block of a spec without input; None: nothing was loaded into it.
+
+    Raises:
+        Corrupt: It is there and cannot be read.
+    """
+    text = metadata.settings().get(_key(datasource))
+    if text is None:
+        return None
+    try:
+        block = json.loads(text)
+    except ValueError:
+        block = None
+    if not isinstance(block, dict):
+        raise Corrupt(
+            f"the declaration of datasource {datasource} is damaged; load it once with a spec",
+            datasource=datasource,
+        )
+    return block
+
+
+def spec_of(
+    declaration: dict[str, object],
+    *,
+    source: object,
+    writer: str | None = None,
+    batch: str | None = None,
+) -> IngestSpec:
+    """Return a spec that appends a source as the datasource declares its rows.
+
+    Args:
+        source: The spec's `input`.
+
+    Raises:
+        Invalid: It does not go together.
+    """
+    from carnac.specs.load import load_spec
+
+    block = {**declaration, "input": source}
+    if writer is not None or batch is not None:
+        block |= {"writer": writer, "batch": batch}
+    return load_spec(block)
+
+
+def granularity_key(datasource: str) -> str:
+    """Return the setting that holds the segment granularity of a datasource's last load."""
+    return f"segment_granularity:{datasource}"
+
+
+def _key(datasource: str) -> str:
+    return f"declaration:{datasource}"

@@ -1,0 +1,161 @@
+"""`append`: few rows in the caller's process, as an ingestion would have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import carnac
+from carnac import Store
+from carnac.errors import Invalid, NotFound
+from carnac.ports import jobs
+
+SPEC = {
+    "dataSource": "edits",
+    "timestampSpec": {"column": "time"},
+    "dimensions": ["page", {"name": "added", "type": "long"}],
+    "granularitySpec": {"segmentGranularity": "day"},
+}
+ROWS = [
+    {"time": "2024-03-04T09:00:00Z", "page": "Menhir", "added": 120},
+    {"time": "2024-03-05T10:00:00Z", "page": "Dolmen", "added": 7},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with carnac.open(tmp_path / "store", create=True) as opened:
+        yield opened
+
+
+def pages(store: Store, order: str = "__time, page") -> list[tuple[object, ...]]:
+    table = store.sql(f"SELECT page, added FROM edits ORDER BY {order}").arrow()
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ROWS,
+        pa.Table.from_pylist(ROWS),
+        pa.RecordBatch.from_pylist(ROWS),
+        pd.DataFrame(ROWS),
+        pl.DataFrame(ROWS),
+    ],
+    ids=["dicts", "table", "batch", "pandas", "polars"],
+)
+def test_rows_of_every_kind_are_appended(store: Store, rows: object) -> None:
+    done = store.append("edits", rows, spec=SPEC)
+    assert (done.revision, done.segments_added) == (1, 2), "a segment for each day"
+    assert pages(store) == [("Menhir", 120), ("Dolmen", 7)]
+
+
+def test_the_next_append_reads_rows_as_the_datasource_was_loaded(store: Store) -> None:
+    store.append("edits", ROWS, spec=SPEC)
+    at = datetime(2024, 3, 6, tzinfo=UTC)
+    store.append("edits", [{"time": at, "page": "Cairn"}, {"added": 1, "time": at, "page": "C"}])
+    assert pages(store)[2:] == [("C", 1), ("Cairn", None)]
+
+
+def test_files_are_appended_by_path(store: Store, tmp_path: Path) -> None:
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"time": "2024-03-04T09:00:00Z", "page": "Menhir", "added": "x"}\n' * 2)
+    cells = tmp_path / "b.csv"
+    cells.write_text("time,page,added\n2024-03-04T09:00:00Z,Dolmen,3\n")
+    first = store.append("edits", lines, spec=SPEC)
+    assert first.report is not None
+    assert first.report.rejected.by_reason == {"not a long: added": 2}, "kept, with the reason"
+    assert store.append("edits", [cells], spec=SPEC).segments_added == 1
+    assert pages(store) == [("Dolmen", 3)]
+
+
+def test_a_batch_is_appended_once(store: Store) -> None:
+    first = store.append("edits", ROWS, spec=SPEC, writer="w", batch="1")
+    again = store.append("edits", ROWS, writer="w", batch="1")
+    assert (again.revision, again.is_replay) == (first.revision, True)
+    assert len(pages(store)) == 2
+
+
+def test_rolled_up_rows_are_one_row(store: Store) -> None:
+    spec = {
+        **SPEC,
+        "dimensions": ["page"],
+        "metrics": [{"type": "longSum", "name": "added", "fieldName": "added"}],
+        "granularitySpec": {"segmentGranularity": "day", "queryGranularity": "hour"},
+    }
+    done = store.append("edits", [ROWS[0], ROWS[0]], spec=spec)
+    assert done.report is not None
+    assert (done.report.rows_read, done.report.rows_written) == (2, 1)
+    assert pages(store) == [("Menhir", 240)]
+
+
+def test_late_rows_are_in_the_ledger(store: Store) -> None:
+    store.append("edits", ROWS, spec=SPEC)
+    done = store.append("edits", ROWS[:1])
+    assert done.report is not None
+    assert done.report.rows_late == 1
+    assert store.late("edits").total.rows == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "spec", "says"),
+    [
+        ([{"a": 1}], None, "give a spec"),
+        ([7], SPEC, "row 1 is a int, not a dict"),
+        ([], SPEC, "no columns"),
+        (7, SPEC, "list of dicts"),
+        (ROWS, {**SPEC, "dataSource": "others"}, "the spec is for datasource others"),
+        (ROWS, {**SPEC, "mode": "replace"}, "use ingest"),
+        (ROWS, {**SPEC, "transforms": [{"name": "x", "expression": "1"}]}, "use ingest"),
+        (ROWS, {**SPEC, "filter": 1}, "filter"),
+        ([{"page": "soon"}], SPEC, "no column 'time'"),
+    ],
+)
+def test_what_cannot_be_appended_is_refused(
+    store: Store, rows: object, spec: dict[str, object] | None, says: str
+) -> None:
+    with pytest.raises(Invalid, match=says):
+        store.append("edits", rows, spec=spec)
+    assert store.head().revision == 0
+
+
+def test_a_missing_file_is_named(store: Store) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        store.append("edits", "nowhere.csv", spec=SPEC)
+
+
+def test_more_than_an_append_takes_is_for_ingest(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from carnac.jobs.ingest import here
+
+    assert here.APPEND_ROWS_MAX is jobs.APPEND_ROWS_MAX
+    monkeypatch.setattr(here, "APPEND_ROWS_MAX", 1)
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"time": "2024-03-04T09:00:00Z"}\n' * 2)
+    for rows in (ROWS, lines):
+        with pytest.raises(
+            Invalid, match="2 rows are more than the 1 that append takes; use ingest"
+        ):
+            store.append("edits", rows, spec=SPEC)
+    monkeypatch.setattr(here, "APPEND_BYTES_MAX", 10)
+    for rows in (ROWS, lines):
+        with pytest.raises(Invalid, match=r"MB is more than the .* use ingest"):
+            store.append("edits", rows, spec=SPEC)
+    assert store.head().revision == 0
+    files = list((tmp_path / "store" / "deep-storage").rglob("*.parquet"))
+    assert files == []
+
+
+def test_appends_start_no_java(store: Store) -> None:
+    import sys
+
+    loaded = set(sys.modules)
+    store.append("edits", ROWS, spec=SPEC)
+    assert not {name for name in set(sys.modules) - loaded if name.startswith(("pyspark", "py4j"))}
