@@ -14,6 +14,7 @@ import pytest
 from carnac.bootstrap.store import open_store
 from carnac.config import Settings
 from carnac.core.time.intervals import parse_interval
+from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError
 from carnac.rows.output import OutputFile
 from carnac.store import Store
@@ -179,3 +180,22 @@ def test_a_segment_file_that_was_placed_is_there_whole() -> None:
             for after, path, data in placed:
                 assert after > cut or (left / path).read_bytes() == data
             shutil.rmtree(left, ignore_errors=True)
+
+
+def test_a_folder_that_somebody_else_has_just_made_is_not_trusted() -> None:
+    """They may not have synced its name yet, and what we acknowledge lies in it."""
+    rng = random.Random(0)
+    with fast_folder() as name:
+        root = Path(name, "deep-storage")
+        with recorded(root) as recording:
+            storage = open_deep_storage(str(root))
+            storage.write("first", b"1")
+            (root / "segments").mkdir()
+            storage.write("segments/second", b"2")
+        disk = disk_of(recording)
+        for event in recording.events:
+            disk.apply(event)
+        for number in range(40):
+            left = Path(name, f"left-{number}")
+            disk.crash(rng, left)
+            assert (left / "segments" / "second").read_bytes() == b"2"

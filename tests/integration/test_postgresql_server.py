@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from carnac.errors import Unavailable
+from carnac.errors import Corrupt, Unavailable
+from carnac.metadata import open_metadata
+from tests.support.clock import FakeClock, SequentialIds
 from tests.support.postgresql import PostgreSQLServer
 
 pytestmark = pytest.mark.sql
@@ -38,3 +40,14 @@ def test_a_program_that_fails_says_why(postgresql_server: PostgreSQLServer) -> N
         postgresql_server.run(
             "createdb", "-h", str(postgresql_server.directory), "-U", "postgres", "postgres"
         )
+
+
+def test_damage_that_the_server_finds_is_corrupt_and_says_what_to_do(postgresql_url: str) -> None:
+    store = open_metadata(postgresql_url, clock=FakeClock(), ids=SequentialIds())
+    found = "DO $$ BEGIN RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$"
+    with (
+        pytest.raises(Corrupt, match=r"invalid page in block 7.*restore it"),
+        store._read() as link,
+    ):
+        link.control(found)
+    store.close()

@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from carnac.core.redaction import hide_secrets, show_url
-from carnac.errors import CarnacError, Invalid, ReadOnly, Unavailable
+from carnac.errors import CarnacError, Corrupt, Invalid, ReadOnly, Unavailable
 from carnac.metadata.database import (
     PATIENCE_MS,
     OnStatement,
@@ -242,6 +242,11 @@ class PostgresqlDatabase:
             )
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return self._lacks_rights(text)
+        if isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted):
+            return Corrupt(
+                f"the metadata store {self._shown} is damaged: {text}; stop its writers and restore it from a backup "
+                "(docs/concepts/operating.md, Backup)"
+            )
         if isinstance(error, psycopg.DataError):  # a NUL in a text
             return unfit_value(error)
         if isinstance(error, psycopg.errors.UniqueViolation):

@@ -86,8 +86,10 @@ def prepare_file(path: Path) -> None:
 
 def back_up(path: Path, target: Path) -> None:
     """Write what a database holds at one moment into a new file, durably: see `metadata.back_up`."""
-    if target.exists():
-        raise Invalid(f"{target} is there already; name a file that is not")
+    if target.exists() or not target.parent.is_dir():
+        raise Invalid(
+            f"{target} is there already, or its folder is not; name a new file in a folder that is there"
+        )
     try:
         with closing(connect(path, READER_PRAGMAS[:-2], parameters="mode=ro")) as connection:
             connection.execute("VACUUM INTO ?", [str(target)])
@@ -95,11 +97,13 @@ def back_up(path: Path, target: Path) -> None:
             found = copy.pragma("quick_check")
         if found != "ok":
             raise damaged(path, str(found))
-    except apsw.Error as error:
+        sync(target)
+        sync(target.parent)
+    except BaseException as error:
         target.unlink(missing_ok=True)
-        raise translate(error, path) or error from error
-    sync(target)
-    sync(target.parent)
+        if isinstance(error, apsw.Error):
+            raise translate(error, path) or error from error
+        raise
 
 
 def translate(error: Exception, path: Path) -> CarnacError | None:
