@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
-
-from starlette.datastructures import Headers
 
 from carnac.api.hosts import Hosts, is_own_site
 from carnac.api.problems import Refused, problem, shown_path
@@ -34,11 +33,14 @@ HEADERS_MAX_BYTES = 32 << 10
 JSON_TYPES = ("application/json", "application/x-json", "text/json")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing here."""
-_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-    "cross-origin-resource-policy": "same-origin",
-    "x-content-type-options": "nosniff",
-}
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    ),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+]
 """With every answer: pages of other sites neither show it nor run it."""
 _log = logging.getLogger(__name__)
 
@@ -81,10 +83,10 @@ class Gate:
             body.close()
 
     def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
-        _check_sizes(scope)
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        _check_sizes(scope, headers.get(b"content-length", "0"))
         _check_texts(scope)
-        host = headers.get("host", "")
+        host = headers.get(b"host", "")
         if not self._hosts.is_known(host):
             raise Refused(
                 HTTPStatus.FORBIDDEN,
@@ -94,9 +96,9 @@ class Gate:
         if scope["method"] not in _READING:
             self._check_change(headers, host)
 
-    def _check_change(self, headers: Headers, host: str) -> None:
+    def _check_change(self, headers: Mapping[bytes, str], host: str) -> None:
         """Check that no page of another site asks: it cannot send JSON, and the browser says where it is from."""
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
         is_strange = site is not None and not is_own_site(site)
         if is_strange or (origin is not None and not self._hosts.is_own_page(origin, host)):
             raise Refused(
@@ -104,7 +106,7 @@ class Gate:
                 f"a page of {_shown(origin or 'another site')} may change nothing here; add its name to the setting "
                 "http_hosts if it is yours",
             )
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
         if kind not in JSON_TYPES:
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -171,7 +173,7 @@ def too_large() -> Refused:
     )
 
 
-def _check_sizes(scope: Scope) -> None:
+def _check_sizes(scope: Scope, said: str) -> None:
     if len(scope["raw_path"]) + len(scope["query_string"]) > URL_MAX_BYTES:
         raise Refused(
             HTTPStatus.REQUEST_URI_TOO_LONG, f"the address is longer than {URL_MAX_BYTES} bytes"
@@ -181,7 +183,6 @@ def _check_sizes(scope: Scope) -> None:
             HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
             f"the headers are longer than {HEADERS_MAX_BYTES} bytes",
         )
-    said = Headers(scope=scope).get("content-length", "0")
     if not (said.isascii() and said.isdigit()):
         raise Refused(HTTPStatus.BAD_REQUEST, "Content-Length is not a whole number")
     if len(said) > len(str(BODY_MAX_BYTES)) or int(said) > BODY_MAX_BYTES:
@@ -210,15 +211,7 @@ def _shown(text: str) -> str:
 def _with_headers(send: Send) -> Send:
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            there = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [
-                *message["headers"],
-                *(
-                    (name.encode(), value.encode())
-                    for name, value in _HEADERS.items()
-                    if name.encode() not in there
-                ),
-            ]
+            message["headers"] = [*message["headers"], *_HEADERS]
         await send(message)
 
     return with_headers
