@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
 
 BLOCK_BYTES = 1 << 20
+ALGORITHMS = frozenset({"sha256"})
+"""Those that records name."""
 REMEDY = "run 'verify', then put back a copy of the file or replace its rows"
 
 
@@ -41,8 +43,10 @@ def blocks_of(file: Readable) -> Iterator[bytes]:
 
 
 def find_damage(segment: Segment, blocks: Iterable[bytes]) -> Damage | None:
-    """Return how the bytes of a segment's file differ from its record; takes all blocks, whatever it finds."""
+    """Return how the bytes of a segment's file differ from its record."""
     algorithm, _, expected = segment.checksum.partition(":")
+    if algorithm not in ALGORITHMS:
+        return Damage("checksum", f"its record names an unknown checksum, '{segment.checksum}'")
     digest = hashlib.new(algorithm)
     size_bytes = 0
     for block in blocks:

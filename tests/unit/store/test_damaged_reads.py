@@ -75,6 +75,7 @@ def damaged_files(store: Store, segments: list[Segment], flips: int) -> Iterator
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_flipped_bit_is_noticed_and_names_its_segment(
     filled: Store, segments: list[Segment]
 ) -> None:
