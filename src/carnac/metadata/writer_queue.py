@@ -96,12 +96,12 @@ class WriterQueue:
         for the next time; if its turn comes when nobody wants it, it lets the next one in.
         """
         with self._mutex:
+            waiter = self._waiter or _Waiter()
             if self._waiter is None:
-                self._waiter = _Waiter()
-                threading.Thread(
-                    target=self._stand, args=(self._waiter,), name="carnac-queue", daemon=True
+                threading.Thread(  # there may be none to be had: then nobody stands there
+                    target=self._stand, args=(waiter,), name="carnac-queue", daemon=True
                 ).start()
-            waiter = self._waiter
+                self._waiter = waiter
             waiter.is_wanted = True
         try:
             waiter.turn.wait(self._patience_ms / 1000)
@@ -115,13 +115,19 @@ class WriterQueue:
         """Wait no longer; True if our turn had come."""
         with self._mutex:
             waiter.is_wanted = False
-            return self._waiter is None
+            return waiter.has_lock
 
     def _stand(self, waiter: _Waiter) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        is_locked = False
+        with contextlib.suppress(
+            OSError
+        ):  # who waits hears that it was in vain, and the next one stands there anew
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            is_locked = True
         with self._mutex:
             self._waiter = None
-            if not waiter.is_wanted:
+            waiter.has_lock = is_locked and waiter.is_wanted
+            if is_locked and not waiter.is_wanted:
                 self.leave()
             if waiter.closes:
                 os.close(self._file)
@@ -134,12 +140,14 @@ class _Waiter:
     Attributes:
         turn: Set when it has the lock, or had it and nobody wanted it.
         is_wanted: Somebody waits for it.
+        has_lock: Its turn came while somebody waited.
         closes: The queue was closed behind its back.
     """
 
-    __slots__ = ("closes", "is_wanted", "turn")
+    __slots__ = ("closes", "has_lock", "is_wanted", "turn")
 
     def __init__(self) -> None:
         self.turn = threading.Event()
         self.is_wanted = False
+        self.has_lock = False
         self.closes = False
