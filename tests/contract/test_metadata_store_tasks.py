@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -33,7 +34,7 @@ from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.machine import OVERLORD, decide
 from carnac.core.tasks.model import Attempt, AttemptState, Task, TaskState
 from carnac.core.time.intervals import Interval
-from carnac.errors import CarnacError, Conflict, NotFound
+from carnac.errors import CarnacError, Conflict, Invalid, NotFound
 from carnac.ports import TaskFilter
 from tests.contract.conftest import Store
 from tests.locks import hours
@@ -101,6 +102,23 @@ class TestSubmitting:
             store.change_tasks(wants("a", after=("b",)))
         assert store.tasks() == ()
         assert submitted(store, "c").number == 1
+
+
+class TestIdsThatNobodyCanKeep:
+    """Asked for all the same: one sentence or nothing, and never the task of another id."""
+
+    @pytest.mark.parametrize("task_id", ["a\0b", "a\0", "\ud800", "a\udfff"])
+    def test_lead_to_no_task(self, store: Store, task_id: str) -> None:
+        submitted(store, "a")
+        with pytest.raises((NotFound, Invalid)):
+            store.change_tasks(CancelTask(task_id=task_id, error="cancelled"))
+        with suppress(Invalid):
+            assert store.find_task(task_id) is None
+        with suppress(Invalid):
+            assert store.tasks(TaskFilter(datasource=task_id)) == ()
+        task = store.find_task("a")
+        assert task is not None
+        assert task.state is TaskState.PENDING
 
 
 class TestLists:
