@@ -9,12 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+MESSAGE_MAX = 10_000
+"""Characters of a message."""
+_END = 1_000
+
+
+def _in_one_line(message: str) -> str:
+    if len(message) > MESSAGE_MAX:
+        message = f"{message[: MESSAGE_MAX - _END]} … {message[-_END:]}"
+    if message.isprintable():
+        return message
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in message)
+
 
 class CarnacError(Exception):
     """Base of all errors that Carnac raises on purpose.
 
     Args:
-        message: One sentence for a person.
+        message: One sentence for a person. What it repeats of a request may be anything: control characters are
+            written as escapes, and of what is longer than `MESSAGE_MAX` the beginning and the end are kept.
         ids: The things the message is about, for programs (`--json`, HTTP bodies).
     """
 
@@ -23,8 +36,8 @@ class CarnacError(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, **ids: object) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = _in_one_line(message)
+        super().__init__(self.message)
         self.ids = ids
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
-from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
+from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_keepable, check_name, check_text
 from carnac.core.time.intervals import Interval, IntervalSet
 
 
@@ -213,6 +213,13 @@ class Publication:
             check_name(self.writer, "the name of a writer", limit=KEY_MAX)
         if self.batch is not None:
             check_name(self.batch, "the name of a batch", limit=KEY_MAX)
+        if self.kind in (
+            CommitKind.APPEND,
+            CommitKind.REPLACE,
+        ):  # what is there is rewritten, whatever its columns
+            new = (segment for change in self.changes for segment in change.adds)
+            for name in {column.name for segment in new for column in segment.columns}:
+                check_keepable(name, "the name of a column")
         for name, text in self.offsets.items():
             check_text(name, "the name of an offset", limit=KEY_MAX)
             check_text(text, f"offset '{name}'")

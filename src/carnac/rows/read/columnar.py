@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carnac.core.texts import check_keepable
 from carnac.errors import Invalid
 from carnac.rows.normalise.coerce import Field
 from carnac.rows.normalise.projection import (
@@ -142,7 +143,7 @@ def require_own_names(names: Sequence[str], source: str) -> None:
     """Refuse columns that the engine cannot tell apart, and those without a name: it gives them names of its own.
 
     Raises:
-        Invalid: There are such, or one has no name.
+        Invalid: There are such, or one has no name, or one that no statement could say.
     """
     if "" in names:
         raise Invalid(
@@ -150,6 +151,7 @@ def require_own_names(names: Sequence[str], source: str) -> None:
         )
     alike: dict[str, list[str]] = {}
     for name in names:
+        check_keepable(name, f"the name of a column of input {source}")
         alike.setdefault(name.lower(), []).append(name)
     for group in alike.values():
         if len(group) > 1:

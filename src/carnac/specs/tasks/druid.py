@@ -87,7 +87,7 @@ def _inputs(block: Block) -> dict[str, Any]:
     )
     spec = io.block("inputSpec")
     kind = spec.take("type")
-    if kind not in {None, "interval", "segments"}:
+    if kind not in (None, "interval", "segments"):
         spec.problem("type", f"'{kind}' is not known; use interval or segments")
     spec.ignore({"sha256OfSortedSegmentIds": "publish checks that every input is still there"})
     for name in ("interval", "segments"):
