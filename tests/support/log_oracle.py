@@ -193,6 +193,7 @@ class LogOracle:
             holder=holder,
             acquired_at_ms=now_ms,
             expires_at_ms=now_ms + ttl_ms,
+            ttl_ms=ttl_ms,
         )
         self._leases = {live.lease_id: live for live in (*self.leases(), lease)}
         return lease

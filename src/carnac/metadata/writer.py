@@ -18,6 +18,7 @@ from carnac.core.log.commits import (
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.core.log.publishing import plan_any
 from carnac.core.log.records import dump_texts
+from carnac.core.time.leases import is_over
 from carnac.metadata import rows as r
 from carnac.metadata.chunk_rows import ChunkRow, keep_reserved
 from carnac.metadata.chunk_writing import write_chunks
@@ -33,7 +34,7 @@ from carnac.metadata.texts import pending_rows as pending_sql
 from carnac.metadata.texts import queries as q
 from carnac.metadata.texts import statements as s
 from carnac.metadata.view import SqlPublishView
-from carnac.ports import Head, Published
+from carnac.ports import Head, LeaseKind, Published
 
 ABSENT: Row = ()
 """Known not to be there."""
@@ -186,7 +187,12 @@ def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
     row: Row | None = session.memo.get(("lease", lease_id))
     if row is None:
         row = session.peek(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
-    if not row or row[1] != "writer" or r.lease_of(row).is_over(now_ms):
+    lease = r.lease_of(row) if row else None
+    if (
+        lease is None
+        or lease.kind is not LeaseKind.WRITER
+        or is_over(lease.heartbeat_at_ms, lease.ttl_ms, now_ms)
+    ):
         raise no_writer_lease(lease_id)
 
 

@@ -25,6 +25,7 @@ from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.core.time.intervals import format_ms
+from carnac.core.time.leases import is_over
 from carnac.errors import NotFound
 from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
@@ -257,7 +258,8 @@ class TaskService(Closing):
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""
         leader = self._metadata.leader(OVERLORD)
-        if leader is None or leader.is_over(self._clock.now_ms()):
+        now_ms = self._clock.now_ms()
+        if leader is None or is_over(leader.heartbeat_at_ms, leader.lease_ms, now_ms):
             return None
         return leader
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from carnac.core.time.leases import is_over
 from carnac.ports.allocation_records import AllocationRecords
 from carnac.ports.compaction_records import CompactionRecords
 from carnac.ports.task_records import TaskRecords
@@ -98,9 +97,10 @@ class Lease:
     expires_at_ms: int
     ttl_ms: int
 
-    def is_over(self, at_ms: int) -> bool:
-        """Return whether it counts as gone."""
-        return is_over(self.expires_at_ms - self.ttl_ms, self.ttl_ms, at_ms)
+    @property
+    def heartbeat_at_ms(self) -> int:
+        """When it was given or renewed; `core.time.leases.is_over` says whether it counts as gone."""
+        return self.expires_at_ms - self.ttl_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, ReadOnly, Revoked
 from carnac.ports import LeaseKind
 from carnac.ports.loops import Loop
@@ -178,7 +179,8 @@ class LeaseKeeper:
             return self._gaps == gaps
 
     def _drop_expired_reader(self) -> None:
-        if self._reader is not None and self._reader.is_over(self._clock.now_ms()):
+        reader, now_ms = self._reader, self._clock.now_ms()
+        if reader is not None and is_over(reader.heartbeat_at_ms, reader.ttl_ms, now_ms):
             self._lose_reader()
 
     def _lose_reader(self) -> None:

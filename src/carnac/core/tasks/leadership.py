@@ -36,10 +36,6 @@ class Leadership:
     heartbeat_at_ms: int
     lease_ms: int
 
-    def is_over(self, at_ms: int) -> bool:
-        """Return whether somebody else may take over."""
-        return is_over(self.heartbeat_at_ms, self.lease_ms, at_ms)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidacy:
@@ -70,7 +66,7 @@ def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -
             heartbeat_at_ms=at_ms,
             lease_ms=candidacy.lease_ms,
         )
-    if now is not None and not now.is_over(at_ms):
+    if now is not None and not is_over(now.heartbeat_at_ms, now.lease_ms, at_ms):
         return now
     return Leadership(
         role=candidacy.role,
