@@ -118,6 +118,8 @@ def read_flipped(folder: Path, doors: dict[str, Door], flips: int) -> Counter[st
     kinds: Counter[str] = Counter()
     try:
         for number in range(flips):
+            for rest in folder.glob("metadata.db-*"):  # of a store that could not be closed
+                rest.unlink()
             path.write_bytes(flipped(sound, rng))
             for name, answer in answers(folder, doors).items():
                 if answer == DAMAGED:

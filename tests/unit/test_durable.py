@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,13 @@ OTHER, NOBODY = 1234, 65_534
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator gives folders away")
 @pytest.mark.parametrize("kind", ["folder", "link"])
-def test_a_store_is_not_made_in_a_folder_of_another_user(kind: str, tmp_path: Path) -> None:
-    folder, place = tmp_path / "real", tmp_path / "store"
+def test_a_store_is_not_made_in_a_folder_of_another_user(kind: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        refuse(kind, Path(name) / "real", Path(name) / "store")
+
+
+def refuse(kind: str, folder: Path, place: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     if kind == "link":
@@ -27,8 +33,6 @@ def test_a_store_is_not_made_in_a_folder_of_another_user(kind: str, tmp_path: Pa
     else:
         place = folder
         os.chown(folder, OTHER, OTHER)
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(0o755)
     os.seteuid(NOBODY)
     try:
         with pytest.raises(Invalid, match=rf"folder of another user \(uid {OTHER}\)"):

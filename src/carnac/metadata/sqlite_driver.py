@@ -174,12 +174,13 @@ def _register() -> None:
     with _REGISTERING:
         if CHECKED in apsw.vfs_names():
             return
-        from apsw import sqlite_extra
-
+        # `apsw.sqlite_extra` does the same and takes 15 ms for it, a fifth of what it takes to open a store.
+        layer = Path(apsw.__file__).with_name("sqlite_extra_binaries") / "cksumvfs"
         memory = apsw.Connection(":memory:")
         try:
-            sqlite_extra.load(memory, "cksumvfs")
-        except (sqlite_extra.NotAvailable, LookupError, apsw.Error) as error:
+            memory.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
+            memory.load_extension(str(layer))
+        except apsw.Error as error:
             raise Unavailable(
                 "this installation of APSW comes without SQLite's cksumvfs, without which a store cannot be opened; "
                 "install a wheel of it from PyPI"
