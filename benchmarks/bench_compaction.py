@@ -51,11 +51,13 @@ AIMS = {
     "plain Spark / carnac": 4,
     "z_order / carnac": 2,
     "proof overhead": 0.1,
+    "proof overhead, deletion": 0.1,
     "major / minor work": 20,
 }
 WARM_UPS = 2
 """What runs on Spark's JVM runs so often before it is measured: a store that compacts all day has a warm one."""
 PROOF_DAYS = 8
+DELETION = ", deletion"
 
 
 def run_carnac(small: SmallSegments, holder: SparkHolder) -> CompactionReport:
@@ -213,26 +215,37 @@ def minor_round(work: Path, holder: SparkHolder) -> Mapping[str, float]:
 def proof_round(small: SmallSegments) -> Mapping[str, float]:
     """CPU seconds of some chunks rewritten in this process, with and without what the proof takes, chunk by chunk.
 
-    Whole files, such of which the first six hours of the day are hidden, and rows that are rolled up further.
+    Whole files, such of which the first six hours of the day are hidden, rows that are rolled up further, and what a
+    deletion leaves.
     """
-    from benchmarks.rewriting import BY_HOUR, Groups, first_days, rewrite_days, rolled_up
+    from benchmarks.rewriting import (
+        BY_HOUR,
+        Groups,
+        compacted,
+        delete_from_days,
+        first_days,
+        rewrite_days,
+        rolled_up,
+    )
 
     figures: dict[str, float] = {}
     days = first_days(small, PROOF_DAYS)
-    with rolled_up(small, days) as by_minute:
+    with rolled_up(small, days) as by_minute, compacted(small, days) as large:
         kinds: dict[str, tuple[Groups, Mapping[str, Any]]] = {
             "": (days, {}),
             ", a quarter hidden": (days, {"hidden_ms": DAY_MS // 4}),
             ", rolled up": (by_minute, {"target": BY_HOUR}),
+            DELETION: (large, {}),
         }
         for name, (groups, how) in kinds.items():
-            rewrite_days(small, groups[:1], hashes=True, **how)
+            work = delete_from_days if name == DELETION else rewrite_days
+            work(small, groups[:1], hashes=True, **how)
             took = {True: 0.0, False: 0.0}
             # whoever comes first finds files that are in no cache, so they take turns at that
             for index, group in enumerate(groups):
                 first = index % 2 == 0
                 for hashes in (first, not first, not first, first):
-                    took[hashes] += rewrite_days(small, [group], hashes=hashes, **how)
+                    took[hashes] += work(small, [group], hashes=hashes, **how)
             figures |= {
                 f"with proof{name} CPU s": took[True],
                 f"without proof{name} CPU s": took[False],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -20,9 +20,11 @@ from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.read import ReadPlan, read_tables
 from carnac.jobs.compact.shape import plan_families
 from carnac.jobs.compact.task import FamilyTask, Rewritten, rewrite_family
+from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
 from carnac.ports import SegmentInput
 
-PIPELINE = "carnac.jobs"
+FIFTIETH = "d50_8d076785"
+"""A fiftieth of the rows have this value."""
 Groups = list[tuple[Interval, list[Segment]]]
 
 
@@ -103,13 +105,25 @@ def first_days(small: SmallSegments, days: int) -> Groups:
     return sorted(by_chunk.items(), key=lambda item: item[0].start_ms)[:days]
 
 
+def _put(
+    root: Path,
+    chunk: Interval,
+    segments: list[Segment],
+    *,
+    to: str,
+    target: CompactionTarget | None = None,
+) -> list[Segment]:
+    """Return what a chunk becomes, in a folder of its own."""
+    return list(rewrite(root, chunk, segments, target=target, to=f"{to}/{chunk.start_ms}").segments)
+
+
 @contextlib.contextmanager
 def rolled_up(small: SmallSegments, groups: Groups) -> Iterator[Groups]:
     """Give segments of 50,000 rows with the same rows rolled up by minute, for a while."""
     root = small.folder / "deep-storage"
     try:
         yield [
-            (chunk, list(rewrite(root, chunk, segments, target=BY_MINUTE, to="by-minute").segments))
+            (chunk, _put(root, chunk, segments, to="by-minute", target=BY_MINUTE))
             for chunk, segments in groups
         ]
     finally:
@@ -131,11 +145,63 @@ def rewrite_days(
         for chunk, segments in groups:
             rewrite(root, chunk, segments, target=target, hidden_ms=hidden_ms)
 
+    return _cpu_seconds(work, root, hashes=hashes)
+
+
+@contextlib.contextmanager
+def compacted(small: SmallSegments, groups: Groups) -> Iterator[Groups]:
+    """Give the segments that compaction makes of the groups, for a while."""
+    root = small.folder / "deep-storage"
+    try:
+        yield [(chunk, _put(root, chunk, segments, to="compacted")) for chunk, segments in groups]
+    finally:
+        shutil.rmtree(root / "compacted", ignore_errors=True)
+
+
+def delete_from_days(small: SmallSegments, groups: Groups, *, hashes: bool) -> float:
+    """Return the CPU seconds that it takes to delete a fiftieth of the rows; without hashes, no proof is taken."""
+    root = small.folder / "deep-storage"
+
+    def work() -> None:
+        for chunk, segments in groups:
+            for segment in segments:
+                with tempfile.TemporaryDirectory() as temporary:
+                    rewrite_segment(
+                        DeleteTask(
+                            source=SegmentInput(segment=segment, visible=IntervalSet((chunk,))),
+                            predicate=f"d50 = '{FIFTIETH}'",
+                            columns=(("d50", ColumnType.STRING),),
+                            output_url=root.as_uri(),
+                            path_prefix="bench-out",
+                            id_prefix="b",
+                            created_at_ms=0,
+                            temp_dir=temporary,
+                        )
+                    )
+
+    return _cpu_seconds(work, root, hashes=hashes)
+
+
+def _cpu_seconds(work: Callable[[], None], root: Path, *, hashes: bool) -> float:
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, root / "bench-out", ignore_errors=True)
         if not hashes:
-            stack.enter_context(mock.patch(f"{PIPELINE}.segment_writer.hash_rows", _nothing))
-            stack.enter_context(mock.patch(f"{PIPELINE}.compact_measure.as_read", _unmeasured))
-            stack.enter_context(mock.patch(f"{PIPELINE}.compact_task.blame_inputs", _nothing))
-            stack.enter_context(mock.patch.object(Side, "add_states", _nothing))
+            for name, stand_in in _WITHOUT_PROOF.items():
+                stack.enter_context(mock.patch(f"carnac.{name}", stand_in))
         return cpu_seconds(work)[0]
+
+
+def _conserves(_proof: object) -> bool:
+    return True
+
+
+_WITHOUT_PROOF = {
+    "rows.segment_writer.hash_rows": _nothing,
+    "rows.row_hash.hash_rows": _nothing,
+    "jobs.compact.read.check_file": _nothing,
+    "jobs.compact.measure.as_read": _unmeasured,
+    "jobs.compact.task.blame_inputs": _nothing,
+    "jobs.compact.conservation.Side.add_states": _nothing,
+    "jobs.delete.delete.as_read": _unmeasured,
+    "jobs.delete.delete.conserves": _conserves,
+}

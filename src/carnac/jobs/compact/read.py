@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 BUCKET_LIMIT = 10_000_000
 """Most buckets of the query granularity that one segment may span."""
+READ_AT_ONCE_BYTES = 32 << 20
+"""A file that is no larger is read once, to be checked and to be decoded."""
 HELD_ROWS = 16_384
 """Hidden rows of a file that is no larger may keep all of it in memory, until they are measured."""
 _WORDS = {ColumnType.STRING, ColumnType.JSON}
@@ -53,7 +55,7 @@ class ReadPlan:
         chunks: Time chunks of the outputs; truncation puts no row before its own.
         keeps_exact: Tables end with a column `EXACT_COLUMN`: microseconds before truncation.
         encodes_words: Texts come as dictionaries.
-        is_survey: Nothing that is read is written, so files are read without being checked first.
+        is_survey: Files are read without being checked first: nothing that is read is written, or they have been.
     """
 
     output_url: str
@@ -207,6 +209,10 @@ def _opened(
         path = root / segment.path
         if is_checked:
             with path.open("rb", buffering=0) as raw:
+                if os.fstat(raw.fileno()).st_size <= READ_AT_ONCE_BYTES:
+                    content = raw.read()
+                    check_file(segment, [content])
+                    return pa.BufferReader(content)
                 check_file(segment, blocks_of(raw))
         return stack.enter_context(pa.OSFile(str(path), "rb"))
     import fsspec

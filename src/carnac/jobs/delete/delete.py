@@ -29,7 +29,7 @@ from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.measure import as_read, blame_inputs
 from carnac.jobs.compact.read import ReadPlan, read_tables
 from carnac.ports import SegmentInput, SegmentRewrite
-from carnac.rows.output import remove_file
+from carnac.rows.output import local_root, remove_file
 from carnac.rows.row_hash import RowMeter
 from carnac.rows.segment_writer import SegmentWriter
 
@@ -136,7 +136,10 @@ def _judged(con: Any, task: DeleteTask) -> Hits:
 def _without(task: DeleteTask, hits: Hits, new_id: str, temp_dir: Path) -> SegmentRewrite:
     """Write the rows that stay, and prove that they and those that go are the rows of the segment."""
     old, path = task.source.segment, f"{task.path_prefix}/{new_id}.parquet"
-    plan = task.plan(tuple((column.name, column.type) for column in old.columns))
+    plan = replace(
+        task.plan(tuple((column.name, column.type) for column in old.columns)),
+        is_survey=local_root(task.output_url) is not None,  # it was checked when it was judged
+    )
     before, gone, counted = Side(), RowMeter(), _CountedRows(old)
     written: WrittenFile | None = None
     kept = _kept(plan, task.source, hits, before, gone)
