@@ -39,8 +39,12 @@ def open_local_store(
     folder.mkdir(parents=True, exist_ok=True)
     url = lay_database(folder / METADATA_FILE, created_at_ms=clock.now_ms())
     metadata: MetadataStore = open_metadata(url, clock=clock, ids=ids, on_statement=on_statement)
-    if DEEP_STORAGE_KEY not in metadata.settings():
-        metadata.put_settings({DEEP_STORAGE_KEY: DEEP_STORAGE_FOLDER})
+    try:
+        if DEEP_STORAGE_KEY not in metadata.settings():
+            metadata.put_settings({DEEP_STORAGE_KEY: DEEP_STORAGE_FOLDER})
+    except BaseException:
+        metadata.close()
+        raise
     deep_storage: DeepStorage = open_deep_storage(str(folder / DEEP_STORAGE_FOLDER))
     if faults is not None:
         metadata = faulty_metadata(metadata, faults)
