@@ -44,7 +44,7 @@ from carnac.store.compaction_reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
 from carnac.store.maintenance import GcAction, GcReport
 from carnac.store.results import Result
-from carnac.store.verifying import Finding
+from carnac.store.verifying import Finding, ScrubStatus
 from carnac.store.writing import WriteOutcome
 
 VALUES: tuple[type, ...] = (
@@ -74,6 +74,7 @@ VALUES: tuple[type, ...] = (
     GcReport,
     GcAction,
     Finding,
+    ScrubStatus,
     CompactionGroup,
     CompactionTarget,
     CompactionReport,
