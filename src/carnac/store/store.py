@@ -485,9 +485,9 @@ class Store(Closing):
 
     def scrub_status(self) -> ScrubStatus:
         """Return how far an overlord is with reading all segment files, and what it found damaged."""
-        from carnac.store.verifying import ScrubStatus
+        from carnac.store.verifying import load_scrub_status
 
-        return ScrubStatus.load(self._metadata)
+        return load_scrub_status(self._metadata)
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Yield what is wrong: missing or damaged files, wrong records, orphans. Reads every file that a record names.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from collections.abc import Mapping
@@ -59,16 +60,17 @@ class ScrubStatus:
     segments: int = 0
     faults: Mapping[str, str]
 
-    @staticmethod
-    def load(metadata: MetadataStore) -> ScrubStatus:
-        """Return what the store remembers."""
-        text = metadata.settings().get(STATUS_KEY)
-        return ScrubStatus(faults={}) if text is None else ScrubStatus(**json.loads(text))
 
-    def save(self, metadata: MetadataStore) -> None:
-        """Have the store remember it."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        metadata.put_settings({STATUS_KEY: json.dumps(fields)})
+def load_scrub_status(metadata: MetadataStore) -> ScrubStatus:
+    """Return what the store remembers of its scrubbing."""
+    text = metadata.settings().get(STATUS_KEY)
+    return ScrubStatus(faults={}) if text is None else ScrubStatus(**json.loads(text))
+
+
+def save_scrub_status(metadata: MetadataStore, status: ScrubStatus) -> None:
+    """Have the store remember it."""
+    fields = {one.name: getattr(status, one.name) for one in dataclasses.fields(status)}
+    metadata.put_settings({STATUS_KEY: json.dumps(fields)})
 
 
 class Scrubber:
@@ -101,7 +103,7 @@ class Scrubber:
             Unavailable: The metadata store does not answer.
         """
         now_ms = self._clock.now_ms()
-        status = ScrubStatus.load(self._metadata)
+        status = load_scrub_status(self._metadata)
         is_waiting = not status.after and not is_over(status.began_at_ms, ROUND_MS, now_ms)
         is_resting = not is_over(self._read_at_ms, self._rest_ms, now_ms)
         if not self._bytes_per_s or is_waiting or is_resting:
@@ -116,13 +118,14 @@ class Scrubber:
                 break
         self._read_at_ms, self._rest_ms = now_ms, size_bytes * 1000 // self._bytes_per_s
         is_done = done == len(page) < VERIFY_PAGE
-        ScrubStatus(
+        told = ScrubStatus(
             after="" if is_done else after,
             began_at_ms=status.began_at_ms if status.after else now_ms,
             ended_at_ms=now_ms if is_done else status.ended_at_ms,
             segments=(status.segments if status.after else 0) + done,
             faults=self._still_there(faults) if is_done else faults,
-        ).save(self._metadata)
+        )
+        save_scrub_status(self._metadata, told)
 
     def _look_at(self, segment: Segment, faults: dict[str, str]) -> None:
         try:
