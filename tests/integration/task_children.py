@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from carnac.clock import SystemClock
-from carnac.core.tasks.model import Task
 from carnac.overlord.runners import ProcessRunner
 from carnac.ports import ChunkLayout, DeepStorage, IdSource, JobResult
 from carnac.specs.ingest.spec import IngestSpec
@@ -23,10 +22,7 @@ DIES_AFTER_PUBLISHING = "dies"
 class Writing(ProcessRunner):
     """Starts attempts that ingest without Spark: this file is their program."""
 
-    def _program(
-        self, task: Task, conf: Mapping[str, str], environ: dict[str, str]
-    ) -> Sequence[str]:
-        del task, conf, environ
+    def _program(self, *_: object) -> Sequence[str]:
         return [sys.executable, "-m", __name__]
 
 
