@@ -70,7 +70,8 @@ def test_names_of_no_store(name: str) -> None:
 def test_a_password_is_for_the_database_only() -> None:
     place = locate_store("postgresql://me:se:cret@db.example:5432/events")
     assert place.name == "postgresql://me:***@db.example:5432/events"
-    assert place.metadata_url == "postgresql://me:se:cret@db.example:5432/events"
+    assert place.metadata_url.get_secret_value() == "postgresql://me:se:cret@db.example:5432/events"
+    assert "se:cret" not in f"{place} {place!r}"
     with pytest.raises(Invalid) as caught:
         locate_store("mysql://me:secret@db/events")
     assert "secret" not in f"{caught.value.message} {caught.value.ids}"
