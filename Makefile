@@ -21,23 +21,23 @@ demo:  ## set up and run the main job on real data: 336,776 flights
 
 test:  ## set up and run every test (ARGS="-k name" chooses)
 	@$(setup) dev
-	@$(python) scripts/run_tests.py $(ARGS)
+	@$(python) -m scripts.run_tests $(ARGS)
 
 check:  ## lint, format, types, layers and the fast tests, in under two minutes
 	@$(setup) dev
-	@$(python) scripts/check.py
+	@$(python) -m scripts.check
 
 lint:  ## ruff: lint rules and format, without changing anything
 	@$(setup) dev
-	@$(python) scripts/check.py lint format
+	@$(python) -m scripts.check lint format
 
 types:  ## mypy --strict
 	@$(setup) dev
-	@$(python) scripts/check.py types
+	@$(python) -m scripts.check types
 
 layers:  ## import-linter: imports point down, pyspark stays in jobs and spark
 	@$(setup) dev
-	@$(python) scripts/check.py layers
+	@$(python) -m scripts.check layers
 
 fmt:  ## format the code and mend what ruff can mend
 	@$(setup) dev
@@ -53,11 +53,11 @@ bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="sql publish" 
 
 docs:  ## regenerate the reference pages from the code
 	@$(setup) dev
-	@$(python) scripts/docs.py
+	@$(python) -m scripts.docs
 
 statements:  ## write the texts of the store's SQL statements from their definitions
 	@$(setup) dev
-	@$(python) scripts/statements.py
+	@$(python) -m scripts.statements
 
 clean:  ## remove what tools and the demo leave behind; .venv stays
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts \

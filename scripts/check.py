@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from in_memory import folder_in_memory
-from run_tests import SIDE_BY_SIDE, environ_of_tests
+from scripts.in_memory import folder_in_memory
+from scripts.run_tests import SIDE_BY_SIDE, environ_of_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent

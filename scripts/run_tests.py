@@ -14,7 +14,7 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from in_memory import folder_in_memory
+from scripts.in_memory import folder_in_memory
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "artifacts" / "tests.xml"

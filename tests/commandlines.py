@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from carnac.cli.commands import all_commands
-from carnac.cli.reference.cli_page import click_commands
 from carnac.errors import CarnacError
+from scripts.docs.cli_page import click_commands
 
 RUNS_ON = frozenset(("overlord",))
 """Commands that go on until they are told to end."""

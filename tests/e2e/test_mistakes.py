@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carnac.cli.commands import all_commands
-from carnac.cli.reference.cli_page import click_commands
+from scripts.docs.cli_page import click_commands
 from tests.e2e.cli import Ran, run_process
 from tests.e2e.conftest import Run
 

@@ -44,8 +44,8 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_generated_pages_are_current() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "docs.py"), "--check"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "scripts.docs", "--check"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -1,6 +1,6 @@
 """What all blocks of a spec have in common: frozen, closed, camelCase in JSON.
 
-Every field carries a `description`; `carnac.specs.reference` makes the reference page of them, and
+Every field carries a `description`; `scripts.docs.spec_page` makes the reference page of them, and
 a test fails where one is missing. Where the JSON name is not the camelCase of the Python name (it
 is Druid's, then), the field says so with `serialization_alias`; every spelling in its
 `validation_alias` is read.

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from carnac.api.page import operations
-from carnac.api.reference import describe
 from carnac.core.texts import LINE_MAX
+from scripts.docs.http_page import describe
 from tests.hostile import as_json, numbers, places, replaced, scalars, texts, values
 from tests.unit.api.conftest import Overlord, Submit
 

@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from carnac.api.page import operations, parameters_of
-from carnac.api.reference import describe
 from carnac.core.locks.model import LockType
+from scripts.docs.http_page import describe
 from tests.locks import hours, wants
 from tests.unit.api.conftest import LEADER_URL, Overlord
 

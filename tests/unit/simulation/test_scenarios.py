@@ -10,7 +10,7 @@ from carnac.simulation.arrivals import make_copies, make_segments, make_sources
 from carnac.simulation.events import plan_changes
 from carnac.simulation.load import change_scenario, load_preset, load_scenario
 from carnac.simulation.presets import PRESETS
-from carnac.simulation.reference import BLOCKS, render
+from scripts.docs.scenario_page import BLOCKS, render
 
 TINY: dict[str, Any] = {
     "tiers": [{"servers": 3}],

@@ -6,7 +6,7 @@ from carnac.core.compaction.plan.groups import Partitioning
 from carnac.core.compaction.plan.settings import DEFAULT_TARGET_BYTES, CompactionSettings
 from carnac.errors import Invalid
 from carnac.specs.compaction.spec import CompactionSpec, load_compaction
-from carnac.specs.compaction_reference import BLOCKS, render
+from scripts.docs.compaction_page import BLOCKS, render
 
 DRUID = {
     "dataSource": "edits",

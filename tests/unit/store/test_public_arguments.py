@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from carnac.bootstrap.store import open_records
-from carnac.cli.reference.python_page import VALUES
 from carnac.config import Settings
 from carnac.core.arguments import shape_of
 from carnac.core.compaction.control.states import ChunkState
@@ -29,6 +28,7 @@ from carnac.ports import Lease
 from carnac.store import Store
 from carnac.store.compaction_reports import CompactionReport
 from carnac.store.results import Result
+from scripts.docs.python_page import VALUES
 from tests.overlords import DELETE, Bench
 from tests.support.clock import FakeClock
 from tests.unit.store.events import NOW_MS, append, rows_of, spec

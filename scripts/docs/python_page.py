@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from typing import ForwardRef
 
@@ -95,7 +94,7 @@ VALUES: tuple[type, ...] = (
 _INTRO = """\
 # Python
 
-<!-- Made by `python -m carnac.cli.reference.python_page`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 
 ```python
 import carnac
@@ -263,7 +262,3 @@ def _attributes(doc: str) -> dict[str, str]:
 def _type(annotation: object) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return re.sub(r"\b(?:pa|pd|pl|os)\.", "", str(text))
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

@@ -1,6 +1,6 @@
 """Write the reference pages that are made from the code, or check that they are current.
 
-Usage: python scripts/docs.py [--check]
+Usage: python -m scripts.docs [--check]
 
 Each page is what `render()` of its module returns; the tests of that module fail where something
 is not described. Add a page by adding a line to PAGES.
@@ -12,16 +12,16 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PAGES = {
-    "cli.md": "carnac.cli.reference.cli_page",
-    "compaction.md": "carnac.specs.compaction_reference",
-    "http.md": "carnac.api.reference",
-    "python.md": "carnac.cli.reference.python_page",
-    "scenario.md": "carnac.simulation.reference",
-    "settings.md": "carnac.cli.reference.settings_page",
-    "spec.md": "carnac.specs.reference",
-    "task.md": "carnac.specs.task_reference",
+    "cli.md": "scripts.docs.cli_page",
+    "compaction.md": "scripts.docs.compaction_page",
+    "http.md": "scripts.docs.http_page",
+    "python.md": "scripts.docs.python_page",
+    "scenario.md": "scripts.docs.scenario_page",
+    "settings.md": "scripts.docs.settings_page",
+    "spec.md": "scripts.docs.spec_page",
+    "task.md": "scripts.docs.task_page",
 }
 
 

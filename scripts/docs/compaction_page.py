@@ -12,7 +12,7 @@ from carnac.specs.compaction.spec import (
     CompactionTransform,
     CompactionTuning,
 )
-from carnac.specs.reference import block_table
+from scripts.docs.spec_page import block_table
 
 BLOCKS: tuple[tuple[type[SpecModel], str], ...] = (
     (CompactionSpec, "The compaction spec"),

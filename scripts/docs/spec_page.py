@@ -1,13 +1,10 @@
 """The reference page of the spec, made of the models: `docs/reference/spec.md`.
 
-    python -m carnac.specs.reference > docs/reference/spec.md
-
 A test fails where a field has no description or the page is not what this makes.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -104,7 +101,7 @@ DRUID_NAMES: Mapping[tuple[str, str], str] = {
 
 _INTRO = """# Ingestion spec
 
-<!-- Made by `python -m carnac.specs.reference`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 
 What one batch ingestion should do, as JSON, YAML or Python objects. Every block below is a table:
 field, type, default, meaning, and where [Druid](#druids-specs) keeps the same thing. JSON and YAML
@@ -275,7 +272,3 @@ def _expressions() -> str:
     lines += [f"- {of}: {', '.join(f'`{name}`' for name in names)}" for of, names in tables]
     lines += ["", f"Filters: {', '.join(f'`{name}`' for name in FILTER_TYPES)}."]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

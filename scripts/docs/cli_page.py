@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ from carnac.errors import CarnacError
 _INTRO = """\
 # Command line
 
-<!-- Made by `python -m carnac.cli.reference.cli_page`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 
 `carnac COMMAND --help` says the same, `carnac --version` which version it is. Standard output carries the answer,
 standard error everything else: notes, progress, errors. `--store PLACE`, `--debug` and `--no-color` may stand anywhere
@@ -119,7 +118,3 @@ def _parameter(param: Any) -> str:
     )
     help_text = (param.help or "").replace("|", "\\|")
     return f"| {name} | {help_text} | {shown} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

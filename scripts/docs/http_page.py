@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -15,7 +14,7 @@ from carnac.api.page import operations, parameters_of, tag_of
 _INTRO = """\
 # HTTP API of an overlord
 
-<!-- Made by `python -m carnac.api.reference`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 
 `carnac overlord` serves this; [running an overlord](../concepts/overlord.md) says how. The same is at `/docs` of a
 running overlord, and as OpenAPI at `/openapi.json`. Paths below `/druid` are those of Apache Druid, with its names and
@@ -115,7 +114,3 @@ def _shapes(description: Mapping[str, Any]) -> Iterator[str]:
         for field, kind in schema["properties"].items():
             note = kind.get("description")
             yield f"| `{field}` | {_type(kind)}{f': {note}' if note else ''} |\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import get_args
 
@@ -26,7 +25,7 @@ from carnac.specs.problems import field_names, nested_models
 _INTRO = """\
 # Scenario
 
-<!-- Made by `python -m carnac.simulation.reference`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 
 What `carnac balance simulate` simulates, as JSON or YAML; [balancing](../concepts/balancing.md) tells the story.
 Hour 0 is when the strategy takes over; the history runs before it, in negative hours. `--preset NAME --print-scenario`
@@ -83,7 +82,3 @@ def _default(info: FieldInfo) -> str:
     if nested_models(info.annotation) or info.default == ():
         return "see below" if info.default != () else "none"
     return f"`{info.default}`"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

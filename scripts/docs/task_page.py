@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from carnac.specs.base import SpecModel
-from carnac.specs.reference import block_table
 from carnac.specs.tasks.spec import (
     CleanTask,
     CompactTask,
@@ -14,6 +13,7 @@ from carnac.specs.tasks.spec import (
     KillTask,
     TaskSpec,
 )
+from scripts.docs.spec_page import block_table
 
 BLOCKS: tuple[tuple[type[SpecModel], str], ...] = (
     (TaskSpec, "Every task"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 
 from carnac.config import PREFIX, Settings, SparkConf
 
 _INTRO = """\
 # Settings
 
-<!-- Made by `python -m carnac.cli.reference.settings_page`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 
 Settings are read from `carnac.toml` in the working directory (or the file that `CARNAC_CONFIG` names), then from the
 environment, then from what a caller gives (`--store`, `carnac.open(…, spark_master="local[2]")`): the later the
@@ -59,7 +58,3 @@ def _row(name: str) -> str:
 
 def _number(value: object) -> str:
     return f"{value:_}" if isinstance(value, int) else str(value)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

@@ -16,9 +16,9 @@ import pytest
 import carnac
 from carnac.cli.commands import all_commands
 from carnac.cli.modules import MODULES
-from carnac.cli.reference import cli_page, python_page, settings_page
 from carnac.config import Settings
 from carnac.store import Store
+from scripts.docs import cli_page, python_page, settings_page
 
 COMMANDS = all_commands()
 
