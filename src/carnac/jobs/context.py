@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -136,9 +137,8 @@ class LocalJobContext(JobContext):
     ) -> list[R]:
         """Run the tasks in the caller's thread."""
         attempt = Attempt(0, Tally(None))
-        spill = str(own_folder(LOCAL_FOLDER) / "spill")
         try:
-            with one_connection(temp_dir=spill, memory_bytes=self.task_memory_bytes):
+            with self.together():
                 return [work(task, attempt) for task in tasks]
         except Exception as error:
             raise of_task(error) from error
@@ -146,3 +146,10 @@ class LocalJobContext(JobContext):
     def staging_url(self, job_id: str) -> str:
         """Return a folder of this process."""
         return str(own_folder(LOCAL_FOLDER) / f"{STAGING_FOLDER}-{job_id}")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have the tasks of all runs inside share one connection of DuckDB."""
+        spill = str(own_folder(LOCAL_FOLDER) / "spill")
+        with one_connection(temp_dir=spill, memory_bytes=self.task_memory_bytes):
+            yield

@@ -120,7 +120,9 @@ class SparkPipeline:
             on_progress=None,
             places=places,
         )
-        return job.run(reader_here(spec, rows))
+        read = reader_here(spec, rows)
+        with context.together():
+            return job.run(read)
 
     def run_delete_where(
         self,

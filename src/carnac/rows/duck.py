@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from carnac.errors import Corrupt, Invalid, Unavailable
 from carnac.ports.temporary import make_private
+from carnac.rows.normalise.projection import LOADED
 from carnac.rows.output import NO_TEMPORARY_ROOM
 from carnac.rows.rollup import OVERFLOW_MARK
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 MIN_MEMORY_BYTES = 64 << 20
 """Less than this, and DuckDB fails at tasks that it could do on disk."""
+
+
+MERGED = "__carnac_merged"
+"""The table of rows that were rolled up, where they are many."""
+TABLES = (LOADED, MERGED)
+"""What a task leaves in its connection."""
 
 
 class _Held(threading.local):
@@ -35,32 +42,29 @@ _HELD = _Held()
 def one_connection(*, temp_dir: str, memory_bytes: int) -> Iterator[None]:
     """Have what this thread does inside share one connection, which stays open for the next time.
 
-    To open one, and to make in it what expressions call, takes longer than to read a thousand rows.
+    To open one, and to make in it what expressions call, takes longer than to read a thousand rows. Inside of another
+    block of the same thread there is one already.
 
     Args:
         temp_dir, memory_bytes: Of the connection, if this thread has none yet.
     """
+    if _HELD.shared is not None:
+        yield
+        return
     connection, _HELD.idle = _HELD.idle, None
     if connection is None:
         connection = _open(temp_dir, memory_bytes, threads=1)
     _HELD.shared = connection
     try:
         yield
-        _drop_tables(connection)
+        for table in TABLES:  # their rows would stay in memory until the next ones come
+            connection.execute(f"DROP TABLE IF EXISTS {table}").complete()
     except BaseException:
         connection.close()
         raise
     finally:
         _HELD.shared = None
     _HELD.idle = connection
-
-
-def _drop_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop what a task has left: its rows would stay in memory until the next one comes."""
-    for (name,) in connection.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE temporary"
-    ).fetchall():
-        connection.execute(f'DROP TABLE "{name}"').complete()
 
 
 @contextmanager

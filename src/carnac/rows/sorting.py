@@ -28,7 +28,7 @@ from carnac.rows.cutting import (
     cut_ranges,
     even_rows,
 )
-from carnac.rows.duck import MIN_MEMORY_BYTES, connect
+from carnac.rows.duck import MERGED, MIN_MEMORY_BYTES, connect
 from carnac.rows.normalise.shape import RowShape, part_columns, quote
 from carnac.rows.output import local_root
 from carnac.rows.rollup import may_leave_chunk, merge_sql
@@ -101,9 +101,9 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
     source = merge_sql(shape, parts.attach(con, shape), not_before_ms=task.chunk.start_ms)
     total = parts.rows
     if shape.is_rollup and (total > limit or slices > 1):
-        con.execute(f"CREATE OR REPLACE TEMP TABLE merged AS {source}").complete()
-        total = _count(con, "merged")
-        source = "SELECT * FROM merged"
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {source}").complete()
+        total = _count(con, MERGED)
+        source = f"SELECT * FROM {MERGED}"
     if spec.type == "hashed":
         buckets = spec.num_shards or max(1, -(-total // limit))
         bucket = bucket_sql(shape, spec.dimensions, buckets)

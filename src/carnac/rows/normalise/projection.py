@@ -186,7 +186,6 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
         Invalid: Two columns' names differ only in case.
     """
     check_names(shape)
-    run(con, "SET TimeZone = 'UTC'")
     _make_macros(con)
     columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
     run(con, "DROP VIEW IF EXISTS rejected")
@@ -199,12 +198,16 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
 
 
 def _make_macros(con: duckdb.DuckDBPyConnection) -> None:
-    """Make what the expressions call, unless this connection has it: that takes as long as to read a thousand rows."""
+    """Set UTC and make what the expressions call, unless this connection has it.
+
+    That takes as long as to read a thousand rows.
+    """
     import duckdb
 
     try:
         run(con, f"SELECT {_MADE}()")
     except duckdb.CatalogException:
+        run(con, "SET TimeZone = 'UTC'")
         for macro in (*timestamps.MACROS, *coerce.MACROS):
             run(con, macro)
         run(con, f"CREATE OR REPLACE TEMP MACRO {_MADE}() AS true")
