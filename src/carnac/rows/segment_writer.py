@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from carnac.core.segments.field_ids import element_of, field_ids
 from carnac.core.segments.segment import TIME_COLUMN, Column, ColumnType
 from carnac.errors import Corrupt
 from carnac.rows.output import OutputFile
@@ -247,7 +248,7 @@ class SegmentWriter:
         is_small = len(first[TIME_COLUMN]) <= FEW_ROWS
         self._writer = pq.ParquetWriter(
             self._output.stream,
-            pa.schema(fields),
+            _with_field_ids(fields),
             compression="snappy" if is_small else "zstd",
             compression_level=None if is_small else COMPRESSION_LEVEL,
             use_dictionary=words,
@@ -268,6 +269,31 @@ class SegmentWriter:
                 break
             columns.append(pq.SortingColumn(index, nulls_first=True))
         return columns
+
+
+def _with_field_ids(fields: list[pa.Field]) -> pa.Schema:
+    """Return the schema of a file: each column, and the elements of each list, have the id of their names."""
+    ids = field_ids(
+        name
+        for field in fields
+        for name in (
+            field.name,
+            *([element_of(field.name)] if pa.types.is_list(field.type) else []),
+        )
+    )
+
+    def numbered(field: pa.Field, name: str) -> pa.Field:
+        if name not in ids:
+            return field
+        return field.with_metadata({b"PARQUET:field_id": str(ids[name]).encode()})
+
+    def column(field: pa.Field) -> pa.Field:
+        if pa.types.is_list(field.type):
+            element = pa.field("element", field.type.value_type)
+            field = field.with_type(pa.list_(numbered(element, element_of(field.name))))
+        return numbered(field, field.name)
+
+    return pa.schema([column(field) for field in fields])
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -276,3 +276,14 @@ def test_sets_that_are_not_in_normal_form_are_corrupt(text: str) -> None:
 def test_id_sets_that_are_not_in_normal_form_are_corrupt(text: str) -> None:
     with pytest.raises(Corrupt):
         records.load_id_ranges(text)
+
+
+def test_a_row_hash_of_another_version_is_named_and_a_record_that_names_none_has_the_third() -> (
+    None
+):
+    text = segment_records.dump_segment(replace(RAW, row_hash_version=4))
+    assert json.loads(text)["rowHashVersion"] == 4
+    assert segment_records.load_segment(text).row_hash_version == 4
+    unnamed = segment_records.dump_segment(replace(RAW, row_hash_version=3))
+    assert "rowHashVersion" not in json.loads(unnamed)
+    assert segment_records.load_segment(unnamed).row_hash_version == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.segments.segment import ROW_HASH_VERSION, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Invalid, NotFound
 from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
@@ -87,6 +87,20 @@ def test_what_is_kept_and_what_goes_add_up(tmp_path: Path) -> None:
     (gone,) = delete(tmp_path, segment, "(size = 1) IS NOT TRUE", id_prefix="gone").replacements
     assert add_hashes(kept.row_hash, gone.row_hash) == segment.row_hash
     assert kept.rows + gone.rows == len(rows)
+
+
+def test_a_segment_with_an_older_row_hash_is_proved_over_the_rows_that_are_read(
+    tmp_path: Path,
+) -> None:
+    segment, _ = make(tmp_path)
+    older = replace(segment, row_hash=1, row_hash_version=ROW_HASH_VERSION - 1)
+    result, expected = (delete(tmp_path, one, "size = 1") for one in (older, segment))
+    assert result.proof == expected.proof
+    (new,) = result.replacements
+    assert (new.row_hash, new.row_hash_version) == (
+        expected.replacements[0].row_hash,
+        ROW_HASH_VERSION,
+    )
 
 
 def test_rows_for_which_the_predicate_is_null_stay(tmp_path: Path) -> None:

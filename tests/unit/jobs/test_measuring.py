@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.segments.segment import ROW_HASH_VERSION, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import Side
-from carnac.jobs.compact.measure import as_read, blame_inputs
+from carnac.jobs.compact.measure import as_read, blame_inputs, recorded
 from carnac.jobs.compact.read import ReadPlan, read_tables
 from carnac.ports import SegmentInput
 from carnac.rows.row_hash import add_hashes, hash_rows
@@ -128,3 +128,19 @@ def test_row_groups_of_which_nothing_is_visible_are_not_read(
         Corrupt, match=rf"{segment.segment_id} of events is damaged .its bytes are not"
     ):
         list(read_tables(plan, clipped(segment, "all")))
+
+
+def test_a_row_hash_of_another_version_says_nothing_and_the_rows_are_measured(
+    folder: Path, segment: Segment
+) -> None:
+    older = replace(segment, row_hash=12_345, row_hash_version=ROW_HASH_VERSION - 1)
+    plan, source = plan_for(folder), SegmentInput(segment=older, visible=IntervalSet((CHUNK,)))
+    side = Side()
+    for _ in as_read(plan, [source], side):
+        pass
+    assert (side.rows, side.row_hash) == (segment.rows, segment.row_hash)
+    assert recorded(plan, [source]) is None
+    blame_inputs(plan, [source])
+    unnamed = replace(older, row_hash_version=ROW_HASH_VERSION)
+    with pytest.raises(Corrupt, match="does not hold the rows"):
+        blame_inputs(plan, [replace(source, segment=unnamed)])

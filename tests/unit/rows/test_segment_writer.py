@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from carnac.core.segments.field_ids import field_ids
 from carnac.core.segments.segment import Column, ColumnType
 from carnac.errors import Corrupt, DiskFull, Unavailable
 from carnac.rows import output
@@ -271,3 +272,38 @@ def test_bounds_of_few_values_are_those_that_arrow_finds(
     array = pa.array(values, kind)
     expected = pc.min_max(array)
     assert bounds_of(array) == (expected["min"].as_py(), expected["max"].as_py())
+
+
+def field_ids_of(path: Path) -> dict[str, str]:
+    """Return the Parquet field id of each column that has one, and of the elements of lists."""
+    found = {}
+    for field in pq.ParquetFile(path).schema_arrow:
+        parts = {field.name: field}
+        if pa.types.is_list(field.type):
+            parts[f"{field.name}[]"] = field.type.value_field
+        for name, part in parts.items():
+            if part.metadata and b"PARQUET:field_id" in part.metadata:
+                found[name] = part.metadata[b"PARQUET:field_id"].decode()
+    return found
+
+
+def test_each_column_has_the_field_id_of_its_name_whatever_stands_beside_it(tmp_path: Path) -> None:
+    write(tmp_path, rows(250))
+    found = field_ids_of(tmp_path / "root/a/b.parquet")
+    assert found.keys() == {"__time", *(name for name, _ in COLUMNS), "tags[]"}
+    assert len(set(found.values())) == len(found)
+    assert found["__time"] == "1005826440"  # what files have now, readers know for ever
+    url = (tmp_path / "root").as_uri()
+    columns = (("tags", ColumnType.STRING_ARRAY), ("new", ColumnType.LONG))
+    with SegmentWriter(url, "a/c.parquet", columns, temp_dir=str(tmp_path)) as writer:
+        writer.write(rows(10).select(["__time", "tags"]))
+        writer.finish()
+    again = field_ids_of(tmp_path / "root/a/c.parquet")
+    assert {name: found[name] for name in ("__time", "tags", "tags[]")} == {
+        name: one for name, one in again.items() if name != "new"
+    }
+
+
+def test_two_names_with_the_same_field_id_have_none() -> None:
+    ids = field_ids(["column_369", "column_7349", "country"])
+    assert ids == {"country": 1_609_365_634}

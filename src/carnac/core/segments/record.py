@@ -33,6 +33,9 @@ from carnac.core.segments.segment import (
 )
 from carnac.core.time.intervals import Interval
 
+UNNAMED_ROW_HASH = 3
+"""The version of the row hash of a record that names none. It stays 3, whatever version is computed now."""
+
 
 class _Column(Record):
     name: str
@@ -94,6 +97,7 @@ class _Segment(StoredRecord):
     checksum: str
     row_hash: int
     created_at_ms: int
+    row_hash_version: int = UNNAMED_ROW_HASH
     sort_columns: tuple[str, ...] = ()
     rollup: _Rollup | None = None
     partition: _Hashed | _Range | None = None

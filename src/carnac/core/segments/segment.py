@@ -143,6 +143,10 @@ class RangePartition:
 Partition: TypeAlias = HashedPartition | RangePartition
 
 
+ROW_HASH_VERSION = 3
+"""Of the row hash that is computed now (`carnac.rows.row_hash`); raised with every change of a row's hash."""
+
+
 class _ColumnsLater:
     """What lets a segment have its columns when they are first asked for: most of a record, and rarely wanted."""
 
@@ -187,6 +191,7 @@ class Segment(_ColumnsLater):
         partition: None for dynamic partitioning.
         checksum: `<algorithm>:<hex>` over the file's bytes.
         row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
+        row_hash_version: Of the definition of `row_hash`; that of another one says nothing to this Carnac.
         created_at_ms: When the file was written.
         attributes: What else its writer noted, by name: numbers and texts.
         late: Its rows that were late when they were appended; None if none was.
@@ -208,6 +213,7 @@ class Segment(_ColumnsLater):
     partition: Partition | None = None
     checksum: str = ""
     row_hash: int = 0
+    row_hash_version: int = ROW_HASH_VERSION
     created_at_ms: int = 0
     attributes: Mapping[str, Scalar] = field(default_factory=dict)
     late: LateRows | None = None

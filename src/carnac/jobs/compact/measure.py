@@ -2,7 +2,8 @@
 
 An input whose rows are read as its record speaks of them is taken from the record, and what a clip hides of it is
 subtracted: the hash of a set is a sum, so that costs the hash of the hidden rows alone. Where more is hidden than
-shown, where rows are rolled up, and where a type, a column or a time is read as another one, what was read is measured.
+shown, where rows are rolled up, where a type, a column or a time is read as another one, and where the record has a row
+hash of another version, what was read is measured.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from carnac.core.segments.segment import ROW_HASH_VERSION
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import Side
@@ -79,10 +81,12 @@ def _as_wanted(share: Share, read: pa.Table) -> pa.Table:
 
 def _is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:
     """Whether rows are read as the segment's record speaks of them, column by column and type by type."""
-    if plan.truncate_to is not None or not source.segment.row_hash:
+    segment = source.segment
+    is_comparable = bool(segment.row_hash) and segment.row_hash_version == ROW_HASH_VERSION
+    if plan.truncate_to is not None or not is_comparable:
         return False
     wanted = dict(plan.columns)
-    return all(wanted.get(column.name) is column.type for column in source.segment.columns)
+    return all(wanted.get(column.name) is column.type for column in segment.columns)
 
 
 def recorded(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> Side | None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from carnac.core.log.commits import ConservationProof
 from carnac.core.log.laws import conserves
-from carnac.core.segments.segment import ColumnType, MetricKind, Segment
+from carnac.core.segments.segment import ROW_HASH_VERSION, ColumnType, MetricKind, Segment
 from carnac.errors import Corrupt, Invalid
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.measure import as_read, blame_inputs
@@ -228,5 +228,6 @@ def _record(
         columns=written.columns,
         checksum=written.checksum,
         row_hash=written.row_hash,
+        row_hash_version=ROW_HASH_VERSION,
         created_at_ms=task.created_at_ms,
     )
