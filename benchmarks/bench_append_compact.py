@@ -96,7 +96,7 @@ class _Carnac:
         from carnac.config import NICENESS
         from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
         from carnac.core.time.intervals import Interval
-        from carnac.store.compaction_reports import GroupOutcome
+        from carnac.store.compacting.reports import GroupOutcome
 
         store = carnac.open(folder, spark_niceness=NICENESS)
         numbers = iter(range(10**9))

@@ -43,7 +43,7 @@ from benchmarks.small_segments import (
 )
 from carnac.rows.segment_writer import COMPRESSION_LEVEL
 from carnac.spark.session import SparkHolder, SparkSettings
-from carnac.store.compaction_reports import CompactionReport, GroupOutcome
+from carnac.store.compacting.reports import CompactionReport, GroupOutcome
 
 PACKAGES = ("duckdb", "polars", "pyarrow", "pyspark", "deltalake")
 AIMS = {

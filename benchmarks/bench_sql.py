@@ -34,7 +34,7 @@ from carnac.deep_storage.local import LocalDeepStorage
 from carnac.metadata import open_metadata
 from carnac.query import DuckDbQueryEngine
 from carnac.rows.segment_writer import SegmentWriter
-from carnac.store.catalog import RevisionCatalog
+from carnac.store.querying import RevisionCatalog
 from tests.support.clock import SequentialIds
 from tests.support.segments import DAY_MS, MemoryCatalog, record_of, write_segment
 

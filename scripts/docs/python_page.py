@@ -39,12 +39,12 @@ from carnac.ports import (
     TaskFilter,
 )
 from carnac.store import Store
-from carnac.store.compaction_reports import CompactionReport, GroupReport
+from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
-from carnac.store.maintenance import GcAction, GcReport
 from carnac.store.results import Result
-from carnac.store.verifying import Finding, ScrubStatus
-from carnac.store.writing import WriteOutcome
+from carnac.store.upkeep.maintenance import GcAction, GcReport
+from carnac.store.upkeep.verifying import Finding, ScrubStatus
+from carnac.store.writing.writer import WriteOutcome
 
 VALUES: tuple[type, ...] = (
     WriteOutcome,

@@ -14,7 +14,7 @@ from carnac.bootstrap.store import open_records
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.deep_storage import open_deep_storage
-from carnac.store.verifying import Scrubber
+from carnac.store.upkeep.verifying import Scrubber
 from tests.e2e.cli import DAYS, ROWS, append_rows
 from tests.e2e.conftest import Run
 from tests.support.databases import edited

@@ -8,13 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.plan.candidates import plan_tasks
-from carnac.core.compaction.plan.chunks import segments_of_holders
-from carnac.core.compaction.plan.colouring import (
+from carnac.core.compaction.plan.candidates import (
     color_by_neighbour,
     color_serially,
     find_neighbours,
+    plan_tasks,
 )
+from carnac.core.compaction.plan.chunks import segments_of_holders
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.outcome import apply_tasks, chunks_of
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.compaction.plan.filtering import filter_of
+from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.log.late_ledger import with_late
 from carnac.core.segments.lateness import LateCounts, add_counts, count_late
 from carnac.core.segments.schema import unite_columns

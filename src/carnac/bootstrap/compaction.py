@@ -25,7 +25,7 @@ from carnac.spark.interrupts import give_up, go_on
 
 if TYPE_CHECKING:
     from carnac.store import Store
-    from carnac.store.compaction_reports import GroupReport
+    from carnac.store.compacting.reports import GroupReport
 
 
 def open_compaction(

@@ -31,7 +31,7 @@ from carnac.config import Settings
 from carnac.overlord.allocation import AllocationService
 from carnac.overlord.runners import InProcessRunner
 from carnac.ports.loops import Loop
-from carnac.store.verifying import Scrubber
+from carnac.store.upkeep.verifying import Scrubber
 
 if TYPE_CHECKING:
     from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore

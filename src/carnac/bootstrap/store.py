@@ -321,7 +321,7 @@ def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
     Raises:
         Invalid: There are some.
     """
-    from carnac.store.maintenance import SEGMENTS_PREFIX
+    from carnac.store.upkeep.maintenance import SEGMENTS_PREFIX
 
     if next(iter(deep_storage.list_files(SEGMENTS_PREFIX)), None) is not None:
         raise Invalid(

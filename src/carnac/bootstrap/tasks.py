@@ -140,7 +140,7 @@ def _keep_up(
 def _clear_up(metadata: MetadataStore, settings: Settings, attempt: Attempt) -> None:
     """Remove what an attempt that is over has left behind, here and in deep storage."""
     from carnac.overlord.runners.scratch import remove_scratch
-    from carnac.store.leftovers import remove_leftovers
+    from carnac.store.upkeep.maintenance import remove_leftovers
 
     mark = _mark(attempt)
     remove_scratch(mark)

@@ -11,7 +11,7 @@ from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
-    from carnac.store.writing import WriteOutcome
+    from carnac.store.writing.writer import WriteOutcome
 
 EXAMPLES_SHOWN = 3
 RAW_SHOWN = 80

@@ -1,68 +1,81 @@
-"""What a query may see: one revision, read from the metadata store as far as it is needed; and running it."""
+"""What there is: segments, time chunks, late rows, commits. Nothing is written and no file is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.errors import Corrupt, NotFound
+from carnac.core.time.intervals import IntervalSet
+from carnac.ports import SegmentInput
+from carnac.ports.datasources import require_datasource
 
 if TYPE_CHECKING:
-    from carnac.core.log.entries import VisibleSegment
-    from carnac.core.segments.segment import ColumnType
-    from carnac.core.time.intervals import IntervalSet
-    from carnac.ports import MetadataStore, QueryEngine, QueryResult
-    from carnac.store.leases import LeaseKeeper
+    from collections.abc import Sequence
 
-READ_ATTEMPTS_MAX = 3
-"""How often a query is run when its lease runs out meanwhile, as it does when the machine sleeps."""
+    from carnac.core.log.commits import CommitSummary
+    from carnac.core.log.entries import Chunk, VisibleSegment
+    from carnac.core.log.late_ledger import LateLedger
+    from carnac.core.time.intervals import Interval
+    from carnac.ports import MetadataStore
 
 
-class RevisionCatalog:
-    """The `Catalog` port over a metadata store, at one revision."""
+class StoreCatalog:
+    """What a store's metadata say of a datasource; one that has no rows there is `NotFound`."""
 
-    def __init__(self, metadata: MetadataStore, revision: int) -> None:
-        self.revision = revision
+    def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
 
-    def datasource_names(self) -> Sequence[str]:
-        """Return the datasources of the revision, by name."""
-        return [info.name for info in self._metadata.datasources(self.revision)]
+    def segments(
+        self, datasource: str, revision: int, within: Interval | None
+    ) -> Sequence[VisibleSegment]:
+        """Return the visible segments with their entries, in order of time chunk and partition id."""
+        where = None if within is None else IntervalSet((within,))
+        found = self._metadata.visible(datasource, revision=revision, intervals=where)
+        if not found:
+            require_datasource(self._metadata, datasource, revision)
+        return found
 
-    def visible(self, datasource: str, intervals: IntervalSet | None) -> Sequence[VisibleSegment]:
-        """Return the entries whose visible instants overlap `intervals` (None: all)."""
-        return self._metadata.visible(datasource, revision=self.revision, intervals=intervals)
+    def inputs(
+        self, datasource: str, revision: int, within: Interval | None
+    ) -> Sequence[SegmentInput]:
+        """Return the visible segments as a job reads them: each with the instants of it that count."""
+        where = None if within is None else IntervalSet((within,))
+        return [
+            SegmentInput(
+                segment=item.segment,
+                visible=item.entry.visible
+                if where is None
+                else item.entry.visible.intersect(where),
+            )
+            for item in self.segments(datasource, revision, within)
+        ]
 
-    def columns(self, datasource: str) -> Mapping[str, ColumnType]:
-        """Return the united schema at the revision, without `__time`."""
-        return self._metadata.columns(datasource, revision=self.revision)
+    def chunks(self, datasource: str) -> tuple[Chunk, ...]:
+        """Return the live time chunks, in order of time."""
+        found = self._metadata.chunks(datasource)
+        if not found:
+            require_datasource(self._metadata, datasource, self._metadata.head().revision)
+        return found
 
-    def count_segments(self, datasource: str) -> int:
-        """Return the number of visible entries."""
-        return self._metadata.count_visible(datasource, revision=self.revision)
+    def late(self, datasource: str, at: int | str | None, within: Interval | None) -> LateLedger:
+        """Return the late ledger of a revision."""
+        from carnac.core.log.late_ledger import draw_up_ledger
 
-    def lookups(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the lookups of the revision."""
-        return self._metadata.lookups(self.revision)
+        head = self._metadata.resolve(at)
+        where = None if within is None else IntervalSet((within,))
+        found = self._metadata.visible_late(datasource, revision=head.revision, intervals=where)
+        if not found:
+            require_datasource(self._metadata, datasource, head.revision)
+        return draw_up_ledger(
+            found, datasource=datasource, revision=head.revision, at_ms=head.at_ms, within=within
+        )
 
-
-def run_query(
-    engine: QueryEngine,
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
-    text: str,
-    *,
-    at: int | str | None,
-    parameters: Sequence[object],
-) -> QueryResult:
-    """Run a statement over one revision, under a reader's lease."""
-    for attempt in range(1, READ_ATTEMPTS_MAX + 1):
-        with leases.reading(at) as reading:
-            catalog = RevisionCatalog(metadata, reading.head.revision)
-            try:
-                return engine.run_query(text, catalog, parameters=parameters)
-            except (Corrupt, NotFound):
-                # Without a gap in the lease this is what it says; with one, gc may have been faster.
-                if reading.is_held() or attempt == READ_ATTEMPTS_MAX:
-                    raise
-    raise AssertionError("unreachable")
+    def log(
+        self, datasource: str | None, before: int | None, limit: int
+    ) -> tuple[CommitSummary, ...]:
+        """Return the newest commits, newest first."""
+        found = self._metadata.log(datasource=datasource, before=before, limit=limit)
+        if datasource is not None and not found:
+            is_known = limit == 0 or before is not None
+            if not (is_known and self._metadata.log(datasource=datasource, limit=1)):
+                require_datasource(self._metadata, datasource)
+        return found

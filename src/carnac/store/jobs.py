@@ -24,10 +24,10 @@ from carnac.specs.tasks.spec import (
     KillTask,
     load_task,
 )
-from carnac.store.compaction_reports import CompactionReport, GroupOutcome, GroupReport
-from carnac.store.maintenance import GcReport
+from carnac.store.compacting.reports import CompactionReport, GroupOutcome, GroupReport
 from carnac.store.store import Store
-from carnac.store.writing import WriteOutcome
+from carnac.store.upkeep.maintenance import GcReport
+from carnac.store.writing.writer import WriteOutcome
 
 WRITER = "task"
 GROUPS_SHOWN_MAX = 1_000

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.time.intervals import as_interval
 from carnac.errors import Invalid
 from carnac.ports.closing import Closing
-from carnac.store.arguments import as_interval
-from carnac.store.catalog import run_query
 from carnac.store.leases import LeaseKeeper
-from carnac.store.parts import Parts
+from carnac.store.querying import run_query
 from carnac.store.results import Result
+from carnac.store.services import StoreServices
 
 if TYPE_CHECKING:
     from carnac.config import Settings
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     )
     from carnac.ports.places import Allocator
     from carnac.specs.ingest.spec import IngestSpec
-    from carnac.store.compaction_reports import CompactionReport, GroupReport
+    from carnac.store.compacting.reports import CompactionReport, GroupReport
     from carnac.store.history import DatasourceDiff
-    from carnac.store.maintenance import GcReport
-    from carnac.store.verifying import Finding, ScrubStatus
-    from carnac.store.writing import ProgressListener, WriteOutcome
+    from carnac.store.upkeep.maintenance import GcReport
+    from carnac.store.upkeep.verifying import Finding, ScrubStatus
+    from carnac.store.writing.writer import ProgressListener, WriteOutcome
 
 
 @checked
@@ -86,7 +86,7 @@ class Store(Closing):
         self._leases = LeaseKeeper(
             metadata, clock=clock, holder=holder, ttl_ms=settings.lease_ttl_ms
         )
-        self._parts = Parts(
+        self._services = StoreServices(
             metadata=metadata,
             deep_storage=deep_storage,
             pipeline=pipeline,
@@ -142,7 +142,7 @@ class Store(Closing):
         """
         from carnac.specs.load import load_spec
 
-        return self._parts.writer.run_ingest(
+        return self._services.writer.run_ingest(
             load_spec(spec, has_rows=rows is not None),
             rows=rows,
             message=message,
@@ -169,7 +169,7 @@ class Store(Closing):
         Raises:
             Invalid, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
         """
-        return self._parts.writer.append(
+        return self._services.writer.append(
             datasource, rows, spec=spec, writer=writer, batch=batch, message=message
         )
 
@@ -195,7 +195,7 @@ class Store(Closing):
             NotFound: There is no such datasource.
             Conflict: A segment that was rewritten was changed meanwhile: retry.
         """
-        return self._parts.writer.delete(
+        return self._services.writer.delete(
             datasource,
             where,
             interval=as_interval(interval),
@@ -225,7 +225,7 @@ class Store(Closing):
             Invalid: Two groups share an id. What goes wrong with one group is in its report.
             Unavailable: As everywhere; what was committed stays.
         """
-        return self._parts.compactor.run(
+        return self._services.compactor.run(
             groups,
             guard=guard,
             batch=batch,
@@ -252,7 +252,7 @@ class Store(Closing):
             NotFound: There is no such datasource, or a named segment is not visible.
         """
         parsed = as_interval(interval)
-        return self._parts.compactor.plan_interval(
+        return self._services.compactor.plan_interval(
             datasource, parsed, segments, target or CompactionTarget()
         )
 
@@ -276,7 +276,7 @@ class Store(Closing):
         groups = self.plan_compaction(
             datasource, interval=interval, segments=segments, target=target
         )
-        return self._parts.compactor.run(groups, on_progress=on_progress)
+        return self._services.compactor.run(groups, on_progress=on_progress)
 
     def revert(self, at: int | str) -> Published:
         """Undo one commit and keep all later appends; metadata only.
@@ -286,7 +286,7 @@ class Store(Closing):
             NotFound: There is no such commit, or what it took out of sight was deleted since.
             Conflict: A later commit stands in the way; it is named.
         """
-        return self._parts.history.revert(at)
+        return self._services.history.revert(at)
 
     def set_lookup(
         self, name: str, mapping: Mapping[str, str] | None, *, message: str = ""
@@ -298,7 +298,7 @@ class Store(Closing):
         """
         from carnac.core.log.commits import LookupChange
 
-        return self._parts.history.set_lookup(
+        return self._services.history.set_lookup(
             LookupChange(name=name, mapping=mapping), message=message
         )
 
@@ -333,7 +333,7 @@ class Store(Closing):
             NotFound: There is no such revision, or no such datasource at it.
         """
         revision = self._leases.pin(at).head.revision
-        inputs = self._parts.looking.inputs(datasource, revision, as_interval(interval))
+        inputs = self._services.catalog.inputs(datasource, revision, as_interval(interval))
         columns = self._metadata.columns(datasource, revision=revision)
         return self._pipeline().read_spark(inputs, columns=columns)
 
@@ -354,7 +354,9 @@ class Store(Closing):
             NotFound: There is no such revision, or no such datasource at it.
         """
         parsed = as_interval(interval)
-        return self._parts.looking.segments(datasource, self._metadata.resolve(at).revision, parsed)
+        return self._services.catalog.segments(
+            datasource, self._metadata.resolve(at).revision, parsed
+        )
 
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
         """Return the live time chunks, in order of time.
@@ -362,7 +364,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such datasource.
         """
-        return self._parts.looking.chunks(datasource)
+        return self._services.catalog.chunks(datasource)
 
     def late(
         self,
@@ -378,7 +380,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        return self._parts.looking.late(datasource, at, as_interval(interval))
+        return self._services.catalog.late(datasource, at, as_interval(interval))
 
     def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups by name."""
@@ -402,11 +404,11 @@ class Store(Closing):
         Raises:
             NotFound: The datasource has neither rows nor commits.
         """
-        return self._parts.looking.log(datasource, before, limit)
+        return self._services.catalog.log(datasource, before, limit)
 
     def show(self, at: int | str | None = None) -> Commit:
         """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
-        return self._parts.history.commit(at)
+        return self._services.history.commit(at)
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
@@ -420,7 +422,7 @@ class Store(Closing):
         self, first: int | str, second: int | str | None = None
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
         """Compare two revisions; the second is the newest by default. Datasources that are the same are left out."""
-        return self._parts.history.diff(first, second)
+        return self._services.history.diff(first, second)
 
     def tag(self, name: str, *, at: int | str | None = None) -> Tag:
         """Name a revision; it stays readable while the tag is there. A tag that exists is moved.
@@ -454,7 +456,7 @@ class Store(Closing):
         May run beside readers, writers and another of its kind; may be interrupted anywhere.
         """
         self._leases.release_idle()
-        return self._parts.maintenance.collect_garbage(dry_run=dry_run)
+        return self._services.maintenance.collect_garbage(dry_run=dry_run)
 
     def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
         """Delete the files of unused segments for good: those that no retained revision, tag or reader names.
@@ -463,7 +465,7 @@ class Store(Closing):
         """
         parsed = as_interval(interval)
         self._leases.release_idle()
-        return self._parts.maintenance.kill(datasource, parsed)
+        return self._services.maintenance.kill(datasource, parsed)
 
     def clean(
         self,
@@ -477,7 +479,7 @@ class Store(Closing):
         Raises:
             NotFound: There is no such datasource.
         """
-        return self._parts.clean(datasource, as_interval(interval), guard)
+        return self._services.clean(datasource, as_interval(interval), guard)
 
     def check(self) -> tuple[str, ...]:
         """Return what in the metadata contradicts itself, a sentence each; nothing if all is well. Opens no file."""
@@ -485,7 +487,7 @@ class Store(Closing):
 
     def scrub_status(self) -> ScrubStatus:
         """Return how far an overlord is with reading all segment files, and what it found damaged."""
-        from carnac.store.verifying import load_scrub_status
+        from carnac.store.upkeep.verifying import load_scrub_status
 
         return load_scrub_status(self._metadata)
 
@@ -495,4 +497,4 @@ class Store(Closing):
         Args:
             on_progress: Called with the files looked at so far, and with how many there are.
         """
-        return self._parts.maintenance.verify(on_progress=on_progress)
+        return self._services.maintenance.verify(on_progress=on_progress)

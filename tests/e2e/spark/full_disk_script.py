@@ -22,7 +22,7 @@ from carnac.errors import CarnacError
 from carnac.overlord.compactor.status import read_status
 from carnac.ports import Clock
 from carnac.store import Store
-from carnac.store.compaction_reports import CompactionReport
+from carnac.store.compacting.reports import CompactionReport
 from tests.e2e.cli import append_rows
 from tests.support.segments import Row
 

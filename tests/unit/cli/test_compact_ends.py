@@ -10,7 +10,7 @@ from carnac.cli.session import Session
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.time.intervals import parse_interval
 from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, Unavailable
-from carnac.store.compaction_reports import GroupOutcome, GroupReport
+from carnac.store.compacting.reports import GroupOutcome, GroupReport
 
 
 def report(error: CarnacError | None) -> GroupReport:

@@ -18,7 +18,7 @@ from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound
 from carnac.ports import RewriteJob, RewriteResult
 from carnac.store import Store
-from carnac.store.compaction_reports import GroupOutcome
+from carnac.store.compacting.reports import GroupOutcome
 from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import DAY_MS, START_MS, append, files_of, hour, ids, read
 

@@ -11,7 +11,7 @@ from carnac.core.log.commits import CommitKind
 from carnac.core.time.intervals import Interval
 from carnac.ports import DeepStorage
 from carnac.store import Store
-from carnac.store.compaction_reports import GroupOutcome, GroupReport
+from carnac.store.compacting.reports import GroupOutcome, GroupReport
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.pipeline import LocalPipeline
 from tests.unit.jobs.faulty_writer import Mistake, double, lose, writer_with

@@ -16,7 +16,7 @@ from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Corrupt, NotFound
 from carnac.rows.row_hash import add_hashes
 from carnac.store import Store
-from carnac.store.compaction_reports import CompactionReport, GroupOutcome
+from carnac.store.compacting.reports import CompactionReport, GroupOutcome
 from tests.support.clock import FakeClock
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.damage import DAMAGES, empty, flip_values

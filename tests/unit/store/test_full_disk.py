@@ -15,7 +15,7 @@ import pytest
 from carnac.errors import DiskFull, Unavailable
 from carnac.metadata.sqlite_driver import translate
 from carnac.store import Store
-from carnac.store.compaction_reports import GroupOutcome
+from carnac.store.compacting.reports import GroupOutcome
 from tests.support.clock import FakeClock
 from tests.support.faulty import Faults
 from tests.unit.store.conftest import OpenStore

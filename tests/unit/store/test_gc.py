@@ -12,7 +12,7 @@ import pytest
 
 from carnac.errors import NotFound, Unavailable
 from carnac.store import Store
-from carnac.store.maintenance import GcReport
+from carnac.store.upkeep.maintenance import GcReport
 from tests.support.clock import FakeClock
 from tests.support.faulty import Crash, Faults, unavailable
 from tests.unit.store.conftest import OpenStore

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carnac.store import Store
-from carnac.store.compaction_reports import GroupOutcome
+from carnac.store.compacting.reports import GroupOutcome
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.stores import open_local_store
 from tests.unit.store.events import DAY_MS, NOW_MS, START_MS, fast_folder, spec

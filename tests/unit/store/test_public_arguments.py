@@ -26,7 +26,7 @@ from carnac.overlord import TaskService
 from carnac.overlord.compactor.desk import CompactionDesk
 from carnac.ports import Lease
 from carnac.store import Store
-from carnac.store.compaction_reports import CompactionReport
+from carnac.store.compacting.reports import CompactionReport
 from carnac.store.results import Result
 from scripts.docs.python_page import VALUES
 from tests.overlords import DELETE, Bench

@@ -8,7 +8,7 @@ import pytest
 
 from carnac.core.segments.segment import Segment
 from carnac.store import Store
-from carnac.store.verifying import ROUND_MS, Scrubber
+from carnac.store.upkeep.verifying import ROUND_MS, Scrubber
 from tests.support.clock import FakeClock
 from tests.unit.store.events import append, files_of
 

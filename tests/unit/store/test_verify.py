@@ -13,7 +13,7 @@ import pytest
 
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.store import Store
-from carnac.store.maintenance import Finding
+from carnac.store.upkeep.maintenance import Finding
 from tests.support.clock import FakeClock
 from tests.support.segments import write_segment
 from tests.unit.store.conftest import OpenStore

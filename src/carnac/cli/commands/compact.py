@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from carnac.core.compaction.plan.tasks import CompactionTask
     from carnac.core.time.intervals import Interval
     from carnac.specs.compaction.spec import CompactionSpec
-    from carnac.store.compaction_reports import CompactionReport, GroupReport
+    from carnac.store.compacting.reports import CompactionReport, GroupReport
 
 EXPLANATIONS_SHOWN_MAX = 1_000
 """More lines than this are not read; `--interval` chooses."""

@@ -28,7 +28,7 @@ from carnac.errors import CarnacError
 
 if TYPE_CHECKING:
     from carnac.store import Store
-    from carnac.store.verifying import ScrubStatus
+    from carnac.store.upkeep.verifying import ScrubStatus
 
 PACKAGES = ("pyspark", "duckdb", "pyarrow", "sqlalchemy", "pandas", "datasketches")
 OPTIONAL = {

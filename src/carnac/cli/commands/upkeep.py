@@ -15,7 +15,7 @@ from carnac.cli.tables import Column, counted, format_bytes, format_count
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
-    from carnac.store.maintenance import GcReport
+    from carnac.store.upkeep.maintenance import GcReport
 
 FOUND_SOMETHING = 7
 """As `carnac.errors.Corrupt`: stored data is not what the store recorded."""

@@ -19,7 +19,7 @@ from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
-    from carnac.store.writing import WriteOutcome
+    from carnac.store.writing.writer import WriteOutcome
 
 
 @command(

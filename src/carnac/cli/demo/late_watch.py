@@ -15,7 +15,7 @@ from carnac.core.tasks.model import Task
 from carnac.errors import Conflict, Revoked
 from carnac.overlord import Lockbox
 from carnac.ports import Clock, JobProgress, MetadataStore, TaskJobs, WriteGuard
-from carnac.store.compaction_reports import GroupOutcome, GroupReport
+from carnac.store.compacting.reports import GroupOutcome, GroupReport
 
 End: TypeAlias = Literal["finished", "revoked", "conflicted", "failed"]
 COMPACT = "compact"

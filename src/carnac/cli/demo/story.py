@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from carnac.ports import JobReport
     from carnac.store import Store
-    from carnac.store.writing import WriteOutcome
+    from carnac.store.writing.writer import WriteOutcome
 
 T = TypeVar("T")
 

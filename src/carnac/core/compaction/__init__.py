@@ -1,5 +1,4 @@
 """Compaction: what should be folded, when, and into what. Pure.
 
-Source: "Compaction Notes". Its steps, in order: `spans`, `chunks`, `scoring` (with `choosing`), `candidates`,
-`colouring`; `planning` takes them all. `manager` decides when what is planned runs.
+Source: "Compaction Notes". `plan` says which tasks there should be, `control` which of them run now.
 """

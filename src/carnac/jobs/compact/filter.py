@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from carnac.core.compaction.plan.filtering import filter_of
+from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Corrupt, Unavailable
 from carnac.jobs.compact.conservation import Side

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from carnac.core.compaction.plan.families import Blend, Kin, find_families, kin_of, rewritten
-from carnac.core.compaction.plan.filtering import filter_of
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import (
     TIME_COLUMN,

@@ -21,8 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from carnac.core.compaction.plan.cutting import most_rows
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.notes import most_rows
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval
 from carnac.errors import Corrupt

@@ -10,12 +10,16 @@ from typing import Any
 from carnac.core.arguments import checked
 from carnac.core.compaction.control.states import ChunkState, standing_of
 from carnac.core.compaction.plan.inputs import plan_segments
-from carnac.core.compaction.plan.noting import note_absent
-from carnac.core.compaction.plan.planning import CompactionPlan, end_of, plan_compaction
+from carnac.core.compaction.plan.planning import (
+    CompactionPlan,
+    end_of,
+    note_absent,
+    plan_compaction,
+)
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.wording import time_text
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.words import time_text
 from carnac.errors import Invalid, NotFound
 from carnac.overlord.compactor.status import is_silent, read_status
 from carnac.overlord.compactor.waiting import find_waits

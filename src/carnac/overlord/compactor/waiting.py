@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from carnac.core.compaction.plan.wording import time_text
 from carnac.core.locks.model import Lock, LockState, is_due
 from carnac.core.locks.waits import picture
 from carnac.core.time.intervals import Interval
+from carnac.core.words import time_text
 from carnac.ports import MetadataStore
 
 TASK_TYPE = "compact"

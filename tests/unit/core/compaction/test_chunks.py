@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from carnac.core.compaction.plan.choosing import choose, choose_all, join
-from carnac.core.compaction.plan.chunks import TimeChunk, cut_chunks, segments_of_holders
+from carnac.core.compaction.plan.chunks import (
+    TimeChunk,
+    cut_chunks,
+    find_gaps,
+    find_spans,
+    segments_of_holders,
+)
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings, CostModel
-from carnac.core.compaction.plan.spans import find_gaps, find_spans
 from carnac.core.compaction.plan.stretches import plan_stretches
 from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS, History

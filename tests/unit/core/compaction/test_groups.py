@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.compaction.plan.filtering import filter_of, with_filter
 from carnac.core.compaction.plan.groups import whole_intervals
+from carnac.core.compaction.plan.notes import filter_of, with_filter
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, parse_interval
 

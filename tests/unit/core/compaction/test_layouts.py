@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from carnac.core.compaction.plan.cutting import cut_of, with_cut
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout, plan_segments
 from carnac.core.compaction.plan.likeness import TargetView
+from carnac.core.compaction.plan.notes import cut_of, with_cut
 from carnac.core.compaction.plan.outcome import apply_tasks, layout_of
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.scoring import DEFAULT_RULES, Action, Score

@@ -6,7 +6,7 @@ import pytest
 
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.plan.noting import note_absent
+from carnac.core.compaction.plan.planning import note_absent
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 

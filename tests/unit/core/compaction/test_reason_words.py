@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.compaction.plan.wording import chunk_text, granularity_text
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import ETERNITY, parse_interval
+from carnac.core.words import chunk_text, granularity_text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.periods import DAY_MS, HOUR_MS
 from carnac.jobs.compact import buckets as compact_buckets
-from carnac.store.compaction_reports import GroupOutcome
+from carnac.store.compacting.reports import GroupOutcome
 from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts
 from tests.unit.store.events import START_MS, append, read
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from carnac.core.compaction.plan.candidates import (
     Candidate,
     JudgedChunk,
+    color_by_neighbour,
     combine_small,
     is_small,
     make_candidate_alone,
     make_candidates,
     make_task,
 )
-from carnac.core.compaction.plan.colouring import color_by_neighbour
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import Interval

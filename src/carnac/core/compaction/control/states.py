@@ -17,9 +17,9 @@ from typing import NamedTuple
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.stretches import Extent, Stretch, find_stretch
-from carnac.core.compaction.plan.wording import time_text
 from carnac.core.log.entries import Chunk
 from carnac.core.time.intervals import Interval
+from carnac.core.words import time_text
 
 RETRY_FIRST_MS = 60_000
 """How long a chunk rests after it failed; twice as long each further time."""

@@ -4,11 +4,17 @@ Source: "Compaction Notes", "create a new list of candidate tasks" and "rewrite 
 run of chunks that share segments; it is cut at chunk boundaries where it costs too much; where it is small it is put
 together with the small one before it, whatever large ones are between. Groups of one task are published one by one, so
 a poisoned one costs the others nothing.
+
+Tasks that share no segment may run side by side (the "red" and "black" lists of the source): of a row in which every
+task overlaps the next, every other one runs at once (`color_by_neighbour`), and those between wait for their neighbours
+only. `color_serially` is the plain rule: a task waits for any before it that shares a segment.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, overload
@@ -19,9 +25,9 @@ from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionGroup, Comp
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.scoring import Action, Score
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.tasks import CompactionTask
-from carnac.core.compaction.plan.wording import interval_text, time_text
+from carnac.core.compaction.plan.tasks import Color, CompactionTask
 from carnac.core.time.intervals import Interval
+from carnac.core.words import interval_text, time_text
 
 _name_of = attrgetter("segment_id")
 _Slice: TypeAlias = "slice[int | None, int | None, int | None]"
@@ -300,3 +306,46 @@ def _candidate_of(
         choice = join([part.choice for part in parts], settings.cost)
     chunks = tuple([part.chunk.interval for part in parts])
     return Candidate(datasource, interval, chunks, first.target, choice, revision)
+
+
+def find_neighbours(tasks: Sequence[CompactionTask]) -> list[set[int]]:
+    """Return for each task the indexes of the tasks that share a segment with it."""
+    owners: dict[str, list[int]] = defaultdict(list)
+    for index, task in enumerate(tasks):
+        for segment_id in task.segment_ids:
+            owners[segment_id].append(index)
+    neighbours: list[set[int]] = [set() for _ in tasks]
+    for indexes in owners.values():
+        if len(indexes) > 1:
+            for index in indexes:
+                neighbours[index].update(indexes)
+    for index, found in enumerate(neighbours):
+        found.discard(index)
+    return neighbours
+
+
+def color_serially(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
+    """Return the tasks coloured in their order: black is what shares a segment with an earlier one."""
+    colored: list[CompactionTask] = []
+    for index, found in enumerate(find_neighbours(tasks)):
+        earlier = [other for other in found if other < index]
+        colored.append(_color(tasks, index, earlier))
+    return colored
+
+
+def color_by_neighbour(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
+    """Return the tasks coloured so that they run in as few turns as the first free colour of each allows."""
+    neighbours = find_neighbours(tasks)
+    turns: list[int] = []
+    for index, found in enumerate(neighbours):
+        taken = {turns[other] for other in found if other < index}
+        turns.append(next(turn for turn in range(len(taken) + 1) if turn not in taken))
+    return [
+        _color(tasks, index, [other for other in found if turns[other] < turns[index]])
+        for index, found in enumerate(neighbours)
+    ]
+
+
+def _color(tasks: Sequence[CompactionTask], index: int, before: Iterable[int]) -> CompactionTask:
+    after = tuple(tasks[other].task_id for other in sorted(before))
+    return replace(tasks[index], after=after, color=Color.BLACK if after else Color.RED)

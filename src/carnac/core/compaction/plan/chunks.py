@@ -1,4 +1,4 @@
-"""Time chunks of the target granularity, with the segments that have rows in them.
+"""Time chunks of the target granularity, with the segments that have rows in them; spans of segments without a gap.
 
 Source: "Compaction Notes", the second step: each chunk has segments that it holds whole, and such as overlap an
 adjacent chunk, earlier or later. An overlapping segment is in each chunk that it touches, with its share of bytes and
@@ -8,8 +8,9 @@ rows there, by time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -167,3 +168,50 @@ def _place_at(
     if place is None:
         place = whole[interval.start_ms] = _Place(interval, stretch, extent)
     return place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A run of segments without a gap.
+
+    Attributes:
+        segments: How many.
+    """
+
+    interval: Interval
+    segments: int
+
+
+def find_spans(segments: Iterable[PlanSegment]) -> tuple[Span, ...]:
+    """Return the spans of segments, in order of time.
+
+    A segment stands for its time chunk where it has one: chunks that touch are one span, whatever instants their rows
+    happen to have.
+    """
+    ranges = sorted(
+        (segment.start_ms, segment.end_ms)
+        if segment.chunk is None
+        else (segment.chunk.start_ms, segment.chunk.end_ms)
+        for segment in segments
+    )
+    spans: list[Span] = []
+    start_ms = end_ms = count = 0
+    for first_ms, last_ms in ranges:
+        if count and first_ms > end_ms:
+            spans.append(Span(interval=Interval(start_ms, end_ms), segments=count))
+            count = 0
+        if not count:
+            start_ms, end_ms = first_ms, last_ms
+        end_ms = max(end_ms, last_ms)
+        count += 1
+    if count:
+        spans.append(Span(interval=Interval(start_ms, end_ms), segments=count))
+    return tuple(spans)
+
+
+def find_gaps(spans: Sequence[Span]) -> tuple[Interval, ...]:
+    """Return the time between spans, in order."""
+    return tuple(
+        Interval(before.interval.end_ms, after.interval.start_ms)
+        for before, after in pairwise(spans)
+    )

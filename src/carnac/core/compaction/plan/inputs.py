@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from carnac.core.compaction.plan.cutting import cut_of
 from carnac.core.compaction.plan.families import Kin, kin_of
-from carnac.core.compaction.plan.filtering import filter_of
+from carnac.core.compaction.plan.notes import cut_of, filter_of
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import HashedPartition, Partition, RangePartition
 from carnac.core.time.intervals import Interval

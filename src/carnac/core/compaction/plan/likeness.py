@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from carnac.core.compaction.plan.cutting import cut_text, most_bytes, most_rows
 from carnac.core.compaction.plan.families import find_families, rewritten
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.notes import cut_text, most_bytes, most_rows
 from carnac.core.compaction.plan.settings import DEFAULT_TARGET_BYTES
-from carnac.core.compaction.plan.wording import granularity_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.granularity import Granularity, parse_granularity
 from carnac.core.time.nesting import is_finer_or_equal
+from carnac.core.words import granularity_text
 
 Mixture: TypeAlias = Mapping[int, int]
 """Segments of several families: the family's number by the `id` of a layout."""

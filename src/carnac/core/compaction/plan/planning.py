@@ -8,17 +8,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from carnac.core.arguments import checked
-from carnac.core.compaction.plan.candidates import JudgedChunk, plan_tasks
+from carnac.core.compaction.plan.candidates import JudgedChunk, color_by_neighbour, plan_tasks
 from carnac.core.compaction.plan.choosing import ChunkHistory
-from carnac.core.compaction.plan.chunks import TimeChunk, cut_chunks
-from carnac.core.compaction.plan.colouring import color_by_neighbour
+from carnac.core.compaction.plan.chunks import Span, TimeChunk, cut_chunks, find_gaps, find_spans
 from carnac.core.compaction.plan.dividing import divide_coarse
-from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.noting import note_absent
+from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.scoring import (
     DEFAULT_RULES,
     Action,
@@ -27,10 +26,66 @@ from carnac.core.compaction.plan.scoring import (
     score_chunk,
 )
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.spans import Span, find_gaps, find_spans
 from carnac.core.compaction.plan.stretches import first_instant_skipped, plan_stretches
 from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+
+_NULL = "it counts as null in every row"
+
+
+def note_absent(
+    segments: Iterable[PlanSegment],
+    settings: CompactionSettings,
+    filter_columns: Mapping[str, Collection[str]] | None = None,
+) -> tuple[str, ...]:
+    """Return a sentence about each column that settings name and no segment has.
+
+    Args:
+        filter_columns: By condition of a target, the columns that it names.
+    """
+    layouts = list(
+        {id(one.layout): one.layout for one in segments if one.layout is not None}.values()
+    )
+    if not layouts:
+        return ()
+    targets = (settings.target, *(rule.target for rule in settings.age_rules))
+    found = (
+        f"no segment has {kind} '{name}', which {asked}; is the name right?"
+        for target in targets
+        for kind, name, asked in _absent(target, layouts, filter_columns or {})
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _absent(
+    target: CompactionTarget,
+    layouts: Sequence[SegmentLayout],
+    filter_columns: Mapping[str, Collection[str]],
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what is absent: its kind, its name, and what names it."""
+    dimensions = {name for one in layouts for name in one.dimensions}
+    for name in target.partitioning.dimensions:
+        if name not in dimensions:
+            yield "dimension", name, f"the spec partitions by: {_NULL}"
+    for name in target.dimensions or ():
+        if name not in dimensions:
+            yield "dimension", name, "dimensionsSpec keeps: all others are left out"
+    columns = dimensions.union(*(one.metrics for one in layouts), (TIME_COLUMN,))
+    made = {metric.name for metric in target.metrics or ()}
+    for name in target.sort_by or ():
+        if name not in columns | made:
+            yield "column", name, "sortBy names: no row is sorted by it"
+    raw = [one for one in layouts if not one.is_rolled_up]
+    there = {name for one in raw for name in one.dimensions}.union((TIME_COLUMN,))
+    for metric in target.metrics or ():
+        if raw and metric.input is not None and metric.input not in there:
+            yield "column", metric.input, f"metric '{metric.name}' is made of"
+    asked = [one for one in layouts if one.filtered_by != target.filter]
+    known = {name for one in asked for name in (*one.dimensions, *one.metrics, TIME_COLUMN)}
+    for name in filter_columns.get(target.filter or "", ()):
+        if asked and name not in known:
+            yield "column", name, f"the filter names: {_NULL}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,15 +20,15 @@ from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import Mixture, TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.stretches import Extent
-from carnac.core.compaction.plan.wording import (
+from carnac.core.time.intervals import MAX_MS, Interval, IntervalSet
+from carnac.core.words import (
     bytes_text,
     chunk_text,
+    counted,
     granularity_text,
     number_text,
     time_text,
 )
-from carnac.core.time.intervals import MAX_MS, Interval, IntervalSet
-from carnac.core.words import counted
 
 
 class Action(StrEnum):

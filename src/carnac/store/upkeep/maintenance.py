@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from carnac.core.ids import bears_mark
 from carnac.core.log.retention import RetentionRules, plan_retention
-from carnac.core.segments.segment import Segment
+from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import Interval, format_ms
 from carnac.core.words import counted
 from carnac.errors import DiskFull
@@ -21,7 +23,7 @@ from carnac.ports import (
     TrashedSegment,
     TrimReport,
 )
-from carnac.store.verifying import VERIFY_PAGE, Finding, find_fault
+from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
 
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
@@ -306,3 +308,26 @@ class Maintenance:
 
 def _action(segment: Segment, action: str, reason: str) -> GcAction:
     return GcAction(path=segment.path, size_bytes=segment.size_bytes, action=action, reason=reason)
+
+
+def remove_leftovers(
+    metadata: MetadataStore, deep_storage: DeepStorage, datasource: str, mark: str
+) -> tuple[StoredFile, ...]:
+    """Delete the files of an attempt that no commit has ever named; return them.
+
+    The attempt must have lost its right to publish before: what it has not published by now it never will, and what it
+    has published has a record. What it writes from now on, if it lives, is left to garbage collection.
+    """
+    removed: list[StoredFile] = []
+    for file in _files_of(deep_storage, datasource, mark):
+        segment = metadata.find_segment(PurePosixPath(file.path).stem)
+        if segment is None or segment.path != file.path:
+            deep_storage.delete(file.path)
+            removed.append(file)
+    return tuple(removed)
+
+
+def _files_of(deep_storage: DeepStorage, datasource: str, mark: str) -> Iterator[StoredFile]:
+    is_its = bears_mark(mark)
+    for folder in (f"{SEGMENTS_PREFIX}/{safe_name(datasource)}", STAGING_PREFIX):
+        yield from [file for file in deep_storage.list_files(folder) if is_its(file.path)]

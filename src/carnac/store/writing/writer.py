@@ -1,4 +1,4 @@
-"""Ingestion and deletion: from what a person asks for to a publication."""
+"""The writer of a store: ingestion and deletion, from what a person asks for to a publication."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from carnac.ports import (
 )
 from carnac.ports.datasources import require_datasource
 from carnac.ports.places import Allocator
-from carnac.store import declarations, deleting, guarding
 from carnac.store.leases import LeaseKeeper
-from carnac.store.sight import drops_of, require_aligned, shown_whole, shown_within
+from carnac.store.writing import declarations, deleting, guarding
+from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -156,7 +156,7 @@ class Writer:
         message: str,
     ) -> WriteOutcome:
         """Append few rows in this process; see `plan_append`."""
-        from carnac.store.appending import plan_append
+        from carnac.store.writing.appending import plan_append
 
         plan = plan_append(self._metadata, datasource, rows, spec=spec, writer=writer, batch=batch)
         return self.run_ingest(plan.spec, rows=plan.rows, message=message, is_here=True)

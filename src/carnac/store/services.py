@@ -1,4 +1,4 @@
-"""What a store does beside answering queries, each part loaded when it is first needed: a cold query needs none."""
+"""The services of a store, each loaded when it is first needed: a cold query needs none of them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from carnac.core.time.intervals import Interval
     from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore, WriteGuard
     from carnac.ports.places import Allocator
-    from carnac.store.compacting import Compactor
+    from carnac.store.catalog import StoreCatalog
+    from carnac.store.compacting.compactor import Compactor
     from carnac.store.history import History
     from carnac.store.leases import LeaseKeeper
-    from carnac.store.looking import Looking
-    from carnac.store.maintenance import Maintenance
-    from carnac.store.writing import WriteOutcome, Writer
+    from carnac.store.upkeep.maintenance import Maintenance
+    from carnac.store.writing.writer import WriteOutcome, Writer
 
 
-class Parts:
-    """The parts of one store."""
+class StoreServices:
+    """The services behind one store."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Parts:
     @cached_property
     def writer(self) -> Writer:
         """Ingests and deletes."""
-        from carnac.store.writing import Writer
+        from carnac.store.writing.writer import Writer
 
         return Writer(
             self._metadata, self._deep_storage, self._pipeline, self._leases, self._allocator
@@ -53,8 +53,8 @@ class Parts:
     def clean(
         self, datasource: str, interval: Interval | None, guard: WriteGuard | None
     ) -> WriteOutcome:
-        """Fold the overshadow history; see `carnac.store.cleaning`."""
-        from carnac.store.cleaning import clean
+        """Fold the overshadow history; see `carnac.store.writing.cleaning`."""
+        from carnac.store.writing.cleaning import clean
 
         granularity = self.writer.segment_granularity(datasource)
         return clean(
@@ -64,7 +64,7 @@ class Parts:
     @cached_property
     def compactor(self) -> Compactor:
         """Rewrites segments."""
-        from carnac.store.compacting import Compactor
+        from carnac.store.compacting.compactor import Compactor
 
         return Compactor(
             self._metadata,
@@ -83,17 +83,17 @@ class Parts:
         return History(self._metadata, self.writer.segment_granularity)
 
     @cached_property
-    def looking(self) -> Looking:
+    def catalog(self) -> StoreCatalog:
         """Tells what there is."""
-        from carnac.store.looking import Looking
+        from carnac.store.catalog import StoreCatalog
 
-        return Looking(self._metadata)
+        return StoreCatalog(self._metadata)
 
     @cached_property
     def maintenance(self) -> Maintenance:
         """Collects garbage and verifies."""
         from carnac.core.log.retention import RetentionRules
-        from carnac.store.maintenance import Maintenance
+        from carnac.store.upkeep.maintenance import Maintenance
 
         settings = self._settings
         return Maintenance(

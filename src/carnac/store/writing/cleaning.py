@@ -10,8 +10,8 @@ from carnac.core.log.commits import Change, CommitKind, ConservationProof, Publi
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.ports import MetadataStore, WriteGuard
 from carnac.ports.datasources import require_datasource
-from carnac.store import guarding
-from carnac.store.writing import WriteOutcome
+from carnac.store.writing import guarding
+from carnac.store.writing.writer import WriteOutcome
 
 CHUNKS_MAX = 1_000
 """Most chunks that one commit folds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from carnac.core.compaction.plan.filtering import with_filter
+from carnac.core.compaction.plan.notes import with_filter
 from carnac.core.log.commits import Change, ConservationProof, Drop
 from carnac.core.log.late_ledger import keep_late
 from carnac.core.segments.segment import Segment

@@ -28,9 +28,9 @@ from carnac.ports import (
     WriteGuard,
 )
 from carnac.ports.datasources import require_datasource
-from carnac.store.compaction_reports import CompactionReport, GroupReport
-from carnac.store.compaction_run import CompactionRun
-from carnac.store.compaction_store import CompactionStore
+from carnac.store.compacting.reports import CompactionReport, GroupReport
+from carnac.store.compacting.run import CompactionRun
+from carnac.store.compacting.store_view import CompactionStore
 from carnac.store.leases import LeaseKeeper
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]

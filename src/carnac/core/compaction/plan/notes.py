@@ -1,12 +1,15 @@
-"""Which segments a rewrite could not make smaller: their records say so, so that it is not tried again.
+"""What rewrites note in the records of the segments that they write, so that nothing is done twice in vain.
 
-All rows that share a range dimension or a hash bucket are in one segment, however many they are; a file has at least
-one row group. Such a segment is larger than its target, and would be so again.
+`cutFor`: the target that a segment is too large for nevertheless. All rows that share a range dimension or a hash
+bucket are in one segment, however many they are, and a file has at least one row group: it would be so again.
+
+`filteredBy`: the condition that all rows have passed. A condition sees rows as they were before dimensions were left
+out and times truncated; of what it has written itself, it could find nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from carnac.core.compaction.plan.groups import CompactionTarget
@@ -49,5 +52,34 @@ def with_cut(outputs: Iterable[Segment], target: CompactionTarget) -> tuple[Segm
         replace(segment, attributes={**segment.attributes, CUT_FOR: cut_text(target)})
         if segment.rows > rows_max or 0 < bytes_max < segment.size_bytes
         else segment
+        for segment in outputs
+    )
+
+
+FILTERED_BY = "filteredBy"
+"""The attribute of a segment's record that holds the condition."""
+
+
+def filter_of(segment: Segment) -> str | None:
+    """Return the condition that all rows of a segment have passed; None if they have passed none."""
+    found = segment.attributes.get(FILTERED_BY)
+    return found if isinstance(found, str) else None
+
+
+def with_filter(
+    outputs: Iterable[Segment], inputs: Sequence[Segment], condition: str | None
+) -> tuple[Segment, ...]:
+    """Return the records of what a rewrite wrote, with the condition that their rows have passed.
+
+    Args:
+        condition: Of this rewrite; None: it had none, so theirs is what all of its inputs had passed.
+    """
+    if condition is None:
+        known = {filter_of(segment) for segment in inputs}
+        condition = known.pop() if len(known) == 1 else None
+    if condition is None:
+        return tuple(outputs)
+    return tuple(
+        replace(segment, attributes={**segment.attributes, FILTERED_BY: condition})
         for segment in outputs
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from carnac.errors import Invalid
 from carnac.ports import MetadataStore
 from carnac.specs.base import NO_INPUT
-from carnac.store import declarations
+from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec

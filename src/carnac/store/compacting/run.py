@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from carnac.core.compaction.plan.cutting import with_cut
-from carnac.core.compaction.plan.filtering import with_filter
 from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.plan.notes import with_cut, with_filter
 from carnac.core.log import laws
 from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, Publication
 from carnac.core.log.entries import VisibleSegment
@@ -19,8 +18,8 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
-from carnac.store.compaction_reports import GroupOutcome, GroupReport
-from carnac.store.compaction_store import CompactionStore
+from carnac.store.compacting.reports import GroupOutcome, GroupReport
+from carnac.store.compacting.store_view import CompactionStore
 
 WATCH_PERIOD_MS = 1_000
 """Inputs of running groups are looked up again at most so often."""

@@ -1,0 +1,1 @@
+"""What keeps a store small and honest: garbage collection, what dead attempts left, verification and scrubbing."""
