@@ -1,6 +1,6 @@
 """Segment allocation: places a second, by 16 clients.
 
-*service*: 16 threads of one process ask `AllocationService` for one place at a time, as the threads of an overlord do;
+*service*: 16 threads of one process ask the store for one place at a time, as the threads of an overlord do;
 whoever asks while a transaction is made shares the next one. *http*: 16 connections from another process to a server in
 a process of its own, for one place a request and for 16 (`http_by_16`). *bulk*: one client asks for 500 at a time, as
 perfect rollup does. Each on a chunk with segments in it (`live`), on a chunk that does not exist yet (`founded`, the
@@ -36,7 +36,6 @@ from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
 from carnac.metadata import open_metadata
-from carnac.overlord.allocation import AllocationService
 from tests.support.postgresql import run_postgresql
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -170,14 +169,13 @@ def for_a_while(secs: float, ask: Callable[[int], Callable[[], None]]) -> dict[s
 
 def by_service(url: str, secs: float, lock: AllocationLock | None = None) -> dict[str, float]:
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
-    service = AllocationService(store)
 
     def ask(client: int) -> Callable[[], None]:
         previous = ""
 
         def once() -> None:
             nonlocal previous
-            (reply,) = service.allocate([request(client, previous, lock)])
+            (reply,) = store.allocate([request(client, previous, lock)])
             if not isinstance(reply, PendingSegment):
                 raise TypeError(reply)
             previous = reply.pending_id
@@ -198,11 +196,11 @@ def by_service_locked(url: str, secs: float) -> dict[str, float]:
 def in_bulk(url: str, secs: float) -> dict[str, float]:
     """One client; the figures are of places, the latencies of 500 of them."""
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
-    service, found = AllocationService(store), []
+    found = []
     end = time.perf_counter() + secs
     while (start := time.perf_counter()) < end:
         first = request(0)
-        service.allocate(
+        store.allocate(
             [replace(first, sequence=f"{len(found)}/{number}") for number in range(BULK)]
         )
         found.append(time.perf_counter() - start)
@@ -250,7 +248,7 @@ def serve_until(url: str, told: Any, stop: Any) -> None:
     from carnac.api.allocation import serve
 
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
-    with serve(AllocationService(store)) as address:
+    with serve(store) as address:
         start = time.process_time()
         told.put(address)
         stop.wait()

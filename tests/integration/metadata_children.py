@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from multiprocessing.synchronize import Event
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, LookupChange, Publication
@@ -125,37 +124,3 @@ def open_once(url: str) -> None:
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
     assert store.head().revision == 0
     store.close()
-
-
-def meet_others(store: SqlMetadataStore) -> None:
-    """Write nothing, after which a process knows on PostgreSQL, too, where others leave their requests."""
-    store.put_settings({})
-
-
-def append_to(statement: int, name: str, number: int) -> Publication:
-    """Return an append to the datasource of all who publish while the n-th statement kills."""
-    datasource = f"of{statement}"
-    new = segment(name, day(1 + number % 2), datasource=datasource)
-    return append_of(new, datasource=datasource)
-
-
-def lead_and_die(url: str, statement: int, entered: Event, may_go_on: Event) -> None:
-    """Hold the writers' lock until told to go on; publish for all who asked, and die before the n-th statement."""
-    kill = kill_before(statement)
-
-    is_armed = False
-
-    def hook(text: str) -> None:
-        if not is_armed:
-            return
-        if not entered.is_set():
-            entered.set()
-            may_go_on.wait(60)
-        kill(text)
-
-    store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=hook)
-    assert isinstance(store, SqlMetadataStore)
-    meet_others(store)
-    is_armed = True
-    store.publish(append_to(statement, f"host{statement}", 0))
-    os._exit(KILLED_NOWHERE)

@@ -14,16 +14,14 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from carnac.core.log.appending import is_plain, plan_append
+from carnac.core.log.appending import plan_append
 from carnac.core.log.commits import Publication
 from carnac.core.log.publishing import plan_any
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata import open_metadata
-from carnac.metadata.append_requests import Append
-from carnac.metadata.combining import GroupCommit
-from carnac.metadata.group_commit import Job
+from carnac.metadata.group_commit import Job, commit_group
 from carnac.metadata.store import SqlMetadataStore
 from carnac.metadata.writer import encode_segments, write_publication
 from carnac.ports import LeaseKind
@@ -120,11 +118,11 @@ def run_group(store: SqlMetadataStore, group: list[tuple[Publication, int]]) -> 
             lambda session, one=one, at_ms=at_ms: write_publication(
                 session, one, encode_segments(one), at_ms
             ),
-            Append(one, encode_segments(one)) if is_plain(one) else None,
+            one,
         )
         for one, at_ms in group
     ]
-    GroupCommit(store._database, lambda: 0).run(jobs)
+    commit_group(store._database, jobs)
     return [job.error if job.error is not None else job.result for job in jobs]
 
 

@@ -1,20 +1,18 @@
 """`/carnac/v1/allocations`: places for segments, for those who write them; and a small server with nothing else.
 
 A Spark job without an overlord nearby serves its own executors: any process that reaches the metadata store can.
-Requests that come together go to the desk together, in one thread: one for each costs more than a place does.
+Requests that come together share a transaction: the queue of the metadata store sees to that.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, pairwise
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Protocol
 
 from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from carnac.api.bodies import body_shown, read_list
@@ -29,12 +27,8 @@ from carnac.errors import Invalid, Unavailable
 
 PATH = "/carnac/v1/allocations"
 STOP_TIMEOUT_S = 10.0
-GROUP_LIMIT = 500
-"""Places that different clients ask for and that go to the desk together."""
-WAITING_LIMIT = 2_000
-"""Places that are asked for and not with the desk yet; who wants more is told to come again later."""
-COMPANY_S = 0.001
-"""How long a group waits for clients who were in the last one: the first of them is a moment before the others."""
+REQUEST_LIMIT = 500
+"""Places in one request; bounds how long other writers wait for it."""
 _EXAMPLE = [
     {
         "datasource": "wikipedia",
@@ -48,13 +42,13 @@ _EXAMPLE = [
 
 
 class AllocationDesk(Protocol):
-    """Places for segments, as `carnac.overlord.allocation.AllocationService` has them."""
+    """Places for segments, as a metadata store keeps them."""
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
         """Return what becomes of each request, in order."""
         ...
 
-    def pending(
+    def pending_segments(
         self, *, owner: str | None = None, datasource: str | None = None
     ) -> Sequence[PendingSegment]:
         """Return the places that are kept."""
@@ -64,7 +58,6 @@ class AllocationDesk(Protocol):
 def make_router(desk: AllocationDesk) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["allocation"])
-    groups = Groups(desk)
 
     @router.post(
         PATH,
@@ -74,7 +67,12 @@ def make_router(desk: AllocationDesk) -> APIRouter:
     )
     async def allocate(request: Request) -> JSONResponse:
         body = await read_list(request)
-        replies = await groups.allocate([request_from_json(value) for value in body])
+        if len(body) > REQUEST_LIMIT:
+            raise Invalid(
+                f"{len(body)} places were asked for at once; ask for at most {REQUEST_LIMIT}"
+            )
+        wanted = [request_from_json(value) for value in body]
+        replies = await run_in_threadpool(desk.allocate, wanted)
         return JSONResponse([reply_to_json(reply) for reply in replies])
 
     @router.get(PATH, summary="Return the places that are kept and not published yet")
@@ -84,103 +82,11 @@ def make_router(desk: AllocationDesk) -> APIRouter:
         ] = None,
         datasource: Annotated[str | None, Query(description="Only those of a datasource.")] = None,
     ) -> list[dict[str, object]]:
-        return [reply_to_json(one) for one in desk.pending(owner=owner, datasource=datasource)]
+        return [
+            reply_to_json(one) for one in desk.pending_segments(owner=owner, datasource=datasource)
+        ]
 
     return router
-
-
-class _Asked(NamedTuple):
-    """What one client asked for."""
-
-    requests: Sequence[AllocationRequest]
-    answer: asyncio.Future[Sequence[AllocationReply]]
-
-
-class Groups:
-    """Requests of many clients, handed on together; used by one event loop only.
-
-    Attributes:
-        waiting: Places that were asked for and are not with the desk yet.
-    """
-
-    def __init__(self, desk: AllocationDesk) -> None:
-        self._desk = desk
-        self._queue: deque[_Asked] = deque()
-        self.waiting = 0
-        self._last_size = 1
-        self._work: asyncio.Task[None] | None = None
-        self._company: asyncio.Future[None] | None = None
-
-    async def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
-        """Return what becomes of each request, in order.
-
-        Raises:
-            Unavailable: Too many wait.
-            CarnacError: As the desk.
-        """
-        if self.waiting and self.waiting + len(requests) > WAITING_LIMIT:
-            raise Unavailable(f"{self.waiting} requests for places wait already; ask again later")
-        loop = asyncio.get_running_loop()
-        asked = _Asked(requests, loop.create_future())
-        self._queue.append(asked)
-        self.waiting += len(requests)
-        if self._work is None:
-            self._work = loop.create_task(self._hand_on())
-        elif self._company is not None and len(self._queue) >= self._last_size:
-            self._company.cancel()
-        return await asked.answer
-
-    async def _hand_on(self) -> None:
-        """Ask the desk for group after group, until nobody waits."""
-        loop = asyncio.get_running_loop()
-        try:
-            while self._queue:
-                group = self._next_group()
-                answers: list[Sequence[AllocationReply] | BaseException]
-                try:
-                    answers = await loop.run_in_executor(None, self._ask, group)
-                except Exception as error:  # there is no thread to be had: who waits hears of it
-                    answers = [error] * len(group)
-                for asked, answer in zip(group, answers, strict=True):
-                    if asked.answer.done():  # the client is gone
-                        continue
-                    if isinstance(answer, BaseException):
-                        asked.answer.set_exception(answer)
-                    else:
-                        asked.answer.set_result(answer)
-                await self._wait_for_company(loop)
-        finally:
-            self._work = None
-
-    async def _wait_for_company(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait until as many clients are here as were in the last group, but only a moment."""
-        if self._last_size > 1:
-            self._company = loop.create_future()
-            await asyncio.wait([self._company], timeout=COMPANY_S)
-            self._company = None
-
-    def _next_group(self) -> list[_Asked]:
-        group = [self._queue.popleft()]
-        size = len(group[0].requests)
-        while self._queue and size + len(self._queue[0].requests) <= GROUP_LIMIT:
-            group.append(self._queue.popleft())
-            size += len(group[-1].requests)
-        self.waiting -= size
-        self._last_size = len(group)
-        return group
-
-    def _ask(self, group: Sequence[_Asked]) -> list[Sequence[AllocationReply] | BaseException]:
-        """Return an answer for each of a group; what is wrong with one is not told the others."""
-        try:
-            replies = self._desk.allocate([one for asked in group for one in asked.requests])
-        except Invalid as error:
-            if len(group) == 1:
-                return [error]
-            return [answer for asked in group for answer in self._ask([asked])]
-        except Exception as error:
-            return [error] * len(group)
-        ends = list(accumulate(len(asked.requests) for asked in group))
-        return [replies[start:end] for start, end in pairwise([0, *ends])]
 
 
 def make_app(desk: AllocationDesk, *, host: str) -> FastAPI:

@@ -28,7 +28,6 @@ from carnac.bootstrap.store import (
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import StoreClock, SystemClock
 from carnac.config import Settings
-from carnac.overlord.allocation import AllocationService
 from carnac.overlord.runners import InProcessRunner
 from carnac.ports.loops import Loop
 from carnac.store.upkeep.verifying import Scrubber
@@ -105,7 +104,7 @@ def open_overlord(
         admission, duties = _admission(settings), (*loop.loops, compaction, scrub)
         app = make_app(
             Desk(tasks=tasks, locks=lockbox, loop=loop, admission=admission, duties=duties),
-            [allocation_router(AllocationService(metadata))],
+            [allocation_router(metadata)],
             hosts=hosts_of(host, url=url, more=settings.http_hosts),
         )
         steps.callback(compaction.stop)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from carnac.core.log.allocation import AllocationReply, AllocationRequest
     from carnac.overlord import Lockbox
-    from carnac.overlord.allocation import AllocationService
     from carnac.spark.session import SparkHolder
 
 T = TypeVar("T")
@@ -439,22 +438,16 @@ class _Allocator:
     def __init__(self, metadata: MetadataStore, settings: Settings) -> None:
         self._metadata = metadata
         self._settings = settings
-        self._service = _Once(self._make)
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
         """Return what becomes of each request, in order."""
-        return self._service().allocate(requests)
+        return self._metadata.allocate(requests)
 
     def serving(self) -> AbstractContextManager[str]:
         """Answer over HTTP until the block ends, where the executors reach this machine; yields the URL."""
         from carnac.api.allocation import serve
 
-        return serve(self._service(), host=_driver_host(self._settings))
-
-    def _make(self) -> AllocationService:
-        from carnac.overlord.allocation import AllocationService
-
-        return AllocationService(self._metadata)
+        return serve(self._metadata, host=_driver_host(self._settings))
 
 
 def _driver_host(settings: Settings) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.metadata.session import Session
-
-if TYPE_CHECKING:
-    from carnac.metadata.mailboxes import Mailboxes
 
 OnStatement = Callable[[str], None]
 
@@ -21,11 +18,6 @@ PATIENCE_MS = 60_000
 
 class Database(Protocol):
     """A database that holds a store."""
-
-    @property
-    def mailboxes(self) -> Mailboxes | None:
-        """Where processes ask each other to write for them; None while each writes for itself."""
-        ...
 
     def close(self) -> None:
         """Release connections. Idempotent."""
@@ -41,24 +33,6 @@ class Database(Protocol):
 
     def read(self) -> AbstractContextManager[Session]:
         """Open a transaction that sees one state of the database."""
-        ...
-
-    def try_enter(self) -> bool:
-        """Take the writers' lock of this machine if it is free.
-
-        It is held until `leave`, or to the end of the `turn` that follows.
-        """
-        ...
-
-    def leave(self) -> None:
-        """Let the lock go. Nothing happens if it is not held."""
-        ...
-
-    def turn(self) -> AbstractContextManager[None]:
-        """Hold the writers' lock of this machine over several transactions, unless it is held already.
-
-        Where it is all that keeps writers apart it is waited for in a fair order.
-        """
         ...
 
     def write(self, *, is_durable: bool = True) -> AbstractContextManager[Writing]:

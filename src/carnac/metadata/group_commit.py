@@ -1,4 +1,7 @@
-"""One transaction for many commits: those that come while another is being made share the next one.
+"""The queue in front of the database: jobs that come while a transaction is being made share the next one.
+
+All that a process writes goes through it: publications, allocated places, locks, tasks, leases. The queue orders the
+threads of one process; `Database.write` orders processes.
 
 Nobody starves: jobs run in the order in which they came. A thread that waits for its job runs the next transaction when
 that job is the oldest, for itself and up to `GROUP_LIMIT - 1` that came after it. Jobs that nobody waits for get a
@@ -12,12 +15,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from carnac.errors import CarnacError
+from carnac.metadata.database import Database, translated
 from carnac.metadata.session import Session
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from carnac.metadata.append_requests import Append, Since
+    from carnac.core.log.commits import Publication
 
 T = TypeVar("T")
 
@@ -35,23 +40,21 @@ class Job:
 
     Attributes:
         work: May raise a CarnacError before its first write; that fails this job and no other.
-        append: What `work` publishes, if another process may do so; else None.
+        publication: What `work` publishes; None if it does something else.
         is_durable: Whether what it writes must survive a power cut.
         future: What its caller has; None: its caller waits for it.
-        since: Another process may have done so since then; None: it cannot have.
         error: What the caller gets raised; None if `result` holds what `work` returned.
         is_done: Whether `result` or `error` is there.
     """
 
     __slots__ = (
-        "append",
         "error",
         "future",
         "is_done",
         "is_durable",
         "leads",
+        "publication",
         "result",
-        "since",
         "wake",
         "work",
     )
@@ -59,16 +62,15 @@ class Job:
     def __init__(
         self,
         work: Callable[[Session], Any],
-        append: Append | None = None,
+        publication: Publication | None = None,
         *,
         is_durable: bool = True,
         future: Future[Any] | None = None,
     ) -> None:
         self.work = work
-        self.append = append
+        self.publication = publication
         self.is_durable = is_durable
         self.future = future
-        self.since: Since | None = None
         self.result: Any = None
         self.error: BaseException | None = None
         self.is_done = False
@@ -112,18 +114,18 @@ class CommitQueue:
     def submit(
         self,
         work: Callable[[Session], T],
-        append: Append | None = None,
+        publication: Publication | None = None,
         *,
         is_durable: bool = True,
     ) -> T:
         """Run `work` in a transaction, return what it returns or raise what it raises, after the commit.
 
         Args:
-            append: What `work` publishes, if it does no more than that and another process may do it.
+            publication: What `work` publishes; those of a group look up together what they need to know.
             is_durable: Whether what it writes must survive a power cut; else nobody need wait for the disk.
         """
         self._check()
-        job = Job(work, append, is_durable=is_durable)
+        job = Job(work, publication, is_durable=is_durable)
         if self._leader == threading.get_ident():
             self._do_now(job)
         else:
@@ -132,7 +134,9 @@ class CommitQueue:
             raise job.error
         return cast("T", job.result)
 
-    def submit_soon(self, work: Callable[[Session], T], append: Append | None = None) -> Future[T]:
+    def submit_soon(
+        self, work: Callable[[Session], T], publication: Publication | None = None
+    ) -> Future[T]:
         """Let `work` run in a transaction, behind all that was submitted before; see `submit`.
 
         Waits only for room: at most about `WAITING_MAX` jobs are on their way. A future that is cancelled before its
@@ -142,7 +146,7 @@ class CommitQueue:
 
         self._check()
         future: Future[T] = Future()
-        self._put_soon(Job(work, append, future=future))
+        self._put_soon(Job(work, publication, future=future))
         return future
 
     def _put_soon(self, job: Job) -> None:
@@ -274,3 +278,47 @@ def _finish(jobs: deque[Job]) -> None:
     finally:
         if jobs:
             _finish(jobs)
+
+
+def commit_group(database: Database, jobs: Sequence[Job]) -> None:
+    """Run the jobs in one transaction, and set `result` or `error` of each; never raises.
+
+    If the transaction breaks before its commit, each job gets one of its own.
+    """
+    is_committing = False
+    is_durable = any(job.is_durable for job in jobs)
+    try:
+        with translated(database), database.write(is_durable=is_durable) as writing:
+            _run_jobs(jobs, writing.session)
+            if writing.session.writes:
+                writing.session.flush()
+                is_committing = True
+                writing.commit()
+    except BaseException as error:
+        if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
+            for job in jobs:
+                job.error = error
+        else:
+            for job in jobs:
+                commit_group(database, [job])
+
+
+def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
+    publications = [job.publication for job in jobs if job.publication is not None]
+    if len(publications) > 1:
+        from carnac.metadata.writer import look_ahead
+
+        look_ahead(session, publications)
+    for job in jobs:
+        _run_job(job, session)
+
+
+def _run_job(job: Job, session: Session) -> None:
+    writes = session.writes
+    job.error = None
+    try:
+        job.result = job.work(session)
+    except CarnacError as error:
+        if session.writes != writes:
+            raise
+        job.error = error

@@ -3,15 +3,11 @@
 Revisions are dense and in order of commit because a writer takes the lock before it reads the head and the database
 releases it after its commit is visible. The lock's queue is first in, first out, and dies with its connection. The
 transaction of a process that says nothing more, as one that was stopped (SIGSTOP), is ended by who waits for it.
-
-Processes of one user on one machine share transactions (`combining`): one of them, who holds a lock on a file,
-publishes for those who wait, and its transaction waits for the advisory lock as all others do.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,9 +28,7 @@ from carnac.metadata.database import (
     first_line,
     unfit_value,
 )
-from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.session import POSTGRESQL, Session
-from carnac.metadata.writer_queue import WriterQueue
 
 LOCK_KEY = 0x0CA2_AC00
 """One writer at a time in a database, whatever schema its store is in."""
@@ -113,42 +107,9 @@ class PostgresqlDatabase:
                 "the PostgreSQL driver is not installed; install it with pip install 'carnac[postgresql]'"
             ) from error
         self._writer: Any = None
-        self._queue: WriterQueue | None = None
         self._obstacle: str | None = None
         self._mutex = threading.RLock()
         self._opening = Opening(self._shown)
-        self.mailboxes: Mailboxes | None = None  # until this process has written
-
-    def try_enter(self) -> bool:
-        """Become the one who publishes for the others of this user on this machine, if nobody is.
-
-        What orders the writers is the lock that each transaction takes. This one says only who reads the inbox, so who
-        does not get it (it is another's, or no folder can be made) may go on without.
-        """
-        self.check_writable()
-        if self.mailboxes is None:
-            return False
-        if self._queue is None:
-            try:
-                path = self.mailboxes.make_folder() / "lock"
-                self._queue = WriterQueue(path, patience_ms=self._patience_ms)
-            except OSError:
-                return False
-        return self._queue.is_inside or self._queue.try_enter()
-
-    def leave(self) -> None:
-        """Let another publish for the others. Nothing happens if we do not."""
-        if self._queue is not None and self._queue.is_inside:
-            self._queue.leave()
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Publish for the others over several transactions, unless another does; each takes the writers' lock."""
-        self.try_enter()
-        try:
-            yield
-        finally:
-            self.leave()
 
     def close(self) -> None:
         """Release connections. Idempotent; in a forked child they are its parent's, and stay."""
@@ -160,10 +121,6 @@ class PostgresqlDatabase:
             self._opening.is_closed = True
             self._forget_writer()
             self._engine.dispose()
-            if self.mailboxes is not None:
-                self.mailboxes.close()
-            if self._queue is not None:
-                self._queue.close()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -305,8 +262,6 @@ class PostgresqlDatabase:
                 self.check_writable()
             connection.execute(f"SET lock_timeout = {int(self._patience_ms)}")
             self._writer = connection
-            if self.mailboxes is None:
-                self.mailboxes = Mailboxes(_identity_of(connection))
         return self._writer
 
     def _connect(self) -> Any:
@@ -363,10 +318,3 @@ def _waited_in_vain(error: BaseException) -> bool:
     from psycopg.errors import LockNotAvailable
 
     return isinstance(error, LockNotAvailable)
-
-
-def _identity_of(connection: Any) -> str:
-    """Return a text for what a connection leads to, and as whom: who has another one must not be written for."""
-    info = connection.info
-    found = [info.host, info.hostaddr, info.port, info.dbname, info.user]
-    return json.dumps([*found, info.get_parameters().get("options")])

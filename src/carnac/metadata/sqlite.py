@@ -1,15 +1,14 @@
 """SQLite: write-ahead log, every commit synced to disk, writers in a fair queue.
 
 SQLite's own waiting is a poll with growing pauses: under load one writer waits for seconds while others pass it
-(measured in `benchmarks/bench_publish.py`). So writers first stand in a queue (`writer_queue`), or have their appends
-published by the one that is at work (`combining`).
+(measured in `benchmarks/bench_publish.py`). So writers first stand in a queue (`writer_queue`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from carnac.metadata.database import (
     OnStatement,
     Opening,
 )
-from carnac.metadata.mailboxes import Mailboxes
 from carnac.metadata.reader_pool import ReaderPool
 from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.sqlite_driver import (
@@ -86,7 +84,6 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
-        self.mailboxes = Mailboxes(path)
         self._readers = ReaderPool(lambda: self._connect(READER_PRAGMAS))
         self._roomless: Database | None = None
         self._writer: apsw.Connection | None = None
@@ -110,7 +107,6 @@ class SqliteDatabase:
             self._readers.close()
             if self._roomless is not None:
                 self._roomless.close()
-            self.mailboxes.close()
             self._queue.close()
 
     @contextmanager
@@ -136,7 +132,7 @@ class SqliteDatabase:
         Args:
             is_durable: Else the disk is not waited for: a power cut may take the transaction back, but no earlier one.
         """
-        with nullcontext() if self._queue.is_inside else self.turn():
+        with self._turn():
             connection = self._writer_connection(is_durable=is_durable)
             session = Session(connection, SQLITE, self._on_statement)
             writing = SqliteWriting(session)
@@ -149,23 +145,12 @@ class SqliteDatabase:
                 if writing.is_committed:
                     self._known_at, self._known = version, session.lasting()
 
-    def try_enter(self) -> bool:
-        """Take the writers' lock if it is free; it is held until `leave`, or to the end of the `turn` that follows."""
-        self.check_writable()
-        return self._queue.try_enter()
-
-    def leave(self) -> None:
-        """Let the lock go. Nothing happens if it is not held."""
-        if self._queue.is_inside:
-            self._queue.leave()
-
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Hold the writers' lock over several transactions: it is waited for in a fair order, unless it is held."""
+    def _turn(self) -> Iterator[None]:
+        """Hold the writers' lock."""
         with self._mutex:
             self.check_writable()
-            if not self._queue.is_inside:
-                self._queue.enter()
+            self._queue.enter()
             try:
                 yield
             finally:
@@ -174,7 +159,7 @@ class SqliteDatabase:
     @contextmanager
     def migrate_lock(self) -> Iterator[Session]:
         """Keep other processes from writing, in a transaction that is committed unless something is raised."""
-        with self.turn():
+        with self._turn():
             prepare_file(self._path)
             connection = self._writer_connection(is_durable=True)
             session = Session(connection, SQLITE)

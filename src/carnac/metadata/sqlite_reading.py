@@ -94,8 +94,6 @@ class ReadOnlySqliteDatabase:
         obstacle: Why it cannot be written.
     """
 
-    mailboxes = None
-
     def __init__(self, path: Path, obstacle: str) -> None:
         self._path = path
         self._obstacle = obstacle
@@ -128,17 +126,6 @@ class ReadOnlySqliteDatabase:
         self._require_unchanged(state)
 
     def check_writable(self) -> None:
-        """Refuse."""
-        self._refuse()
-
-    def try_enter(self) -> bool:
-        """Refuse."""
-        self._refuse()
-
-    def leave(self) -> None:
-        """Do nothing: no lock is ever held."""
-
-    def turn(self) -> AbstractContextManager[None]:
         """Refuse."""
         self._refuse()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.log.records import load_texts
@@ -11,10 +12,9 @@ from carnac.core.segments.record import load_segment
 from carnac.errors import NotFound, Revoked, Unavailable
 from carnac.metadata import history, reader
 from carnac.metadata.allocation_records import SqlAllocationRecords
-from carnac.metadata.combining import GroupCommit
 from carnac.metadata.compaction_records import SqlCompactionRecords
 from carnac.metadata.database import translated
-from carnac.metadata.group_commit import CommitQueue
+from carnac.metadata.group_commit import CommitQueue, commit_group
 from carnac.metadata.names import renewed, require_tag_name
 from carnac.metadata.reader import load_head
 from carnac.metadata.retention import require_whole
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import Interval, IntervalSet
-    from carnac.metadata.append_requests import Append
     from carnac.metadata.database import Database
     from carnac.metadata.session import Session
     from carnac.ports import (
@@ -67,7 +66,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         self._database = database
         self._clock = clock
         self._ids = ids
-        self._queue = CommitQueue(GroupCommit(database, clock.now_ms).run, database.check_writable)
+        self._queue = CommitQueue(partial(commit_group, database), database.check_writable)
 
     def close(self) -> None:
         """Finish what is on its way, and release connections. Idempotent."""
@@ -116,15 +115,13 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def _publishing(
         self, publication: Publication
-    ) -> tuple[Callable[[Session], Published], Append | None]:
-        from carnac.core.log.appending import is_plain
-        from carnac.metadata.append_requests import Append
+    ) -> tuple[Callable[[Session], Published], Publication]:
         from carnac.metadata.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)
         return (
             lambda session: write_publication(session, publication, encoded, self._clock.now_ms()),
-            Append(publication, encoded) if is_plain(publication) else None,
+            publication,
         )
 
     def find_batch(self, writer: str, batch: str) -> int | None:

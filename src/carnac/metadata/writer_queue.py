@@ -1,8 +1,10 @@
 """The queue of SQLite's writers: an advisory lock on a file. It ends with the process that holds it, however that dies.
 
-The kernel keeps the queue of those who wait for a `flock`, so nobody is passed by for long. But it lets them wait for
-ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a wait has an end
-here, and says which process it was for.
+A writer that finds the lock taken looks again a few times (`LOOK_AGAIN_MS`): passing the lock from process to process
+takes longer than a commit does, and whoever has it makes its next commits meanwhile. A writer that was passed by for so
+long stands in the kernel's queue of those who wait for a `flock`, where nobody is passed by for long. But the kernel
+lets them wait for ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a
+wait has an end here, and says which process it was for.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Of the line that says who writes; a host's name has at most 253."""
 
+LOOK_AGAIN_MS = (1, 2, 2, 4, 4, 8)
+"""The pauses before a writer stands in the kernel's queue."""
+
 
 class WriterQueue:
     """One process's place in the queue. For one thread at a time.
@@ -26,9 +31,6 @@ class WriterQueue:
     Args:
         path: Of the lock file; it is made if it is not there.
         patience_ms: How long `enter` waits.
-
-    Attributes:
-        is_inside: Whether it is our turn.
     """
 
     def __init__(self, path: Path, *, patience_ms: int) -> None:
@@ -37,14 +39,7 @@ class WriterQueue:
         self._name = f"{socket.gethostname()}/{os.getpid()}".ljust(NAME_BYTES).encode()
         self._mutex = threading.Lock()
         self._waiter: _Waiter | None = None
-        self.is_inside = False
-
-    def try_enter(self) -> bool:
-        """Take our turn if nobody has it."""
-        if not self._is_free_at_once():
-            return False
-        self._begin()
-        return True
+        self._pause = threading.Event()  # never set
 
     def enter(self) -> None:
         """Wait for our turn.
@@ -52,7 +47,7 @@ class WriterQueue:
         Raises:
             Unavailable: It did not come in time; `ids["writer"]` is the `host/pid` of the process that writes.
         """
-        if not self._is_free_at_once() and not self._wait():
+        if not self._is_free_soon() and not self._wait():
             writer = os.pread(self._file, NAME_BYTES, 0).decode(errors="replace").strip()
             host, _, pid = writer.rpartition("/")
             raise Unavailable(
@@ -64,7 +59,6 @@ class WriterQueue:
 
     def leave(self) -> None:
         """Let the next one in."""
-        self.is_inside = False
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
@@ -76,9 +70,17 @@ class WriterQueue:
                 self._waiter.closes = True
 
     def _begin(self) -> None:
-        self.is_inside = True
         with contextlib.suppress(OSError):  # on a full disk nobody is named
             os.pwrite(self._file, self._name, 0)
+
+    def _is_free_soon(self) -> bool:
+        for pause_ms in LOOK_AGAIN_MS:
+            if self._is_free_at_once():
+                return True
+            if self._waiter is not None:  # stands there from last time
+                return False
+            self._pause.wait(pause_ms / 1000)
+        return self._is_free_at_once()
 
     def _is_free_at_once(self) -> bool:
         if self._waiter is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,13 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from carnac.api.allocation import Groups, serve
+from carnac.api.allocation import REQUEST_LIMIT, serve
 from carnac.api.server import make_listener
 from carnac.core.locks.events import ReleaseLocks
 from carnac.core.locks.model import LockGranularity, LockType
 from carnac.core.log.allocation import (
     AllocationLock,
-    AllocationReply,
     AllocationRequest,
     Denied,
     PendingSegment,
@@ -38,9 +38,9 @@ from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, Invalid, Revoked, Unavailable
 from carnac.jobs.ingest.places import PlaceTaker
 from carnac.metadata.store import SqlMetadataStore
-from carnac.overlord.allocation import AllocationService
 from carnac.rows.merge_task import Ask, Given, Own
 from tests.locks import hours, wants
+from tests.waiting import until
 
 LOCK = AllocationLock(
     group_id="g",
@@ -63,7 +63,7 @@ def store(memory_store: SqlMetadataStore) -> SqlMetadataStore:
 
 @pytest.fixture
 def url(store: SqlMetadataStore) -> Iterator[str]:
-    with serve(AllocationService(store)) as found:
+    with serve(store) as found:
         yield found
 
 
@@ -216,75 +216,51 @@ def answering(status: int, body: bytes) -> Iterator[str]:
             thread.join()
 
 
-class Gate:
-    """A desk that waits for a word; remembers how many places were asked for at once."""
-
-    def __init__(self, store: SqlMetadataStore) -> None:
-        self._service = AllocationService(store)
-        self.sizes: list[int] = []
-        self.entered, self.is_open = threading.Event(), threading.Event()
-
-    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
-        self.entered.set()
-        self.is_open.wait(30)
-        self.sizes.append(len(requests))
-        return self._service.allocate(requests)
-
-    def pending(
-        self, *, owner: str | None = None, datasource: str | None = None
-    ) -> Sequence[PendingSegment]:
-        return self._service.pending(owner=owner, datasource=datasource)
-
-
-def together(gate: Gate, requests: Sequence[AllocationRequest]) -> list[object]:
-    """Ask as many clients of a server do; the first is with the desk until all others have asked."""
-
-    async def ask() -> list[object]:
-        groups = Groups(gate)
-        asked = [asyncio.ensure_future(groups.allocate([requests[0]]))]
-        await asyncio.to_thread(gate.entered.wait, 30)
-        asked += [asyncio.ensure_future(groups.allocate([one])) for one in requests[1:]]
-        while groups.waiting < len(requests) - 1:
-            await asyncio.sleep(0)
-        gate.is_open.set()
-        return await asyncio.gather(*asked, return_exceptions=True)
-
-    return asyncio.run(ask())
-
-
-def test_clients_who_ask_together_share_a_transaction(store: SqlMetadataStore) -> None:
-    gate = Gate(store)
-    replies = together(gate, [replace(FIRST, sequence=f"s{n}") for n in range(9)])
-    assert gate.sizes == [1, 8]
-    numbers = [pending_id_of(one).rpartition("_")[2] for (one,) in replies]  # type: ignore[misc, union-attr]
-    assert sorted(numbers) == list("012345678")
-
-
-def test_nonsense_of_one_client_is_not_told_the_others(store: SqlMetadataStore) -> None:
-    wrong = replace(FIRST, sequence="w", segment_granularity="never")
-    replies = together(Gate(store), [FIRST, replace(FIRST, sequence="t"), wrong])
-    assert [type(one) for one in replies] == [tuple, tuple, Invalid]
-
-
-def test_too_many_who_wait_are_told_to_come_later(
-    store: SqlMetadataStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.http
+def test_clients_who_ask_together_share_a_transaction_and_nonsense_of_one_is_its_own(
+    store: SqlMetadataStore, url: str
 ) -> None:
-    monkeypatch.setattr("carnac.api.allocation.WAITING_LIMIT", 2)
-    gate = Gate(store)
+    """All but the first ask while the queue of the store is at work for another."""
+    commits: list[str] = []
+    store._database._on_statement = commits.append  # type: ignore[attr-defined]
+    wrong = replace(FIRST, sequence="w", segment_granularity="never", lock=None)
+    asked = [*(replace(FIRST, sequence=f"s{n}", lock=None) for n in range(8)), wrong]
+    is_begun, may_go_on = threading.Event(), threading.Event()
 
-    async def ask() -> None:
-        groups = Groups(gate)
-        kept = [asyncio.ensure_future(groups.allocate([FIRST]))]
-        await asyncio.to_thread(gate.entered.wait, 30)
-        kept += [asyncio.ensure_future(groups.allocate([FIRST])) for _ in range(2)]
-        while groups.waiting < 2:
-            await asyncio.sleep(0)
-        with pytest.raises(Unavailable, match="later"):
-            await groups.allocate([FIRST])
-        gate.is_open.set()
-        await asyncio.gather(*kept)
+    def wait(_session: object) -> None:
+        is_begun.set()
+        assert may_go_on.wait(60)
 
-    asyncio.run(ask())
+    with ThreadPoolExecutor(len(asked) + 1) as threads:
+        first = threads.submit(store._queue.submit, wait)
+        assert is_begun.wait(60)
+        found = [threads.submit(answer_to, url, [one]) for one in asked]
+        until(lambda: len(store._queue._waiting) == len(asked), "all of them", period_s=0.001)
+        commits.clear()
+        may_go_on.set()
+        first.result(60)
+        *answers, (status, said) = (one.result(60) for one in found)
+    assert (status, "never" in said) == (400, True)
+    numbers = [json.loads(text)[0]["partition_id"] for _, text in answers]
+    assert sorted(numbers) == [*range(8)]
+    assert commits.count("COMMIT") == 1
+
+
+@pytest.mark.http
+def test_too_many_places_at_once_are_refused(url: str) -> None:
+    status, said = answer_to(url, [FIRST] * (REQUEST_LIMIT + 1))
+    assert (status, "at most 500" in said) == (400, True)
+
+
+def answer_to(url: str, requests: Sequence[AllocationRequest]) -> tuple[int, str]:
+    """Ask over HTTP; return status and body."""
+    body = json.dumps([request_to_json(one) for one in requests]).encode()
+    asked = urllib.request.Request(url, body, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(asked) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 def test_an_answer_does_not_wait_for_the_client_to_acknowledge_its_first_packet() -> None:

@@ -1,0 +1,67 @@
+"""A forked child does not write through what its parent has opened, whatever the parent's threads are at."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from carnac.clock import RandomIds, SystemClock
+from carnac.core.log.commits import Publication
+from carnac.errors import Unavailable
+from carnac.metadata import open_metadata
+from carnac.metadata.store import SqlMetadataStore
+from tests.logs import append_of, day, segment
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlMetadataStore]:
+    url = f"sqlite:///{tmp_path}/metadata.db"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgresql_url")
+    found = open_metadata(url, clock=SystemClock(), ids=RandomIds())
+    assert isinstance(found, SqlMetadataStore)
+    yield found
+    found.close()
+
+
+@contextmanager
+def busy(store: SqlMetadataStore) -> Iterator[None]:
+    """Keep a thread of the store inside a transaction."""
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def work(_session: object) -> None:
+        is_inside.set()
+        assert may_go_on.wait(60)
+
+    thread = threading.Thread(target=store._write, args=[work])
+    thread.start()
+    assert is_inside.wait(60)
+    try:
+        yield
+    finally:
+        may_go_on.set()
+        thread.join(60)
+
+
+@pytest.mark.parametrize("publish", [SqlMetadataStore.publish, SqlMetadataStore.publish_soon])
+def test_a_forked_child_may_not_write(
+    store: SqlMetadataStore, publish: Callable[[SqlMetadataStore, Publication], object]
+) -> None:
+    """Nor does it close what is its parent's."""
+    store.publish(append_of(segment("parent", day(1))))
+    with busy(store):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                publish(store, append_of(segment("child", day(1))))
+            except Unavailable as error:
+                store.close()
+                os._exit(17 if "forked" in error.message else 1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+    assert store.head().revision == 1
