@@ -24,7 +24,7 @@ from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.control.states import ChunkState, ChunkStatus
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.log.commits import CommitKind
-from carnac.core.segments.lateness import LATENESSES, Lateness, count_late
+from carnac.core.segments.lateness import LATENESSES, Lateness
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.overlord.compactor.controller import Controller
@@ -33,6 +33,7 @@ from carnac.ports import RewriteJob, RewriteResult
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 from carnac.store import Store
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.lateness import count_late
 from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import HOUR_MS, NOW_MS, rows_of, spec
 

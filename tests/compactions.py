@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from carnac.core.compaction.plan.families import Kin
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.outcome import apply_group, chunks_of
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings, CostModel
+from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.time.intervals import Interval
 from carnac.core.time.periods import parse_period
@@ -153,3 +156,19 @@ def segment_lists(draw: st.DrawFn) -> list[PlanSegment]:
             )
         )
     return found
+
+
+def apply_tasks(
+    segments: Sequence[PlanSegment], tasks: Iterable[CompactionTask], *, revision: int
+) -> list[PlanSegment]:
+    """Return the segments after the tasks, done in the order given.
+
+    Args:
+        revision: Of the first group's commit; each group after it makes the next one.
+    """
+    state = list(segments)
+    for task in tasks:
+        for group in task.groups:
+            state = apply_group(state, group, chunks_of(task, group, state), revision=revision)
+            revision += 1
+    return state

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from carnac.core.compaction import laws
 from carnac.core.compaction.plan.candidates import (
+    _color,
     color_by_neighbour,
-    color_serially,
     find_neighbours,
     plan_tasks,
 )
-from carnac.core.compaction.plan.chunks import segments_of_holders
 from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.outcome import apply_tasks, chunks_of
+from carnac.core.compaction.plan.outcome import chunks_of
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.plan.scoring import Action
 from carnac.core.compaction.plan.settings import CompactionSettings
@@ -25,6 +25,7 @@ from carnac.core.time.intervals import IntervalSet, interval_set
 from tests.compactions import (
     NOW_MS,
     History,
+    apply_tasks,
     segment_lists,
     settings,
     timelines,
@@ -108,25 +109,6 @@ def test_a_plan_does_not_depend_on_the_order_of_segments(
     shuffled = list(segments)
     random.Random(seed).shuffle(shuffled)
     assert plan(shuffled, how).tasks == plan(segments, how).tasks
-
-
-@given(segments=segment_lists(), how=settings())
-def test_both_forms_of_a_timeline_give_one_plan(
-    segments: list[PlanSegment], how: CompactionSettings
-) -> None:
-    chunks = [one.interval for one in plan(segments, how).chunks]
-    holders = [
-        (
-            chunk,
-            [
-                one
-                for one in segments
-                if one.start_ms < chunk.end_ms and chunk.start_ms < one.end_ms
-            ],
-        )
-        for chunk in chunks
-    ]
-    assert plan(segments_of_holders(holders), how) == plan(segments, how)
 
 
 @given(segments=any_timeline, how=settings())
@@ -219,3 +201,12 @@ def test_what_is_folded_keeps_the_bound_on_writing(
         if not (one.chunk.overlaps_prior or one.chunk.overlaps_later):
             assert choice.write_amplification <= how.write_amplification_max
         assert choice.write_amplification == (rewritten + choice.size_bytes) / arrived
+
+
+def color_serially(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
+    """Return the tasks coloured in their order: black is what shares a segment with an earlier one."""
+    colored: list[CompactionTask] = []
+    for index, found in enumerate(find_neighbours(tasks)):
+        earlier = [other for other in found if other < index]
+        colored.append(_color(tasks, index, earlier))
+    return colored

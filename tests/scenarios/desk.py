@@ -24,7 +24,6 @@ from carnac.core.compaction.laws import check_plan
 from carnac.core.compaction.plan.chunks import cut_chunks, find_gaps, find_spans
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.outcome import apply_tasks
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.plan.stretches import Extent, plan_stretches
@@ -39,7 +38,7 @@ from carnac.core.time.intervals import (
 )
 from carnac.core.time.periods import parse_period
 from carnac.core.words import bytes_text, counted
-from tests.compactions import History
+from tests.compactions import History, apply_tasks
 
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "B": 1}
 

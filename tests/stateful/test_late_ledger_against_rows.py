@@ -18,11 +18,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from carnac.core.compaction.plan.groups import CompactionTarget
-from carnac.core.segments.lateness import LATENESSES, Lateness, count_late
+from carnac.core.segments.lateness import LATENESSES, Lateness
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.errors import Conflict, Invalid, NotFound
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.lateness import count_late
 from tests.support.stores import open_local_store
 from tests.unit.store.events import DAY_MS, HASTY, NOW_MS, START_MS, fast_folder, rows_of, spec
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.log.late_ledger import with_late
-from carnac.core.segments.lateness import LateCounts, add_counts, count_late
+from carnac.core.segments.lateness import LateCounts, add_counts
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, parse_instant
@@ -36,6 +36,7 @@ from carnac.ports import (
     SegmentRewrite,
 )
 from carnac.ports.places import PlacePlan
+from tests.support.lateness import count_late
 from tests.support.segments import write_segment
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from carnac.core.tasks.events import TaskDecision
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task, TaskState
-from carnac.core.time.leases import is_ahead
+from carnac.core.time.leases import CLOCKS_AGREE_MS
 
 
 class TaskTable:
@@ -89,3 +89,8 @@ class TaskTable:
     def _all_attempts(self) -> Iterator[Attempt]:
         for numbered in self.attempts.values():
             yield from numbered.values()
+
+
+def is_ahead(heartbeat_at_ms: int, at_ms: int) -> bool:
+    """Return whether a sign of life was given by a clock that is ahead of this one."""
+    return heartbeat_at_ms - at_ms > CLOCKS_AGREE_MS

@@ -18,8 +18,7 @@ from carnac.api.tasks import (
     parse_created,
 )
 from carnac.core.json_form import to_json
-from carnac.core.tasks.json_form import attempt_to_json, task_to_json
-from carnac.core.tasks.model import TaskState
+from carnac.core.tasks.model import TaskState, attempt_to_json, task_to_json
 from carnac.core.texts import WHOLE_MAX
 from carnac.ports.task_records import TaskFilter
 

@@ -169,3 +169,20 @@ def one_line(text: str) -> str:
     if line.isprintable():
         return line
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)[:LINE_MAX]
+
+
+_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
+_IN_NAME = re.compile(r"[\\\s:=#!]")
+_IN_VALUE = re.compile(r"\\|[\n\r\t\f]|^ ")
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Return the text of a file (UTF-8) that holds the settings."""
+    return "".join(
+        f"{_IN_NAME.sub(_escape, name)}={_IN_VALUE.sub(_escape, value)}\n"
+        for name, value in settings.items()
+    )
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[0], f"\\{found[0]}")

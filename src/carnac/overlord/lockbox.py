@@ -34,7 +34,7 @@ from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
 from carnac.ports import Clock, MetadataStore
 from carnac.ports.closing import Closing
-from carnac.ports.datasources import require_datasource
+from carnac.ports.metadata import require_datasource
 
 FIRST_PAUSE_MS = 20
 LONGEST_PAUSE_MS = 1_000

@@ -30,8 +30,8 @@ from carnac.errors import NotFound
 from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
 from carnac.ports.closing import Closing
-from carnac.ports.datasources import require_datasource
 from carnac.ports.loops import safely
+from carnac.ports.metadata import require_datasource
 from carnac.ports.task_records import EVERY_TASK
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)

@@ -7,19 +7,40 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from carnac.errors import NotFound
 from carnac.ports.allocation_records import AllocationRecords
-from carnac.ports.compaction_records import CompactionRecords
 from carnac.ports.task_records import TaskRecords
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from carnac.core.compaction.control.states import ChunkState
     from carnac.core.locks.events import LockEvent, LockReply
     from carnac.core.locks.model import Lock
     from carnac.core.log.commits import Commit, CommitSummary, Publication
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import Interval, IntervalSet
+
+
+class CompactionRecords(Protocol):
+    """Specs and states. Losing the states costs an analysis, and the counts of bytes; nothing else."""
+
+    def compaction_specs(self) -> Mapping[str, str]:
+        """Return how datasources are to be compacted, as JSON text, by name."""
+        ...
+
+    def put_compaction_spec(self, datasource: str, spec: str | None) -> None:
+        """Set how a datasource is to be compacted; None: not at all, and its states are forgotten. Idempotent."""
+        ...
+
+    def compaction_states(self, datasource: str) -> tuple[ChunkState, ...]:
+        """Return what is known of the chunks of a datasource, in order of time."""
+        ...
+
+    def put_compaction_states(self, datasource: str, states: Iterable[ChunkState]) -> None:
+        """Keep states, each in place of the one of the same chunk; those of chunks without segments are forgotten."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,3 +410,20 @@ class TrimReport:
     trashed: tuple[Segment, ...]
     reasons: Mapping[str, str] = field(default_factory=dict)
     batches_forgotten: int = 0
+
+
+def require_datasource(
+    metadata: MetadataStore, datasource: str, revision: int | None = None
+) -> None:
+    """Refuse a datasource that has no rows at a revision (None: the newest). Costs no scan of segments.
+
+    Raises:
+        NotFound: It has none; says which there are.
+    """
+    if not metadata.count_visible(datasource, revision=revision):
+        names = ", ".join(info.name for info in metadata.datasources(revision))
+        where = "" if revision in {None, metadata.head().revision} else f" at revision {revision}"
+        raise NotFound(
+            f"there is no datasource '{datasource}'{where}; there are {names or 'none yet'}",
+            datasource=datasource,
+        )

@@ -168,7 +168,7 @@ class SegmentSink:
         import pyarrow.compute as pc
 
         from carnac.rows.normalise.shape import ROWS_COLUMN
-        from carnac.rows.states import build_sketches
+        from carnac.rows.rollup import build_sketches
 
         if self._writer is None:
             raise Corrupt(f"rows of {self._task.datasource} came before the segment they belong to")

@@ -9,10 +9,15 @@ Where we depart from Druid: rows with the same instant do not let chance decide 
 (largest) value does, and a value before a null. A sum of longs beyond 64 bits is an error; Druid wraps around.
 
 A sketch is not built in pass 1: its partial state is the list of its input values (distinct ones for `hll` and
-`theta`), which is smaller than the sketch for small groups; `carnac.rows.states` builds sketches at the end.
+`theta`), which is smaller than the sketch for small groups; `carnac.rows.rollup` builds sketches at the end.
 """
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Metric, MetricKind
 from carnac.core.segments.sql_columns import SQL_TYPE
@@ -27,6 +32,44 @@ from carnac.rows.normalise.shape import (
     quote,
 )
 
+
+def build_sketches(shape: RowShape, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with sketches in place of lists.
+
+    Raises:
+        Invalid: A state cannot be read as a sketch of its type.
+    """
+    for metric in shape.metrics:
+        if metric.type.is_sketch:
+            index = rows.schema.get_field_index(metric.name)
+            rows = rows.set_column(index, metric.name, _sketches(metric, rows.column(index)))
+    return rows
+
+
+def _sketches(metric: Metric, lists: pa.ListArray) -> pa.Array:
+    """Return one sketch for each list; null for null and for empty lists."""
+    from carnac import sketches
+
+    params = dict(metric.params)
+    values = _values(metric, lists)
+    act = sketches.merge if metric.is_state else sketches.build
+    offsets = np.diff(lists.offsets.to_numpy())
+    ends = np.cumsum(offsets)
+    built: list[bytes | None] = [
+        act(metric.kind, values[end - length : end], params) if length else None
+        for end, length in zip(ends.tolist(), offsets.tolist(), strict=True)
+    ]
+    return pa.array(built, pa.binary())
+
+
+def _values(metric: Metric, lists: pa.ListArray) -> Any:
+    """Return the elements of all lists, one after the other: numpy numbers, or a Python list."""
+    flat = lists.flatten()
+    if metric.type is ColumnType.QUANTILES and not metric.is_state:
+        return flat.to_numpy(zero_copy_only=False)
+    return flat.to_pylist()
+
+
 OVERFLOW_MARK = "carnac-overflow:"
 """Begins the message of the engine's error when a sum does not fit; the metric's name follows."""
 
@@ -39,12 +82,6 @@ _LIMITS = {
 
 
 # ---------------------------------------------------------------------------------------- time
-
-
-def needs_span(shape: RowShape) -> bool:
-    """Whether truncation to the query granularity must know the range of times (months, zones)."""
-    granularity = parse_granularity(shape.query_granularity)
-    return granularity.fixed_ms is None and granularity.mode != "all"
 
 
 def _truncated(source: str, granularity: Granularity, span: Interval | None) -> tuple[str, str]:
@@ -91,7 +128,7 @@ def part_sql(
 
     Args:
         source: A table name or a parenthesised query that yields normalised rows.
-        span: Holds the time of every row; needed only if `needs_span(shape)`.
+        span: Holds the time of every row; needed only to truncate to buckets of no fixed length (months, zones).
         keys: Further columns of the source by which rows stay apart, such as the number of the time chunk. Time is
             truncated without regard to chunks; `merge_sql` puts it back into its chunk.
 

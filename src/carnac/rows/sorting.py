@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.errors import Corrupt, Invalid
-from carnac.rows.bucketing import bucket_sql
 from carnac.rows.cutting import (
     BUCKET_COLUMN,
     Piece,
+    bucket_sql,
     cut_buckets,
     cut_evenly,
     cut_ranges,

@@ -18,8 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from carnac.errors import Unavailable
-from carnac.spark.java import JavaRuntime
-from carnac.spark.java_options import JAVA_OPTIONS, with_option
+from carnac.spark.java import JAVA_OPTIONS, JavaRuntime, with_option
 
 END_TIMEOUT_S = 180
 _WRITE = "-XX:ArchiveClassesAtExit"

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.properties import properties_text
+from carnac.core.texts import properties_text
 from carnac.errors import Unavailable
 from carnac.spark.interrupts import Held
 

@@ -29,10 +29,8 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.spark.class_archive import use_archive
 from carnac.spark.connect import connect
 from carnac.spark.interrupts import Held, hold_signals
-from carnac.spark.java import prepare_java
-from carnac.spark.java_options import COMPILES_LATE, with_option
+from carnac.spark.java import COMPILES_LATE, prepare_java, with_option
 from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
-from carnac.spark.logs import make_log
 from carnac.spark.startup import require_master, size_of_log, why_it_does_not_start
 
 if TYPE_CHECKING:
@@ -340,3 +338,37 @@ def _package_archive() -> Iterator[Path]:
                 if path.is_file() and "__pycache__" not in path.parts:
                     bundle.write(path, Path("carnac") / path.relative_to(_PACKAGE))
         yield archive
+
+
+LOGS_MAX = 20
+"""Logs that are kept because a message named them."""
+NAME = "spark-{}.log"
+
+
+def make_log(environ: Mapping[str, str], pid: int) -> Path:
+    """Return where the JVM of a process is to write; the folder is there, and old logs in it are gone.
+
+    It is below `XDG_CACHE_HOME`, else `.cache` in the home directory; where that cannot be written, a new folder among
+    the temporary ones.
+    """
+    caches = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "~") / ".cache")
+    folder = caches.expanduser() / "carnac" / "logs"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_ours = os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid()
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        is_ours = False
+    if not is_ours:
+        return Path(tempfile.mkdtemp(prefix="carnac-log-")) / NAME.format(pid)
+    _keep_newest(folder)
+    return folder / NAME.format(pid)
+
+
+def _keep_newest(folder: Path) -> None:
+    ages: list[tuple[float, Path]] = []
+    for path in folder.glob(NAME.format("*")):
+        with contextlib.suppress(OSError):  # somebody else has removed it
+            ages.append((path.stat().st_mtime, path))
+    for _, path in sorted(ages)[: max(0, len(ages) - LOGS_MAX + 1)]:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.time.intervals import IntervalSet
 from carnac.ports import SegmentInput
-from carnac.ports.datasources import require_datasource
+from carnac.ports.metadata import require_datasource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from carnac.core.segments.lateness import LATENESSES, count_late
+from carnac.core.segments.lateness import LATENESSES
 from carnac.core.time.intervals import Interval, parse_interval
 from tests.e2e.conftest import Run
+from tests.support.lateness import count_late
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

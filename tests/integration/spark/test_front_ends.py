@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts, count_late
+from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts
 from carnac.core.time.intervals import parse_instant
 from carnac.errors import Invalid
 from carnac.jobs.pipeline import SparkPipeline
@@ -20,6 +20,7 @@ from carnac.ports import ChunkLayout, JobResult
 from carnac.specs.ingest.spec import IngestSpec
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
+from tests.support.lateness import count_late
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from carnac.spark.java_options import COMPILES_LATE
+from carnac.spark.java import COMPILES_LATE
 
 
 def test_java_compiles_late(spark: SparkSession) -> None:

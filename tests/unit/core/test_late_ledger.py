@@ -24,7 +24,6 @@ from carnac.core.segments.lateness import (
     Lateness,
     LateRows,
     add_counts,
-    count_late,
     spread,
     thin_out,
 )
@@ -32,6 +31,7 @@ from carnac.core.segments.segment import Segment
 from carnac.core.segments.version import IdRanges, SegmentVersion
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from tests.logs import day, segment
+from tests.support.lateness import count_late
 
 HOUR_MS = 3_600_000
 LATE: LateCounts = (1, 2, 3, 4, 5, 6)

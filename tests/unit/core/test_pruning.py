@@ -125,7 +125,7 @@ def test_ranges_leave_out_what_lies_beyond_their_ends() -> None:
 
 def test_the_writers_hash_is_the_readers() -> None:
     duckdb = pytest.importorskip("duckdb")
-    from carnac.rows import bucketing
+    from carnac.rows import cutting
     from carnac.rows.normalise.shape import DimensionShape, RowShape
 
     connection = duckdb.connect()
@@ -139,7 +139,7 @@ def test_the_writers_hash_is_the_readers() -> None:
     )
     shape = RowShape(dimensions=dimensions, absent=("gone",))
     for names in (("s", "n"), ("n", "gone", "s")):
-        sql = bucketing.bucket_sql(shape, names, 97)
+        sql = cutting.bucket_sql(shape, names, 97)
         for s, n, bucket in connection.execute(f"SELECT s, n, {sql} FROM t").fetchall():
             values = {"s": s, "n": n, "gone": None}
             assert bucket == hash_bucket([values[name] for name in names], 97)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.properties import properties_text
 from carnac.core.redaction import (
     hide_passwords,
     hide_secrets,
@@ -17,6 +16,7 @@ from carnac.core.redaction import (
     show_submitted,
     show_url,
 )
+from carnac.core.texts import properties_text
 
 SECRET = "Pl4nted"
 

@@ -10,7 +10,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from carnac.core.segments.lateness import count_late
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval
@@ -18,6 +17,7 @@ from carnac.ports import ChunkLayout
 from carnac.rows.duck import connect
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 from carnac.rows.parts import Cut
+from tests.support.lateness import count_late
 from tests.unit.store.events import fast_folder
 
 DAY_MS = 86_400_000

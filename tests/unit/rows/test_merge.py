@@ -19,7 +19,7 @@ from carnac.core.segments.partitioning import hash_bucket
 from carnac.core.segments.segment import HashedPartition, RangePartition, Segment
 from carnac.core.time.intervals import Interval
 from carnac.errors import Corrupt, Invalid
-from carnac.rows.bucketing import bucket_sql
+from carnac.rows.cutting import bucket_sql
 from carnac.rows.merge import merge_parts
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.row_hash import add_hashes, hash_rows

@@ -13,8 +13,7 @@ from carnac.spark.class_archive import (
     use_archive,
     write_archive,
 )
-from carnac.spark.java import JavaRuntime
-from carnac.spark.java_options import JAVA_OPTIONS
+from carnac.spark.java import JAVA_OPTIONS, JavaRuntime
 
 JAVA = JavaRuntime(home=Path("/opt/java"), version="17.0.15", source="PATH")
 

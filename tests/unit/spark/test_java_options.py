@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carnac.spark.java_options import COMPILES_LATE, JAVA_OPTIONS, with_option
+from carnac.spark.java import COMPILES_LATE, JAVA_OPTIONS, with_option
 
 
 def test_an_option_of_the_user_comes_last_so_that_it_wins() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from carnac.spark.logs import LOGS_MAX, make_log
+from carnac.spark.session import LOGS_MAX, make_log
 
 
 def test_a_log_is_where_its_user_alone_reads_and_old_ones_go(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import TASKS, add_group, command, hidden_command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, counted, format_age
-from carnac.core.tasks.json_form import attempt_to_json, task_to_json
+from carnac.core.tasks.model import attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
 
 if TYPE_CHECKING:

@@ -7,10 +7,14 @@ no right left to say anything about the task; its locks are released in the tran
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import cast
 
 from carnac.core.arguments import checked
+from carnac.core.json_form import to_json
+from carnac.core.redaction import show_settings
 from carnac.core.time.leases import is_over
 from carnac.errors import Revoked
 
@@ -208,3 +212,16 @@ class Attempt:
 def is_lost(attempt: Attempt, at_ms: int) -> bool:
     """TK-3: whether nobody waits for the attempt any more: it was not heard of for a whole lease."""
     return not attempt.state.is_over and is_over(attempt.heartbeat_at_ms, attempt.lease_ms, at_ms)
+
+
+def task_to_json(task: Task) -> dict[str, object]:
+    """Return a task; its context is an object without secrets, and its digest, which is ours alone, is left out."""
+    value = cast("dict[str, object]", to_json(task))
+    del value["digest"]
+    return {**value, "context": show_settings(json.loads(task.context))}
+
+
+def attempt_to_json(attempt: Attempt) -> dict[str, object]:
+    """Return an attempt; its progress is an object."""
+    value = cast("dict[str, object]", to_json(attempt))
+    return {**value, "progress": None if attempt.progress is None else json.loads(attempt.progress)}

@@ -18,8 +18,3 @@ def is_over(heartbeat_at_ms: int, lease_ms: int, at_ms: int) -> bool:
     What is done once in a period is due again by the same rule: at once after a clock was set.
     """
     return abs(at_ms - heartbeat_at_ms) >= lease_ms
-
-
-def is_ahead(heartbeat_at_ms: int, at_ms: int) -> bool:
-    """Return whether a sign of life was given by a clock that is ahead of this one."""
-    return heartbeat_at_ms - at_ms > CLOCKS_AGREE_MS

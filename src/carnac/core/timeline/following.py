@@ -7,11 +7,27 @@ their places. So with everything announced a timeline shows what the log says, e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from carnac.core.log.commits import DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS, Entry
-from carnac.core.log.revisions import State
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.core.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is visible at a revision.
+
+    Attributes:
+        entries: Live entries by id, for each datasource that has any.
+        lookups: By name.
+    """
+
+    revision: int = 0
+    entries: Mapping[str, Mapping[int, Entry]] = field(default_factory=dict)
+    lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def timeline_at(state: State, datasource: str) -> Timeline:

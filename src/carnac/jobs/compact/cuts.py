@@ -20,7 +20,7 @@ from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.read import micros, read_tables, within
 from carnac.jobs.compact.task import MEMORY_COPIES, FamilyTask, bytes_in_memory
 from carnac.ports import SegmentInput
-from carnac.rows.bucketing import bucket_sql
+from carnac.rows.cutting import bucket_sql
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.packed_sort import as_uint64
 from carnac.rows.segment_writer import one_array

@@ -123,7 +123,7 @@ def rolled_up(share: Share, table: pa.Table) -> pa.Table:
 
 def _as_states(raw_shape: RowShape, shape: RowShape, parts: pa.Table) -> pa.Table:
     """Return part rows of raw rows as those of the rolled-up rows that they are put together with: with sketches."""
-    from carnac.rows.states import build_sketches
+    from carnac.rows.rollup import build_sketches
 
     rows = one_array(parts.column(ROWS_COLUMN))
     batch = pa.RecordBatch.from_arrays(

@@ -25,7 +25,7 @@ from carnac.overlord.compactor.status import is_silent, read_status
 from carnac.overlord.compactor.waiting import find_waits
 from carnac.ports import Clock, MetadataStore
 from carnac.ports.closing import Closing
-from carnac.ports.datasources import require_datasource
+from carnac.ports.metadata import require_datasource
 from carnac.specs.compaction.spec import CompactionSpec, load_compaction
 
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-from carnac.core.properties import properties_text
 from carnac.core.tasks.model import Task
+from carnac.core.texts import properties_text
 from carnac.errors import Invalid, Unavailable
 from carnac.overlord.runners.children import DEFAULT_GRACE_MS, DEFAULT_LOG_LIMIT_BYTES
 from carnac.overlord.runners.launch import SETTINGS

@@ -109,11 +109,6 @@ class TimestampSpec(SpecModel):
                 raise problem(error.message) from None
         return self
 
-    @property
-    def is_pattern(self) -> bool:
-        """Whether `format` is a pattern of letters, not a named format."""
-        return self.format not in TIMESTAMP_FORMATS
-
 
 def normalise_type(value: object) -> object:
     """Return the word of `ColumnType` that a spelling means (`STRING`, `ARRAY<LONG>`, `BIGINT`)."""

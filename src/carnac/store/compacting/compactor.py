@@ -27,7 +27,7 @@ from carnac.ports import (
     MetadataStore,
     WriteGuard,
 )
-from carnac.ports.datasources import require_datasource
+from carnac.ports.metadata import require_datasource
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.compacting.run import CompactionRun
 from carnac.store.compacting.store_view import CompactionStore

@@ -9,7 +9,7 @@ from __future__ import annotations
 from carnac.core.log.commits import Change, CommitKind, ConservationProof, Publication
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.ports import MetadataStore, WriteGuard
-from carnac.ports.datasources import require_datasource
+from carnac.ports.metadata import require_datasource
 from carnac.store.writing import guarding
 from carnac.store.writing.writer import WriteOutcome
 

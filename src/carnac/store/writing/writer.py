@@ -35,7 +35,7 @@ from carnac.ports import (
     SegmentRewrite,
     WriteGuard,
 )
-from carnac.ports.datasources import require_datasource
+from carnac.ports.metadata import require_datasource
 from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding

@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from carnac.core.compaction.plan.choosing import choose, choose_all, join
-from carnac.core.compaction.plan.chunks import (
-    TimeChunk,
-    cut_chunks,
-    find_gaps,
-    find_spans,
-    segments_of_holders,
-)
+from carnac.core.compaction.plan.chunks import TimeChunk, cut_chunks, find_gaps, find_spans
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import TargetView
@@ -72,13 +66,6 @@ def test_a_chunk_is_plain_if_all_of_its_segments_are_of_it_and_whole() -> None:
     assert not is_plain(live, replace(live, segment_id="b", is_part=True))
     assert not is_plain(live, segment("b", 0, 24))
     assert not is_plain(live, replace(segment("b", 0, 1), chunk=Interval(0, HOUR_MS)))
-
-
-def test_a_segment_of_several_holders_counts_once() -> None:
-    long, short = segment("long", 20, 30), segment("short", 1, 2)
-    part = replace(long, end_ms=25 * HOUR_MS)
-    holders = [(DAYS[0], [long, short]), (DAYS[1], [long]), (DAYS[2], [part])]
-    assert segments_of_holders(holders) == [long, short, part]
 
 
 def test_spans_end_where_all_segments_have_ended() -> None:

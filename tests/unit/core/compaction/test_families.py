@@ -15,12 +15,11 @@ from carnac.core.compaction.plan.families import Kin, find_families, kin_of, rew
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.likeness import TargetView
-from carnac.core.compaction.plan.outcome import apply_tasks
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.segments.segment import Column, ColumnType, Metric, MetricKind, RollupSpec, Segment
 from carnac.core.time.intervals import Interval
-from tests.compactions import DAY_MS, LIKES, MAX, NOW_MS, SUM, History, raw, rolled_up
+from tests.compactions import DAY_MS, LIKES, MAX, NOW_MS, SUM, History, apply_tasks, raw, rolled_up
 
 DAY = Interval(0, DAY_MS)
 MIB = 1 << 20

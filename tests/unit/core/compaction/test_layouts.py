@@ -11,7 +11,7 @@ from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout, plan_segments
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.notes import cut_of, with_cut
-from carnac.core.compaction.plan.outcome import apply_tasks, layout_of
+from carnac.core.compaction.plan.outcome import layout_of
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.scoring import DEFAULT_RULES, Action, Score
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
@@ -29,7 +29,7 @@ from carnac.core.segments.version import SegmentVersion, id_ranges
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.time.periods import parse_period
 from carnac.errors import Invalid
-from tests.compactions import SUM, rolled_up
+from tests.compactions import SUM, apply_tasks, rolled_up
 from tests.compactions import raw as raw_of
 
 DAY = parse_interval("2013-01-01/2013-01-02")

@@ -7,7 +7,7 @@ a poisoned one costs the others nothing.
 
 Tasks that share no segment may run side by side (the "red" and "black" lists of the source): of a row in which every
 task overlaps the next, every other one runs at once (`color_by_neighbour`), and those between wait for their neighbours
-only. `color_serially` is the plain rule: a task waits for any before it that shares a segment.
+only.
 """
 
 from __future__ import annotations
@@ -322,15 +322,6 @@ def find_neighbours(tasks: Sequence[CompactionTask]) -> list[set[int]]:
     for index, found in enumerate(neighbours):
         found.discard(index)
     return neighbours
-
-
-def color_serially(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
-    """Return the tasks coloured in their order: black is what shares a segment with an earlier one."""
-    colored: list[CompactionTask] = []
-    for index, found in enumerate(find_neighbours(tasks)):
-        earlier = [other for other in found if other < index]
-        colored.append(_color(tasks, index, earlier))
-    return colored
 
 
 def color_by_neighbour(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:

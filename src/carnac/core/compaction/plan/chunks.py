@@ -51,20 +51,6 @@ class TimeChunk(NamedTuple):
 _new_chunk = partial(tuple.__new__, TimeChunk)  # half of what `TimeChunk(...)` takes
 
 
-def segments_of_holders(
-    holders: Iterable[tuple[Interval, Sequence[PlanSegment]]],
-) -> list[PlanSegment]:
-    """Return the segments of a timeline that is given as time chunks, each once.
-
-    A segment that has rows in several time chunks of the list is in each of them; the list may have them anywhere.
-    """
-    seen: dict[tuple[str, int, int], PlanSegment] = {}
-    for _, segments in holders:
-        for segment in segments:
-            seen.setdefault((segment.segment_id, segment.start_ms, segment.end_ms), segment)
-    return list(seen.values())
-
-
 def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) -> list[TimeChunk]:
     """Return the time chunks that have segments, in order of time."""
     whole: dict[int, _Place] = {}

@@ -73,13 +73,8 @@ def group_from_json(record: Mapping[str, object]) -> CompactionGroup:
     return group.to(CompactionGroup, interval=Interval(*group.interval), target=target)
 
 
-def target_to_json(target: CompactionTarget) -> Json:
-    """Return the target as JSON; defaults are left out."""
-    return cast("Json", to_builtins(_write_target(target)))
-
-
 def target_from_json(record: Mapping[str, object]) -> CompactionTarget:
-    """Return the target that `target_to_json` wrote.
+    """Return the target that the JSON of a group or of a spec gives.
 
     Raises:
         Invalid: It is none; names the field.

@@ -1,6 +1,6 @@
 """What segments become when planned groups are done, as far as a planner can foresee it.
 
-Simulations and laws use it: outputs are of equal size and layout, and hold exactly what the inputs showed.
+Simulations use it: outputs are of equal size and layout, and hold exactly what the inputs showed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,6 @@ from carnac.core.compaction.plan.likeness import UNKNOWN, TargetView
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
-
-
-def apply_tasks(
-    segments: Sequence[PlanSegment], tasks: Iterable[CompactionTask], *, revision: int
-) -> list[PlanSegment]:
-    """Return the segments after the tasks, done in the order given.
-
-    Args:
-        revision: Of the first group's commit; each group after it makes the next one.
-    """
-    state = list(segments)
-    for task in tasks:
-        for group in task.groups:
-            state = apply_group(state, group, chunks_of(task, group, state), revision=revision)
-            revision += 1
-    return state
 
 
 def chunks_of(

@@ -194,7 +194,7 @@ def plan_compaction(
     """Return the plan of a datasource.
 
     Args:
-        segments: All that are visible, in any order; of a timeline of holders, `segments_of_holders`.
+        segments: All that are visible, in any order.
         revision: Of the state that `segments` is.
         within, refusals, busy, histories: See `Situation`.
         standings: See `CompactionPlan`.

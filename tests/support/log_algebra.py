@@ -1,42 +1,17 @@
-"""The log as algebra: states, commits applied and inverted, key frames.
+"""The log as algebra: states, commits applied and taken back.
 
-The state of the store at revision r is all ADDs minus all DROPs up to r (RV-1). A key frame is such a state written
-down; materialising a revision starts from the newest key frame at or before it and applies what came after.
-
-Source: "A Git Inspired, Minimal Lock Solution", Versioning Structure. The worked tables there disagree with the
-narrative; the narrative is what this does.
+What is visible at a revision is all adds minus all drops (RV-1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from carnac.core import invariants
 from carnac.core.log.commits import Commit, DatasourceCommit, LookupChange
 from carnac.core.log.entries import Entry
-from carnac.errors import NotFound
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What is visible at a revision.
-
-    Attributes:
-        entries: Live entries by id, for each datasource that has any.
-        lookups: By name.
-    """
-
-    revision: int = 0
-    entries: Mapping[str, Mapping[int, Entry]] = field(default_factory=dict)
-    lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyFrame:
-    """A state written down, so that replay need not start from revision 0."""
-
-    state: State
+from carnac.core.timeline.following import State
 
 
 def apply_commit(state: State, commit: Commit) -> State:
@@ -78,31 +53,6 @@ def invert_commit(commit: Commit, before: State) -> Commit:
         for change in commit.lookups
     )
     return replace(commit, revision=commit.revision + 1, changes=changes, lookups=lookups)
-
-
-def materialise(frames: Iterable[KeyFrame], commits: Sequence[Commit], revision: int) -> State:
-    """Return the state at `revision` from key frames and the commits after them.
-
-    Args:
-        frames: In any order; the state of revision 0 is known without one.
-        commits: In order of revision; those at or before the chosen frame are not looked at.
-
-    Raises:
-        NotFound: A commit between the newest fitting frame and `revision` is missing.
-    """
-    fitting = [frame.state for frame in frames if frame.state.revision <= revision]
-    state = max(fitting, key=lambda candidate: candidate.revision, default=State())
-    for commit in commits:
-        if state.revision < commit.revision <= revision:
-            if commit.revision != state.revision + 1:
-                break
-            state = apply_commit(state, commit)
-    if state.revision != revision:
-        raise NotFound(
-            f"revision {revision} cannot be built: the commit after revision {state.revision} is not kept",
-            revision=revision,
-        )
-    return state
 
 
 def _apply_change(live: Mapping[int, Entry], change: DatasourceCommit) -> dict[int, Entry]:
