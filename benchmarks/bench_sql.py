@@ -3,7 +3,7 @@
     python -m benchmarks.bench_sql [--rows 3000000]
 
 Three questions, each a ratio or a time inside one run: what does the engine cost over DuckDB that is handed the right
-files (nine queries, interleaved, medians); how long does a query plan when its datasource has 10,000 live segments and
+files (14 queries, interleaved, medians); how long does a query plan when its datasource has 10,000 live segments and
 its interval touches ten; how long from typing `carnac sql` to the rows.
 """
 
@@ -50,6 +50,18 @@ TYPES = {
 }
 QUERIES = {
     "timeseries by hour": "SELECT epoch_us(__time) // 3600000000 h, count(*), sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1",
+    "hourly series by date_trunc": (
+        "SELECT date_trunc('hour', __time) h, count(*), sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1"
+    ),
+    "daily series by time_bucket": (
+        "SELECT time_bucket(INTERVAL 1 DAY, __time) d, count(*) FROM {t} GROUP BY 1 ORDER BY 1"
+    ),
+    "monthly series by date_trunc": (
+        "SELECT date_trunc('month', __time) m, sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1"
+    ),
+    "hours of the day by EXTRACT": (
+        "SELECT EXTRACT(hour FROM __time) h, avg(m_d1) FROM {t} GROUP BY 1 ORDER BY 1"
+    ),
     "timeseries of one day": (
         "SELECT epoch_us(__time) // 3600000000 h, sum(m_i1) FROM {t}"
         " WHERE __time >= '2026-09-10' AND __time < '2026-09-11' GROUP BY 1"
@@ -71,6 +83,9 @@ QUERIES = {
     "filters over a week": (
         "SELECT count(*), sum(m_d1) FROM {t} WHERE __time BETWEEN '2026-09-07' AND '2026-09-13'"
         " AND d50 LIKE 'd50_a%' AND m_i1 IN (1, 2, 3, 50)"
+    ),
+    "newest rows that match": (
+        "SELECT * FROM {t} WHERE m_i2 > 5000 AND d50 LIKE 'd50_a%' ORDER BY __time DESC LIMIT 100"
     ),
     "one hour": "SELECT count(*) FROM {t} WHERE __time >= '2026-09-20T10:00:00Z' AND __time < '2026-09-20T11:00:00Z'",
 }

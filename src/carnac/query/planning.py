@@ -10,6 +10,7 @@ from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
 from carnac.ports import Catalog
+from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.folding import Constants
@@ -76,6 +77,7 @@ class Planner:
             Invalid: The SQL is not one SELECT statement, or names what a query may not reach.
             NotFound: It names a datasource that is not in the revision.
         """
+        sql = without_floor_to(sql)
         prefix, statement = parse(self.cursor, sql)
         names = Names(self.catalog)
         check(statement, SKETCH_FUNCTIONS)
@@ -105,6 +107,7 @@ class Planner:
         tables = Tables(open_table, translate)
         tables.visit_query(statement["node"])
         rewrite_sketches(statement["node"], sql, tables.found, names)
+        rewrite_buckets(self.cursor, tables.selects, constants)
         relations = [relation for relation in tables.found if relation.datasource]
         for relation in relations:
             self._use_scan(relation, names)

@@ -88,6 +88,7 @@ class Tables:
         self._open_table = open_table
         self._translate = translate
         self.found: list[Relation] = []
+        self.selects: list[tuple[Node, Scope]] = []
 
     def visit_query(self, node: Node, visible: frozenset[str] = frozenset()) -> None:
         """Find the tables of a query node in which the common table expressions `visible` can be named."""
@@ -109,6 +110,7 @@ class Tables:
 
     def _visit_select(self, node: Node, visible: frozenset[str]) -> None:
         scope = Scope()
+        self.selects.append((node, scope))
         scope.relations = self._visit_from(node["from_table"], visible, scope)
         if node["sample"] is not None:
             _block(scope.relations)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
-from carnac.query.syntax import NO_LOCATION, Node, arguments, call, walk
+from carnac.query.syntax import NO_LOCATION, NOWHERE, Node, arguments, call, cast, constant, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -146,7 +146,7 @@ def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, st
         if len(args) < 2:
             raise Invalid(f"{name} needs a sketch and a number", function=name)
         inner = "rank" if name in _RANKS else "quantile"
-        new = call(f"{PREFIX}{inner}", [args[0], _cast(args[1], "DOUBLE")])
+        new = call(f"{PREFIX}{inner}", [args[0], cast(args[1], "DOUBLE")])
     alias, location = node["alias"], node["query_location"]
     node.clear()
     node.update(new)
@@ -173,7 +173,7 @@ def _build(
         if column in _ARRAYS:
             values = call("flatten", [_listed(node, args[0])])
         else:
-            values = _listed(node, _cast(args[0], wanted), is_distinct=kind != "quantiles")
+            values = _listed(node, cast(args[0], wanted), is_distinct=kind != "quantiles")
         suffix = (
             ""
             if kind == "quantiles"
@@ -182,8 +182,8 @@ def _build(
         state = call(f"{PREFIX}build_{kind}{suffix}", [values, size])
     if name.startswith("approx_count_distinct"):
         estimate = call(f"{PREFIX}estimate_{kind}", [state])
-        return _cast(call("round", [_coalesce_zero(estimate)]), "BIGINT")
-    return call(f"{PREFIX}quantile", [state, _cast(args[1], "DOUBLE")]) if is_quantile else state
+        return cast(call("round", [_coalesce_zero(estimate)]), "BIGINT")
+    return call(f"{PREFIX}quantile", [state, cast(args[1], "DOUBLE")]) if is_quantile else state
 
 
 def _is_state(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, str | None]) -> bool:
@@ -216,40 +216,12 @@ def _size(kind: str, given: list[Node]) -> Node:
             size = max(5, (size - 1).bit_length())
     else:
         size = _DEFAULT_SIZE[kind]
-    return _constant({"kind": "INTEGER", "text": str(size)})
-
-
-def _constant(literal: dict[str, str]) -> Node:
-    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", **_NOWHERE, "literal": literal}
+    return constant("INTEGER", str(size))
 
 
 def _coalesce_zero(node: Node) -> Node:
-    zero = _constant({"kind": "INTEGER", "text": "0"})
-    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **_NOWHERE, "children": [node, zero]}
-
-
-def _cast(node: Node, type_name: str) -> Node:
-    named = {
-        "class": "TYPE",
-        "type": "TYPE",
-        **_NOWHERE,
-        "catalog": "",
-        "schema": "",
-        "type_name": type_name,
-        "children": [],
-        "qualified_name": {"path": [type_name]},
-    }
-    return {
-        "class": "CAST",
-        "type": "OPERATOR_CAST",
-        **_NOWHERE,
-        "child": node,
-        "try_cast": False,
-        "type_expr": named,
-    }
-
-
-_NOWHERE = {"alias": "", "query_location": NO_LOCATION, "query_location_length": 0}
+    zero = constant("INTEGER", "0")
+    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}
 
 
 def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:

@@ -131,6 +131,38 @@ NO_LOCATION = 18_446_744_073_709_551_615
 """DuckDB's word for a node that stands nowhere in the text."""
 
 
+NOWHERE: Node = {"alias": "", "query_location": NO_LOCATION, "query_location_length": 0}
+"""What an expression of ours has in place of a name and a place in the text."""
+
+
+def constant(kind: str, text: str) -> Node:
+    """Return a literal; its kind is DuckDB's, such as INTEGER or STRING."""
+    literal = {"kind": kind, "text": text}
+    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", **NOWHERE, "literal": literal}
+
+
+def cast(node: Node, type_name: str) -> Node:
+    """Return a cast to a type."""
+    named = {
+        "class": "TYPE",
+        "type": "TYPE",
+        **NOWHERE,
+        "catalog": "",
+        "schema": "",
+        "type_name": type_name,
+        "children": [],
+        "qualified_name": {"path": [type_name]},
+    }
+    return {
+        "class": "CAST",
+        "type": "OPERATOR_CAST",
+        **NOWHERE,
+        "child": node,
+        "try_cast": False,
+        "type_expr": named,
+    }
+
+
 def select_of(expressions: list[Node]) -> Node:
     """Return the statement `SELECT <expressions>`."""
     return {

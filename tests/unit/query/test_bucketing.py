@@ -1,0 +1,155 @@
+"""Buckets and parts of `__time` have the values, the types and the names that DuckDB gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from carnac.core.time.intervals import MAX_MS, MIN_MS
+from carnac.deep_storage.local import LocalDeepStorage
+from carnac.ports import DeepStorage
+from carnac.query import DuckDbQueryEngine
+from carnac.query.bucketing import without_floor_to
+from tests.support.segments import MemoryCatalog, write_segment
+from tests.unit.query.test_engine import rows
+
+DAY_MS = 86_400_000
+EDGES = [MIN_MS, MAX_MS - 1, -1, 0, 1, 951_782_400_000, 951_868_799_999, -2_203_891_200_000]
+"""Also the leap day of 2000, and the day that 1900 had not."""
+UNITS = ["millisecond", "second", "minute", "hour", "DAY", "weeks", "month", "quarter", "year"]
+UNITS += ["decade", "century", "millennium", "isoyear"]
+PARTS = [*UNITS, "microseconds", "dow", "isodow", "doy", "epoch", "yearweek", "era", "timezone"]
+WIDTHS = ["15 minutes", "1 hour", "36 hours", "7 days", "1 month", "90 seconds", "1 year"]
+EXPRESSIONS = [
+    *(f"date_trunc('{unit}', __time)" for unit in UNITS),
+    *(f"extract({part} FROM events.__time)" for part in PARTS),
+    *(f"time_bucket(INTERVAL '{width}', __time)" for width in WIDTHS),
+    "time_bucket(INTERVAL 1 DAY, __time, TIMESTAMPTZ '2020-01-01 06:00:00+00')",
+    "time_bucket(to_minutes(n), __time)",
+    "date_trunc('hour', __time AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin'",
+    "year(__time) * 100 + month(__time)",
+    "monthname(__time)",
+    "__time::DATE",
+    "CAST(__time AS TIMESTAMP)",
+    "date_trunc('day', __time::TIMESTAMP) + INTERVAL 1 DAY",
+    "strftime(date_trunc('week', __time), '%Y-%m-%d %z')",
+    "date_trunc('month', (SELECT max(__time) FROM events WHERE n < 3)) AS scalar",
+]
+
+
+def both(
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str, threads: int = 1
+) -> tuple[pa.Table, pa.Table]:
+    """Return what the engine answers, and what DuckDB does on the files."""
+    engine = DuckDbQueryEngine(storage, threads=threads)
+    found = engine.run_query(sql, catalog).table
+    engine.close()
+    assert isinstance(found, pa.Table)
+    with duckdb.connect() as plain:
+        plain.execute("SET TimeZone = 'UTC'")
+        files = [storage.local_path(one.segment.path) for one in catalog.visible("events", None)]
+        listed = ", ".join(f"'{file}'" for file in files)
+        plain.execute(f"CREATE VIEW events AS SELECT * FROM read_parquet([{listed}])")
+        return found, plain.sql(sql).to_arrow_table()
+
+
+@given(times=st.lists(st.integers(MIN_MS, MAX_MS - 1), min_size=1, max_size=40))
+@example(times=EDGES)
+@example(times=[day * DAY_MS - 1 for day in range(-800, 800)])
+def test_values_types_and_names_are_those_of_duckdb(
+    tmp_path_factory: pytest.TempPathFactory, times: list[int]
+) -> None:
+    storage = LocalDeepStorage(tmp_path_factory.mktemp("deep"))
+    data = [{"__time": time, "n": place + 1} for place, time in enumerate(sorted(times))]
+    catalog = MemoryCatalog().add(write_segment(storage, data))
+    found, expected = both(storage, catalog, f"SELECT {', '.join(EXPRESSIONS)} FROM events")
+    assert found.schema.equals(expected.schema)
+    assert found.equals(expected)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> DeepStorage:
+    return LocalDeepStorage(tmp_path)
+
+
+@pytest.fixture
+def catalog(storage: DeepStorage) -> MemoryCatalog:
+    data = [{"__time": f"2013-01-{1 + n % 28:02d}T{n % 24:02d}:30:00Z", "n": n} for n in range(99)]
+    return MemoryCatalog().add(write_segment(storage, sorted(data, key=lambda r: str(r["__time"]))))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT date_trunc('day', __time), count(*) FROM events"
+        " GROUP BY date_trunc('day', __time) ORDER BY date_trunc('day', __time) DESC",
+        "SELECT date_trunc('day', __time) FROM events WHERE date_trunc('day', __time) > '2013-01-09'"
+        " AND hour(__time) = 5 GROUP BY ALL HAVING date_trunc('day', __time) < '2013-01-20' ORDER BY 1",
+        "SELECT DISTINCT extract(dow FROM __time) AS d FROM events ORDER BY d",
+        "SELECT e.n, month(o.__time), o.__time::DATE FROM events e"
+        " LEFT JOIN events o ON e.n = o.n + 50 ORDER BY 1",
+        "SELECT n, (SELECT date_trunc('day', e.__time)) AS day FROM events e ORDER BY n",
+        "SELECT __time::DATE AS __time FROM events ORDER BY date_trunc('month', __time), n",
+        "SELECT date_trunc('day', __time) AS d FROM (SELECT __time::DATE AS __time FROM events)"
+        " ORDER BY 1",
+        "WITH e AS (SELECT date_trunc('hour', __time), n FROM events) SELECT * FROM e ORDER BY n",
+        "SELECT n, row_number() OVER (PARTITION BY date_trunc('week', __time) ORDER BY n)"
+        " FROM events ORDER BY 1",
+        "SELECT date_trunc('day', __time) FROM events JOIN events o USING (__time, n) ORDER BY n",
+        "SELECT n FROM events ORDER BY time_bucket(INTERVAL 1 WEEK, __time), n LIMIT 20",
+    ],
+)
+def test_statements_answer_as_in_duckdb(
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str
+) -> None:
+    found, expected = both(storage, catalog, sql)
+    assert found.schema.equals(expected.schema)
+    assert found.equals(expected)
+
+
+def test_a_condition_on_a_bucket_still_chooses_segments_and_row_groups(
+    storage: DeepStorage, catalog: MemoryCatalog
+) -> None:
+    engine = DuckDbQueryEngine(storage, threads=1)
+    sql = "SELECT count(*) FROM events WHERE date_trunc('day', __time) = '2013-01-04'"
+    plan = "\n".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
+    assert "make_timestamp" not in plan
+    assert engine.run_query(sql.replace("04", "30"), catalog).segments_read == 0
+    shown = rows(
+        engine, catalog, "EXPLAIN SELECT max(date_trunc('day', __time)) > now() FROM events"
+    )
+    assert "make_timestamptz" in "\n".join(str(line) for (line,) in shown)
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT FLOOR(__time TO HOUR) FROM t", "SELECT date_trunc('hour', __time) FROM t"),
+        (
+            "SELECT floor( (a + b) TO day ), floor(1.5) FROM t",
+            "SELECT date_trunc('day',  (a + b) ), floor(1.5) FROM t",
+        ),
+        (
+            "SELECT FLOOR(FLOOR(x TO MINUTE) TO YEAR)",
+            "SELECT date_trunc('year', date_trunc('minute', x ) )",
+        ),
+        ("SELECT 'floor(x to hour)' -- floor(x to day)", None),
+        ('SELECT floor(2.5), "floor(a to b)" FROM t', None),
+    ],
+)
+def test_floor_to_is_date_trunc(sql: str, expected: str | None) -> None:
+    assert "".join(without_floor_to(sql).split()) == "".join((expected or sql).split())
+
+
+def test_a_series_by_floor_to_is_answered(storage: DeepStorage, catalog: MemoryCatalog) -> None:
+    own = DuckDbQueryEngine(storage, threads=1)
+    druid = "SELECT FLOOR(__time TO WEEK) AS w, count(*) FROM events GROUP BY FLOOR(__time TO WEEK)"
+    ours = "SELECT date_trunc('week', __time) AS w, count(*) FROM events GROUP BY 1"
+    assert sorted(rows(own, catalog, druid)) == sorted(rows(own, catalog, ours))
+    own.close()
