@@ -166,10 +166,12 @@ _SHAPES = {
     "Mapping[str, str]": _MAPPING,
     "Mapping[str, object]": _MAPPING,
     "IngestSpec | Mapping[str, object] | str": _one_of(_instance_of("IngestSpec"), _MAPPING, _TEXT),
+    "str | Mapping[str, object]": _one_of(_TEXT, _MAPPING),
     "str | Mapping[str, object] | CompactionSpec": _one_of(
         _TEXT, _MAPPING, _instance_of("CompactionSpec")
     ),
     "ProgressListener": _FUNCTION,
+    "PlanListener": _FUNCTION,
     "WriteGuard": Shape(lambda value: hasattr(value, "lock_inputs"), "a WriteGuard"),
 }
 """What annotations take that are not just the name of a class, without ` | None`."""

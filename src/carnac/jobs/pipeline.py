@@ -226,8 +226,9 @@ def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequ
     Raises:
         Invalid: The rows are missing, or there are rows and the spec names an input too.
     """
-    from carnac.jobs.ingest.readers import arrow_table, check_input, read_files, read_table
+    from carnac.jobs.ingest.readers import check_input, read_files, read_table
     from carnac.jobs.ingest.spark_rows import is_spark_frame, read_transformed
+    from carnac.rows.read.tables import arrow_table
 
     check_input(spec, rows)
     if rows is not None and (is_spark_frame(rows) or spec.has_expressions):

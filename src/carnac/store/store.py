@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from carnac.store.history import DatasourceDiff
     from carnac.store.upkeep.maintenance import GcReport
     from carnac.store.upkeep.verifying import Finding, ScrubStatus
-    from carnac.store.writing.writer import ProgressListener, WriteOutcome
+    from carnac.store.writing.writer import PlanListener, ProgressListener, WriteOutcome
 
 
 @checked
@@ -125,30 +125,25 @@ class Store(Closing):
         spec: IngestSpec | Mapping[str, object] | str,
         rows: object | None = None,
         *,
+        time: str | Mapping[str, object] | None = None,
         message: str = "",
+        on_plan: PlanListener | None = None,
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
     ) -> WriteOutcome:
         """Run a batch ingestion and publish it in one commit.
 
         Args:
-            spec: An `IngestSpec`, a mapping, or JSON or YAML text; Carnac's own form or Druid's `index_parallel`. With
-                `writer` and `batch` it is published once.
-            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; the spec then needs no `input`.
+            spec: An `IngestSpec`, a mapping, or JSON or YAML text, Carnac's or Druid's; with `writer` and `batch` it is
+                published once. Or the name of a datasource: rows are read as by `append`.
+            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files.
 
         Raises:
             Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
             Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
         """
-        from carnac.specs.load import load_spec
-
-        return self._services.writer.run_ingest(
-            load_spec(spec, has_rows=rows is not None),
-            rows=rows,
-            message=message,
-            on_progress=on_progress,
-            guard=guard,
-        )
+        how = {"message": message, "on_progress": on_progress, "guard": guard}
+        return self._services.writer.ingest(spec, rows, time=time, on_plan=on_plan, **how)
 
     def append(
         self,
@@ -156,21 +151,26 @@ class Store(Closing):
         rows: object,
         *,
         spec: IngestSpec | Mapping[str, object] | str | None = None,
+        time: str | Mapping[str, object] | None = None,
         writer: str | None = None,
         batch: str | None = None,
         message: str = "",
+        on_plan: PlanListener | None = None,
     ) -> WriteOutcome:
         """Append few rows in one commit, in this process: what `ingest` does, by the same functions, without Spark.
 
         Args:
             rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
-            spec: As for `ingest`, without input. None: as the datasource was loaded before.
+            spec: As for `ingest`, without input. None: as the datasource was loaded before, else as the rows show.
+            time: Column of the time, or parts of a `timestampSpec`, where the rows show it to nobody.
+            on_plan: Told what is about to be done.
 
         Raises:
             Invalid, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
         """
+        how = {"spec": spec, "time": time, "writer": writer, "batch": batch}
         return self._services.writer.append(
-            datasource, rows, spec=spec, writer=writer, batch=batch, message=message
+            datasource, rows, on_plan=on_plan, message=message, **how
         )
 
     def delete(

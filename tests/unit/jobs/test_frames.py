@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from carnac.errors import Invalid
-from carnac.jobs.ingest.readers import arrow_table, stage_rows
+from carnac.jobs.ingest.readers import stage_rows
+from carnac.rows.read.tables import arrow_table
 
 HALVES = np.array([1.5, -2.0], dtype=np.float16)
 

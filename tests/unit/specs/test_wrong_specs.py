@@ -76,7 +76,7 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
     (
         {"dimensions": ["a", {"name": "b", "type": "lnog"}]},
         "wrong spec: dimensions.dimensions[1].type: 'lnog' is not one of string, long, float, "
-        "double, json, array<string>, array<long>, array<double>, auto; did you mean 'long'?",
+        "double, boolean, json, array<string>, array<long>, array<double>, auto; did you mean 'long'?",
     ),
     ({"dimensions": ["a", "a"]}, "wrong spec: dimensions: dimension a is listed more than once"),
     (

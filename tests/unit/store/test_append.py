@@ -106,7 +106,7 @@ def test_late_rows_are_in_the_ledger(store: Store) -> None:
 @pytest.mark.parametrize(
     ("rows", "spec", "says"),
     [
-        ([{"a": 1}], None, "give a spec"),
+        ([{"a": 1}], None, "name one with --time"),
         ([7], SPEC, "row 1 is a int, not a dict"),
         ([], SPEC, "no columns"),
         (7, SPEC, "list of dicts"),

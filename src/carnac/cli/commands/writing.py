@@ -7,6 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.loading import (
+    BatchName,
+    Inputs,
+    Into,
+    MorePaths,
+    Paths,
+    Replace,
+    Source,
+    SpecFile,
+    SpecOut,
+    TimeColumn,
+    TimeDefault,
+    TimeFormat,
+    WriterName,
+    ask_and_load,
+    hints_of,
+    is_spec,
+    refuse_beside_spec,
+    show_plan,
+)
 from carnac.cli.options import AsJson, Datasource, DryRun, IntervalText, Message
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
@@ -16,9 +36,11 @@ from carnac.cli.specfiles import load_spec_file
 from carnac.cli.tables import counted, format_count
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
+from carnac.ports.jobs import APPEND_ROWS_MAX
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
+    from carnac.store.writing.loading import LoadPlan
     from carnac.store.writing.writer import WriteOutcome
 
 
@@ -26,6 +48,7 @@ if TYPE_CHECKING:
     "ingest",
     panel=WRITING,
     examples=[
+        "carnac ingest trips.csv",
         "carnac ingest flights.json",
         "carnac ingest flights.json --input december/*.csv.gz -m 'december'",
         "carnac ingest flights.json --replace --dry-run",
@@ -34,47 +57,46 @@ if TYPE_CHECKING:
 def ingest(
     ctx: typer.Context,
     *,
-    spec: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPEC",
-            help="The spec, as JSON or YAML, Carnac's own or Druid's index_parallel; - is standard input.",
-            show_default=False,
-        ),
-    ],
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PATH", help="Input files in place of the spec's.", show_default=False
-        ),
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", "-i", metavar="PATH", help="The same; may be repeated."),
-    ] = None,
-    replace: Annotated[
-        bool | None,
-        typer.Option(
-            "--replace/--append",
-            help="In place of the spec's mode.",
-            show_default=False,
-            metavar="",
-        ),
-    ] = None,
+    source: Source,
+    paths: MorePaths = None,
+    datasource: Into = None,
+    time: TimeColumn = None,
+    time_format: TimeFormat = None,
+    time_default: TimeDefault = None,
+    spec_out: SpecOut = None,
+    inputs: Inputs = None,
+    replace: Replace = None,
     message: Message = "",
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring rows into a datasource with Spark, and publish them in one commit.
 
+    Files alone need no spec: they are read as the datasource was loaded before, else as a sample of the rows shows;
+    what was found is said in three lines.
+
     Rows that cannot be read go to quarantine, each with its reason; the report counts them. If anything else goes
     wrong, nothing is published.
     """
     session = session_of(ctx)
+    hints, files = hints_of(time, time_format, time_default), [*(inputs or ()), *(paths or ())]
+    if not is_spec(source):
+        _ingest_files(
+            session,
+            [source, *files],
+            datasource=datasource,
+            time=hints,
+            spec_out=spec_out,
+            replace=replace,
+            message=message,
+            dry_run=dry_run,
+        )
+        return
+    refuse_beside_spec(source, datasource, hints, spec_out)
     mode: Literal["append", "replace"] | None = None
     if replace is not None:
         mode = "replace" if replace else "append"
-    loaded = load_spec_file(spec, inputs=[*(inputs or ()), *(paths or ())], mode=mode)
+    loaded = load_spec_file(source, inputs=files, mode=mode)
     if loaded.input.type == "frame":
         raise Invalid(
             "the spec takes rows from memory (input frame); on the command line name files with --input"
@@ -91,12 +113,69 @@ def ingest(
         session.output.json(outcome_json(outcome, loaded))
     else:
         print_ingest(session.output, outcome, loaded)
+        _name_append(session, outcome, loaded, f"--spec {source} ")
+
+
+def _ingest_files(
+    session: Session,
+    paths: list[str],
+    *,
+    datasource: str | None,
+    time: dict[str, object],
+    spec_out: str | None,
+    replace: bool | None,
+    message: str,
+    dry_run: bool,
+) -> None:
+    from carnac.specs.ingest.inference import datasource_of
+
+    if replace:
+        raise Invalid(
+            "what a file replaces is for a spec to say; write one: carnac spec new FILE --spec-out SPEC"
+        )
+    name = datasource or datasource_of(paths[0])
+    plans: list[LoadPlan] = []
+
+    def show(plan: LoadPlan) -> None:
+        plans.append(plan)
+        show_plan(session, plan, spec_out=spec_out)
+        if dry_run:
+            _print_plan(session, plan.spec)
+            raise typer.Exit
+
+    with session.open_store() as store:
+
+        def load(hints: dict[str, object] | None) -> WriteOutcome:
+            with job_progress(session, opening="starting Spark") as on_progress:
+                return store.ingest(
+                    name, paths, time=hints, message=message, on_plan=show, on_progress=on_progress
+                )
+
+        outcome = ask_and_load(session, time, load)
+    if session.output.is_json:
+        session.output.json(outcome_json(outcome, plans[-1].spec))
+    else:
+        print_ingest(session.output, outcome, plans[-1].spec)
+        _name_append(session, outcome, plans[-1].spec, "")
+
+
+def _name_append(session: Session, outcome: WriteOutcome, spec: IngestSpec, how: str) -> None:
+    """Say once that so few rows need no Spark."""
+    if outcome.report is None or spec.mode != "append" or spec.has_expressions:
+        return
+    if outcome.report.rows_read > APPEND_ROWS_MAX or spec.input.type != "files":
+        return
+    files = " ".join(spec.input.paths)
+    session.output.note(
+        f"so few rows need no Spark: carnac append {spec.datasource} {how}{files} would have done the same at once"
+    )
 
 
 @command(
     "append",
     panel=WRITING,
     examples=[
+        "carnac append trips trips.csv",
         "carnac append edits tuesday.jsonl -m 'tuesday'",
         "carnac append edits monday.jsonl --spec edits.yaml",
     ],
@@ -105,33 +184,14 @@ def append(
     ctx: typer.Context,
     *,
     datasource: Datasource,
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="Files of JSON lines, CSV, Parquet or ORC.",
-            show_default=False,
-        ),
-    ],
-    spec: Annotated[
-        str | None,
-        typer.Option(
-            "--spec",
-            metavar="SPEC",
-            help="How the rows are to be read; if not given, as the datasource was loaded before.",
-        ),
-    ] = None,
-    writer: Annotated[
-        str | None, typer.Option("--writer", metavar="NAME", help="Who appends; goes with --batch.")
-    ] = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            "--batch",
-            metavar="NAME",
-            help="Which batch of the writer this is: a repeated one does nothing.",
-        ),
-    ] = None,
+    paths: Paths,
+    spec: SpecFile = None,
+    time: TimeColumn = None,
+    time_format: TimeFormat = None,
+    time_default: TimeDefault = None,
+    spec_out: SpecOut = None,
+    writer: WriterName = None,
+    batch: BatchName = None,
     message: Message = "",
     as_json: AsJson = False,
 ) -> None:
@@ -143,8 +203,19 @@ def append(
     session = session_of(ctx)
     block = None if spec is None else load_spec_file(spec, inputs=paths).to_json_dict()
     with session.open_store() as store:
-        outcome = store.append(
-            datasource, paths, spec=block, writer=writer, batch=batch, message=message
+        outcome = ask_and_load(
+            session,
+            hints_of(time, time_format, time_default),
+            lambda hints: store.append(
+                datasource,
+                paths,
+                spec=block,
+                time=hints,
+                writer=writer,
+                batch=batch,
+                message=message,
+                on_plan=lambda plan: show_plan(session, plan, spec_out=spec_out),
+            ),
         )
     if as_json:
         session.output.json({"datasource": datasource, **outcome_json(outcome)})

@@ -10,7 +10,6 @@ from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
 from carnac.jobs.ingest.readers import (
     SliceTask,
-    arrow_table,
     check_input,
     discover_in_table,
     read_files,
@@ -20,6 +19,7 @@ from carnac.ports.jobs import APPEND_BYTES_MAX, APPEND_ROWS_MAX
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.read.discover import discovered_columns, needs_discovery
 from carnac.rows.read.inputs import resolve_input
+from carnac.rows.read.tables import arrow_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

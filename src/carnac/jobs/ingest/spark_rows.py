@@ -36,13 +36,14 @@ from carnac.jobs.ingest.parsing import (
     parse_split,
 )
 from carnac.jobs.ingest.read_pass import SplitResult, widen
-from carnac.jobs.ingest.readers import arrow_table, discover, discover_in_table, plan_reads
+from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
 from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, row_shape
 from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
+from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch
 from carnac.spark.session import SparkHolder, first_line

@@ -186,7 +186,7 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
         Invalid: Two columns' names differ only in case.
     """
     check_names(shape)
-    _make_macros(con)
+    make_macros(con)
     columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
     run(con, "DROP VIEW IF EXISTS rejected")
     run(
@@ -197,7 +197,7 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
     )
 
 
-def _make_macros(con: duckdb.DuckDBPyConnection) -> None:
+def make_macros(con: duckdb.DuckDBPyConnection) -> None:
     """Set UTC and make what the expressions call, unless this connection has it.
 
     That takes as long as to read a thousand rows.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports.temporary import make_private
+from carnac.rows.read.arrays import HEAD_BYTES, begins_array
 from carnac.rows.read.roots import GLOB, InputRoots, local_path
 from carnac.specs.ingest.inputs import (
     UNSUPPORTED_COMPRESSIONS,
@@ -115,7 +116,7 @@ def split_files(
 ) -> tuple[InputFile, ...]:
     """Cut large uncompressed files of JSON lines into ranges of about `max_bytes`; leave all others whole.
 
-    Rows of a range have a byte offset but no line number.
+    Rows of a range have a byte offset but no line number. An array stays whole.
     """
     size = max(max_bytes, MIN_SPLIT_BYTES)
     pieces: list[InputFile] = []
@@ -125,6 +126,7 @@ def split_files(
             or file.compression is not None
             or file.data is not None
             or file.size_bytes < 2 * size
+            or _is_array(file)
         ):
             pieces.append(file)
             continue
@@ -136,6 +138,18 @@ def split_files(
             for start, end in zip(edges, ends, strict=True)
         ]
     return tuple(pieces)
+
+
+def _is_array(file: InputFile) -> bool:
+    path = local_path(file.url)
+    try:
+        if path is not None:
+            with path.open("rb") as stream:
+                return begins_array(stream.read(HEAD_BYTES))
+        system, name = _filesystem(file.url)
+        return begins_array(bytes(system.read_block(name, 0, HEAD_BYTES)))
+    except OSError:
+        return False  # whoever reads it says so
 
 
 @contextmanager

@@ -129,13 +129,7 @@ class RecordReader:
                 carry, offset = self._skip_long(carry, offset)
 
     def _read(self) -> bytes:
-        try:
-            return bytes(self.stream.read(BLOCK_BYTES))
-        except (OSError, EOFError) as error:
-            text = next(iter(str(error).splitlines()), type(error).__name__)
-            raise Invalid(
-                f"input file {self.name} cannot be read: {text}", url=self.name
-            ) from error
+        return read_bytes(self.stream, BLOCK_BYTES, self.name)
 
     def _without_mark(self, data: bytes) -> tuple[bytes, int]:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -231,6 +225,19 @@ class RecordReader:
         self.rejects.append(
             Reject(line if self.knows_lines else None, offset, escape_bytes(raw), reason)
         )
+
+
+def read_bytes(stream: Any, size: int, name: str) -> bytes:
+    """Return the next bytes of a file.
+
+    Raises:
+        Invalid: It is not what its name says: truncated, not compressed.
+    """
+    try:
+        return bytes(stream.read(size))
+    except (OSError, EOFError) as error:
+        text = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Invalid(f"input file {name} cannot be read: {text}", url=name) from error
 
 
 def escape_bytes(raw: bytes) -> str:

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, NotFound
 from carnac.rows.normalise.projection import FILE, LINE, OFFSET, RAW
+from carnac.rows.read.arrays import HEAD_BYTES, ArrayReader, Rejoined, begins_array
 from carnac.rows.read.columnar import require_time
 from carnac.rows.read.csv import CsvReader, Header
 from carnac.rows.read.inputs import InputFile, local_file
-from carnac.rows.read.lines import RecordReader, Records, Reject, long_array, record_array
+from carnac.rows.read.lines import (
+    RecordReader,
+    Records,
+    Reject,
+    long_array,
+    read_bytes,
+    record_array,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,17 +86,26 @@ class LineFiles:
         """
         for index, file in enumerate(self._files):
             with open_bytes(file, self._scratch_dir) as (stream, offset):
-                records = RecordReader(
-                    stream=stream,
-                    name=file.url,
-                    start_offset=offset,
-                    end_offset=file.end_byte,
-                    knows_lines=offset == 0,
-                )
+                records = _records_of(stream, file, offset)
                 for block in records:
                     yield line_batch(block, file=index, with_lines=offset == 0)
             self.count += records.count
             self.rejects += [(index, reject) for reject in records.rejects]
+
+
+def _records_of(stream: Any, file: InputFile, offset: int) -> RecordReader | ArrayReader:
+    if offset == 0 and file.start_byte == 0:
+        head = read_bytes(stream, HEAD_BYTES, file.url)
+        stream = Rejoined(head, stream)
+        if begins_array(head):
+            return ArrayReader(stream=stream, name=file.url)
+    return RecordReader(
+        stream=stream,
+        name=file.url,
+        start_offset=offset,
+        end_offset=file.end_byte,
+        knows_lines=offset == 0,
+    )
 
 
 @contextmanager

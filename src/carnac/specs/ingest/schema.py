@@ -24,6 +24,7 @@ ColumnType = Literal[
     "long",
     "float",
     "double",
+    "boolean",
     "json",
     "array<string>",
     "array<long>",
@@ -39,9 +40,9 @@ TYPE_SYNONYMS: dict[str, str] = {
     "integer": "long",
     "int": "long",
     "varchar": "string",
-    "boolean": "long",
+    "bool": "boolean",
 }
-"""Other spellings of the types, lower case; Druid keeps booleans as long 0 and 1."""
+"""Other spellings of the types, lower case."""
 
 TIMESTAMP_FORMATS = ("auto", "iso", "posix", "millis", "micro", "nano", "ruby")
 """The named formats of `timestampSpec`; any other text is a pattern of letters."""
@@ -127,8 +128,9 @@ class DimensionSpec(SpecModel):
     type: Annotated[ColumnType, BeforeValidator(normalise_type)] = Field(
         default="string",
         description=(
-            "`string` (one value or several), `long`, `float`, `double`, `json`, `array<string>`, "
-            "`array<long>`, `array<double>`, or `auto` (what the data shows)."
+            "`string` (one value or several), `long`, `float`, `double`, `boolean`, `json`, "
+            "`array<string>`, `array<long>`, `array<double>`, or `auto` (what the data shows; "
+            "booleans are then long 0 and 1, as in Druid)."
         ),
     )
     multi_value_handling: Literal["sorted_array", "sorted_set", "array"] = Field(

@@ -28,6 +28,8 @@ def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
     block = spec.to_json_dict()
     for name in NOT_DECLARED:
         block.pop(name, None)
+    if isinstance(source := spec.to_json_dict().get("input"), dict) and "inputFormat" in source:
+        block["input"] = {"inputFormat": source["inputFormat"]}
     if isinstance(granularity := block.get("granularitySpec"), dict):
         granularity.pop("intervals", None)
     granularity_text = str(spec.granularity.segment_granularity)
@@ -45,7 +47,9 @@ def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
 
 
 def find(metadata: MetadataStore, datasource: str) -> dict[str, object] | None:
-    """Return the declaration of a datasource as the block of a spec without input; None: nothing was loaded into it.
+    """Return the declaration of a datasource as the block of a spec; None: nothing was loaded into it.
+
+    Its input, if there is one, says the format alone.
 
     Raises:
         Corrupt: It is there and cannot be read.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.log.entries import Chunk
@@ -43,8 +43,10 @@ from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, s
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
+    from carnac.store.writing.loading import LoadPlan
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
+PlanListener: TypeAlias = Callable[["LoadPlan"], None]
 DELETE_ATTEMPTS_MAX = 10
 """A delete reads and publishes in milliseconds; so many conflicts in a row mean that something else is wrong."""
 EMPTY = IntervalSet()
@@ -145,20 +147,26 @@ class Writer:
             declarations.remember(self._metadata, spec)
         return outcome
 
+    def ingest(
+        self, *what: Any, on_plan: PlanListener | None, time: Any, **how: Any
+    ) -> WriteOutcome:
+        """Run a spec, or load rows into the datasource that it names; see `plan_ingest`."""
+        from carnac.store.writing.loading import plan_ingest
+
+        plan = plan_ingest(self._metadata, *what, time=time)
+        if on_plan is not None:
+            on_plan(plan)
+        return self.run_ingest(plan.spec, rows=plan.rows, **how)
+
     def append(
-        self,
-        datasource: str,
-        rows: object,
-        *,
-        spec: IngestSpec | Mapping[str, object] | str | None,
-        writer: str | None,
-        batch: str | None,
-        message: str,
+        self, *what: Any, on_plan: PlanListener | None, message: str, **how: Any
     ) -> WriteOutcome:
         """Append few rows in this process; see `plan_append`."""
-        from carnac.store.writing.appending import plan_append
+        from carnac.store.writing.loading import plan_append
 
-        plan = plan_append(self._metadata, datasource, rows, spec=spec, writer=writer, batch=batch)
+        plan = plan_append(self._metadata, *what, **how)
+        if on_plan is not None:
+            on_plan(plan)
         return self.run_ingest(plan.spec, rows=plan.rows, message=message, is_here=True)
 
     def _publish_ingest(

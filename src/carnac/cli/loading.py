@@ -1,0 +1,266 @@
+"""Loading rows that no spec describes: what was found in them, and what only a person can say."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+
+import typer
+
+from carnac.cli.session import Session
+from carnac.core.words import counted
+from carnac.errors import CarnacError, Invalid
+
+if TYPE_CHECKING:
+    from carnac.rows.infer.sampling import Inferred
+    from carnac.store.writing.loading import LoadPlan
+
+T = TypeVar("T")
+
+QUESTIONS_MAX = 3
+"""A column, a format, and one more."""
+COLUMNS_SHOWN = 8
+_SPEC_SUFFIXES = (".yaml", ".yml", ".json", ".spec")
+_SPEC_FIELDS = {
+    "dataSource",
+    "datasource",
+    "spec",
+    "type",
+    "timestampSpec",
+    "dimensionsSpec",
+    "input",
+}
+
+Source: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC|FILE",
+        help="A spec, as JSON or YAML, Carnac's own or Druid's index_parallel (- is standard input); or the first "
+        "file of rows. YAML is a spec; JSON is one if it is one object with dataSource, spec or another field of "
+        "a spec at its top; all else is rows.",
+        show_default=False,
+    ),
+]
+MorePaths: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PATH",
+        help="Input files in place of the spec's; or more files of rows.",
+        show_default=False,
+    ),
+]
+Paths: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...", help="Files of JSON lines, CSV, Parquet or ORC.", show_default=False
+    ),
+]
+Into: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--datasource",
+        "-d",
+        metavar="NAME",
+        help="Where rows without a spec go. Default: the file's name, up to its first dot.",
+    ),
+]
+Inputs: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", metavar="PATH", help="As PATH; may be repeated."),
+]
+Replace: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(
+        "--replace/--append", help="In place of the spec's mode.", show_default=False, metavar=""
+    ),
+]
+SpecFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--spec",
+        metavar="SPEC",
+        help="How the rows are to be read; if not given, as the datasource was loaded before, else as a sample of "
+        "the rows shows.",
+    ),
+]
+WriterName: TypeAlias = Annotated[
+    str | None, typer.Option("--writer", metavar="NAME", help="Who appends; goes with --batch.")
+]
+BatchName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--batch",
+        metavar="NAME",
+        help="Which batch of the writer this is: a repeated one does nothing.",
+    ),
+]
+TimeColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COLUMN", help="The column of the time, if it is not plain."),
+]
+TimeFormat: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--time-format",
+        metavar="FORMAT",
+        help="Of the time: iso, posix (seconds), millis, micro, nano, or letters such as dd/MM/yyyy.",
+    ),
+]
+TimeDefault: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--time-default",
+        metavar="TIME",
+        help="ISO 8601 time of rows that have none; without a column of times, of all rows.",
+    ),
+]
+SpecOut: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--spec-out",
+        metavar="FILE",
+        help="Keep the spec that the rows are read by, as YAML (JSON if the name ends so).",
+    ),
+]
+
+
+def is_spec(name: str) -> bool:
+    """Whether a file is a spec, by its name and contents; otherwise it is rows.
+
+    A spec is standard input (`-`), or YAML or JSON that is one object with a field of a spec at its top. JSON of
+    several lines with an object each is rows; so is one object without such a field.
+    """
+    if name == "-":
+        return True
+    if not name.lower().endswith(_SPEC_SUFFIXES):
+        return False
+    if not name.lower().endswith(".json"):
+        return True
+    from carnac.cli.specfiles import read_text
+    from carnac.specs.load import parse_text
+
+    if not Path(name).exists():
+        return not set(name) & set("*?[") and "://" not in name
+    try:
+        found = parse_text(read_text(name))
+    except CarnacError:
+        with Path(name).open("rb") as stream:
+            head = stream.readline(1 << 16).decode(errors="replace")
+        return any(f'"{field}"' in head for field in ("dataSource", "spec")) or head.strip() == "{"
+    return isinstance(found, dict) and bool(_SPEC_FIELDS & found.keys())
+
+
+def refuse_beside_spec(source: str, *options: object) -> None:
+    """Refuse options that are for rows without a spec.
+
+    Raises:
+        Invalid: One is given.
+    """
+    if any(options):
+        raise Invalid(
+            f"{source} is a spec, which says datasource and time itself; --datasource, --time… and --spec-out are for"
+            " files of rows",
+            spec=source,
+        )
+
+
+def hints_of(column: str | None, time_format: str | None, default: str | None) -> dict[str, object]:
+    """Return what the options say of the time, as `time=` takes it."""
+    said = {"column": column, "format": time_format, "missingValue": default}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def ask_and_load(
+    session: Session, time: dict[str, object], load: Callable[[dict[str, object] | None], T]
+) -> T:
+    """Return what `load` does; where it needs an answer and somebody sits at a terminal, ask and do it again.
+
+    Raises:
+        Ambiguous: Nobody can be asked.
+    """
+    from carnac.specs.ingest.inference import Ambiguous
+
+    for _ in range(QUESTIONS_MAX):
+        try:
+            return load(time or None)
+        except Ambiguous as error:
+            if session.output.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            time[error.option] = _ask(error.question, error.choices)
+    return load(time or None)
+
+
+def _ask(question: str, choices: Sequence[str]) -> str:
+    shown = "".join(f"\n  {number}  {one}" for number, one in enumerate(choices, start=1))
+    answer = str(typer.prompt(f"{question}?{shown}\nnumber or name", err=True)).strip()
+    number = int(answer) if answer.isdecimal() else 0
+    return choices[number - 1] if 0 < number <= len(choices) else answer
+
+
+def show_plan(session: Session, plan: LoadPlan, *, spec_out: str | None) -> None:
+    """Say in three lines how rows will be read if nobody said so; keep the spec if asked to."""
+    if plan.inferred is not None:
+        for line in plan_lines(plan.inferred, plan.spec.datasource):
+            session.output.note(line)
+        for one in plan.inferred.columns:
+            if one.becomes is not None:
+                session.output.warning(f"column {one.name}: {one.becomes}")
+    if spec_out is not None:
+        block = plan.spec.to_json_dict()
+        write_spec(block, spec_out)
+
+
+def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
+    """Return the three lines that an inferred spec is shown in."""
+    block = inferred.block
+    timestamp = block["timestampSpec"]
+    time = f"{timestamp['column']} ({timestamp.get('format', 'typed')})"
+    if "missingValue" in timestamp:
+        time += f", {timestamp['missingValue']} where there is none"
+    others = [one for one in inferred.columns if one.name != timestamp["column"]]
+    shown = ", ".join(f"{one.name} {one.type}" for one in others[:COLUMNS_SHOWN])
+    more = f" and {len(others) - COLUMNS_SHOWN} more" if len(others) > COLUMNS_SHOWN else ""
+    share = "all" if inferred.is_whole else "a sample"
+    read = inferred.found_format or "rows in memory"
+    return [
+        f"into {datasource}: {read}; looked at {counted(inferred.sampled_rows, 'row')}, {share}",
+        f"time: {time}; a time chunk for each {block['granularitySpec']['segmentGranularity']}",
+        f"columns: {shown}{more}",
+    ]
+
+
+def write_spec(block: dict[str, object], path: str) -> None:
+    """Write a spec to a file that is not there yet.
+
+    Raises:
+        Invalid: The file is there, or cannot be written.
+    """
+    try:
+        with Path(path).open("x", encoding="utf-8") as stream:
+            stream.write(spec_text(block, as_json=path.lower().endswith(".json")))
+    except FileExistsError:
+        raise Invalid(f"{path} is there already; give another name", path=path) from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written: {error.strerror}", path=path) from None
+
+
+def spec_text(
+    block: dict[str, object], *, as_json: bool, comments: dict[str, str] | None = None
+) -> str:
+    """Return a spec as JSON, or as YAML with a comment above fields of the top level."""
+    import json
+
+    import yaml
+
+    if as_json:
+        return json.dumps(block, ensure_ascii=False, indent=2) + "\n"
+    text = yaml.safe_dump(block, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    for name, words in (comments or {}).items():
+        note = "".join(f"# {line}\n" for line in words.splitlines())
+        text = re.sub(
+            rf"^(?={re.escape(name)}:)", note.replace("\\", r"\\"), text, flags=re.MULTILINE
+        )
+    return text

@@ -1,0 +1,419 @@
+"""A sample of files or of a table in memory, and the spec that it makes.
+
+Of lines (JSON, CSV) about `SAMPLE_BYTES` are read: the beginning of each file, and the end of those that are neither
+compressed nor elsewhere; of columns (Parquet, ORC, tables in memory) `SAMPLE_ROWS` rows and all types. Of more than
+`FILES_MAX` files as many are looked at, evenly spread; the names of all count.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from carnac.core.segments.segment import ColumnType
+from carnac.errors import Invalid
+from carnac.rows.duck import connect
+from carnac.rows.infer.columns import SeenTable, look_at, span_ms
+from carnac.rows.normalise.projection import RAW
+from carnac.rows.normalise.shape import quote
+from carnac.rows.normalise.timestamps import quote_text
+from carnac.rows.read.arrays import HEAD_BYTES, begins_array
+from carnac.rows.read.columnar import orc_batches, unreadable
+from carnac.rows.read.csv import CsvReader, Header
+from carnac.rows.read.discover import discover_fields, type_of
+from carnac.rows.read.inputs import InputFile, local_file, resolve_input
+from carnac.rows.read.lines import read_bytes
+from carnac.rows.read.paths import engine_path
+from carnac.rows.read.reading import ReadTask
+from carnac.rows.read.roots import local_path
+from carnac.rows.read.sources import BATCH, open_bytes, open_lines
+from carnac.specs.ingest.inference import (
+    SeenColumn,
+    TimeHints,
+    decide_granularity,
+    decide_time,
+    make_spec,
+)
+from carnac.specs.ingest.inputs import (
+    CsvFormat,
+    FilesInput,
+    InputFormat,
+    JsonFormat,
+    OrcFormat,
+    ParquetFormat,
+    TsvFormat,
+    infer_format,
+)
+from carnac.specs.ingest.schema import TimestampSpec
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+SAMPLE_BYTES = 4 << 20
+SAMPLE_BYTES_MIN = 64 << 10
+"""Of each file, however many there are."""
+SAMPLE_ROWS = 20_000
+FILES_MAX = 64
+LINE_BYTES_MAX = 16 << 20
+"""A first line that is longer is no line of JSON or CSV."""
+MEMORY_BYTES = 512 << 20
+_MAGIC = ((b"PAR1", ParquetFormat), (b"ORC", OrcFormat))
+_COMPRESSED = ((b"\x1f\x8b", "gzip", ".gz"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inferred:
+    """A spec that was found in the data.
+
+    Attributes:
+        block: The spec, as JSON would say it.
+        columns: What the sample showed, the time included.
+        sampled_rows: Rows that were looked at.
+        is_whole: They are all rows.
+        found_format: How the files are read, in words; None for rows in memory.
+    """
+
+    block: dict[str, Any]
+    columns: tuple[SeenColumn, ...]
+    sampled_rows: int
+    is_whole: bool
+    found_format: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """Rows, and how to read them.
+
+    Attributes:
+        block: `inputFormat`, as JSON would say it.
+        types: Of columns that are known, of which the table holds text.
+    """
+
+    table: pa.Table
+    block: dict[str, Any]
+    is_text: bool = False
+    types: Mapping[str, ColumnType] | None = None
+    is_whole: bool = False
+
+
+def infer_from_files(
+    datasource: str, paths: Sequence[str], hints: TimeHints, scratch_dir: str
+) -> Inferred:
+    """Return the spec that files make, their paths included.
+
+    Raises:
+        Ambiguous: A person must choose.
+        Invalid: They have no rows, or cannot be read.
+        NotFound: There are none.
+    """
+    source = " and ".join(paths[:2]) + (" …" if len(paths) > 2 else "")
+    with connect(temp_dir=scratch_dir, memory_bytes=MEMORY_BYTES) as con:
+        sample = _sample_files(con, paths, scratch_dir)
+        if not sample.table.num_rows:
+            raise Invalid(
+                f"{source} has no rows, which would say how it is to be read; give a spec"
+            )
+        return _infer(con, datasource, sample, hints, source)
+
+
+def infer_from_table(
+    datasource: str, table: pa.Table, hints: TimeHints, scratch_dir: str
+) -> Inferred:
+    """Return the spec that a table in memory makes, without input; see `infer_from_files`."""
+    if not table.num_rows:
+        raise Invalid("there are no rows, which would say how they are to be read; give a spec")
+    with connect(temp_dir=scratch_dir, memory_bytes=MEMORY_BYTES) as con:
+        sample = _Sample(table=table, block={}, is_whole=True)
+        return _infer(con, datasource, sample, hints, "the rows")
+
+
+def format_of_files(paths: Sequence[str], scratch_dir: str) -> dict[str, Any]:
+    """Return the `inputFormat` of files, as JSON would say it."""
+    with connect(temp_dir=scratch_dir, memory_bytes=MEMORY_BYTES) as con:
+        return _sample_files(con, paths, scratch_dir).block
+
+
+def _infer(
+    con: duckdb.DuckDBPyConnection, datasource: str, sample: _Sample, hints: TimeHints, source: str
+) -> Inferred:
+    table = sample.table
+    seen: SeenTable = look_at(
+        con, table.slice(0, SAMPLE_ROWS * 5), is_text=sample.is_text, types=sample.types
+    )
+    timestamp = decide_time(seen.columns, hints, source)
+    block = make_spec(
+        datasource,
+        seen.columns,
+        timestamp=timestamp,
+        granularity=decide_granularity(span_ms(con, table, timestamp)),
+    )
+    input_format = dict(sample.block)
+    if seen.null_values:
+        input_format["nullValues"] = list(seen.null_values)
+    if input_format:
+        block["input"] = {"inputFormat": input_format}
+    return Inferred(
+        block=block,
+        columns=seen.columns,
+        sampled_rows=table.num_rows,
+        is_whole=sample.is_whole,
+        found_format=_words_of(input_format) if input_format else None,
+    )
+
+
+def _words_of(block: Mapping[str, Any]) -> str:
+    words = [str(block["type"])]
+    if "delimiter" in block:
+        words.append(f"separated by {block['delimiter']!r}")
+    if block.get("columns"):
+        words.append("names given to its columns")
+    if "nullValues" in block:
+        words.append(f"{', '.join(block['nullValues'])} for null")
+    return ", ".join(words)
+
+
+def _sample_files(
+    con: duckdb.DuckDBPyConnection, paths: Sequence[str], scratch_dir: str
+) -> _Sample:
+    named = {_name_of(infer_format(path)) for path in paths}
+    source = FilesInput.model_validate(
+        {"paths": list(paths), "inputFormat": None if named - {None} else {"type": "json"}}
+    )
+    resolved = resolve_input(source)
+    filled = [file for file in resolved.files if file.size_bytes] or list(resolved.files)
+    files = filled[:: max(1, -(-len(filled) // FILES_MAX))]
+    found = resolved.format if source.format is None else _by_contents(files[0], scratch_dir)
+    whole = len(files) == len(filled)
+    if isinstance(found, ParquetFormat | OrcFormat):
+        tables, ended = zip(*(_columnar(file, found, scratch_dir) for file in files), strict=True)
+        return _Sample(
+            table=_united(tables), block={"type": found.type}, is_whole=whole and all(ended)
+        )
+    share = max(SAMPLE_BYTES // len(files), SAMPLE_BYTES_MIN)
+    samples = [_lines_of(file, share, scratch_dir) for file in files]
+    is_whole = whole and all(is_all for _, is_all in samples)
+    heads = [head for head, _ in samples]
+    if isinstance(found, JsonFormat):
+        return replace(_json(con, heads, scratch_dir), is_whole=is_whole)
+    return replace(_csv(con, heads, found, scratch_dir), is_whole=is_whole)
+
+
+def _name_of(found: InputFormat | None) -> str | None:
+    return None if found is None else found.type
+
+
+def _by_contents(file: InputFile, scratch_dir: str) -> InputFormat:
+    """Return the format that the first bytes of a file say."""
+    with open_bytes(file, scratch_dir) as (stream, _):
+        head = read_bytes(stream, HEAD_BYTES, file.url)
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind()
+    for magic, name, suffix in _COMPRESSED:
+        if head.startswith(magic):
+            raise Invalid(
+                f"{file.url} is compressed ({name}), which its name does not say; name it …{suffix}"
+            )
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}:
+        return JsonFormat()
+    return CsvFormat.model_validate({})
+
+
+# ------------------------------------------------------------------------------------------ lines
+
+
+def _lines_of(file: InputFile, size: int, scratch_dir: str) -> tuple[InputFile, bool]:
+    """Return whole lines of a file, and whether they are all."""
+    with open_bytes(file, scratch_dir) as (stream, _):
+        head = read_bytes(stream, size + 1, file.url)
+        while b"\n" not in head and size < len(head) <= LINE_BYTES_MAX:
+            more = read_bytes(stream, SAMPLE_BYTES, file.url)
+            if not more:
+                size = len(head)
+            head += more
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Invalid(f"input file {file.url} is UTF-16; convert it to UTF-8", url=file.url)
+    if b"\0" in head[:65536]:
+        raise Invalid(f"{file.url} is not text, nor in a format that is read", url=file.url)
+    if len(head) > size and begins_array(head[:HEAD_BYTES]):
+        return replace(file, data=head, compression=None), False  # what is cut off is rejected
+    if len(head) <= size:
+        return replace(file, data=head, compression=None), True
+    cut = head.rfind(b"\n") + 1
+    if not cut:
+        raise Invalid(
+            f"the first line of {file.url} is longer than {LINE_BYTES_MAX >> 20} MiB:"
+            " it holds neither lines of JSON nor CSV",
+            url=file.url,
+        )
+    return replace(file, data=head[:cut] + _end_of(file, len(head), size), compression=None), False
+
+
+def _end_of(file: InputFile, after: int, size: int) -> bytes:
+    """Return the last lines of a file that is neither compressed nor elsewhere."""
+    path = local_path(file.url)
+    if path is None or file.compression is not None:
+        return b""
+    with Path(path).open("rb") as stream:
+        stream.seek(max(after, file.size_bytes - size // 4))
+        return stream.read(size // 4).partition(b"\n")[2]
+
+
+def _json(con: duckdb.DuckDBPyConnection, heads: Sequence[InputFile], scratch_dir: str) -> _Sample:
+    import pyarrow as pa
+
+    found = JsonFormat()
+    task = ReadTask(
+        files=tuple(heads), format=found, timestamp=TimestampSpec(), scratch_dir=scratch_dir
+    )
+    with open_lines(con, heads, scratch_dir):
+        ((lines, objects),) = con.execute(
+            f"SELECT count(*), count(*) FILTER (TRY(json_type({RAW})) = 'OBJECT') FROM {BATCH}"
+            f" WHERE trim({RAW}, E' \\t\\r\\n') <> ''"
+        ).fetchall()
+    if lines and objects * 2 < lines:
+        raise Invalid(
+            f"{heads[0].url} holds neither lines of JSON, an object each, nor one array of objects",
+            url=heads[0].url,
+        )
+    fields = discover_fields(con, task).kinds
+    types = {
+        name: ColumnType.BOOLEAN if kinds - {"null"} == {"boolean"} else type_of(kinds)
+        for name, kinds in fields.items()
+    }
+    if not fields:
+        return _Sample(table=pa.table({}), block={"type": "json"})
+    cells = ", ".join(
+        f"json_extract_string({RAW}, {quote_text(engine_path((name,)))}) AS {quote(name)}"
+        for name in fields
+    )
+    with open_lines(con, heads, scratch_dir):
+        table = con.sql(
+            f"SELECT {cells} FROM {BATCH} WHERE TRY(json_type({RAW})) = 'OBJECT'"
+        ).to_arrow_table()
+    return _Sample(table=table, block={"type": "json"}, types=types)
+
+
+def _csv(
+    con: duckdb.DuckDBPyConnection,
+    heads: Sequence[InputFile],
+    named: CsvFormat | TsvFormat,
+    scratch_dir: str,
+) -> _Sample:
+    block = _dialect(con, next((one for one in heads if one.data), heads[0]), named, scratch_dir)
+    chosen = (TsvFormat if block["type"] == "tsv" else CsvFormat).model_validate(block)
+    tables = []
+    for head in heads:
+        header = Header(head.url, chosen)
+        with open_bytes(head, scratch_dir) as (stream, _):
+            read = [table for _, table in CsvReader(stream, head.url, chosen, header).tables()]
+        tables += [table.rename_columns(list(header.columns)) for table in read]
+    return _Sample(table=_united(tables), block=block, is_text=True)
+
+
+def _dialect(
+    con: duckdb.DuckDBPyConnection,
+    head: InputFile,
+    named: CsvFormat | TsvFormat,
+    scratch_dir: str,
+) -> dict[str, Any]:
+    """Return the `inputFormat` that the first lines of a file show."""
+    import duckdb
+
+    text = (head.data or b"").removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+    path = Path(scratch_dir) / "sample.csv"
+    path.write_text(text[: 1 << 20], encoding="utf-8")
+    try:
+        rows = con.execute(
+            "SELECT Delimiter, SkipRows, HasHeader FROM"
+            f" sniff_csv({quote_text(str(path))}, strict_mode=false, ignore_errors=true)"
+        ).fetchall()
+    except duckdb.Error:
+        rows = []
+    finally:
+        path.unlink()
+    delimiter, skipped, has_header = rows[0] if rows else (named.delimiter, 0, True)
+    if delimiter not in {",", ";", "\t", "|"} or delimiter not in text:
+        delimiter, skipped = named.delimiter, 0
+    kind: type[CsvFormat | TsvFormat] = TsvFormat if delimiter == "\t" else CsvFormat
+    block: dict[str, Any] = {"type": "tsv" if delimiter == "\t" else "csv"}
+    if kind.model_fields["delimiter"].default != delimiter:
+        block["delimiter"] = delimiter
+    lines = [line for line in text.splitlines()[skipped:] if line]
+    first = next(csv.reader(lines[:1], delimiter=delimiter), []) if lines else []
+    if skipped:
+        block["skipHeaderRows"] = skipped
+    if not has_header and any(map(_is_value, first)):
+        return {**block, "columns": [f"column_{number}" for number, _ in enumerate(first, start=1)]}
+    names = [name.strip() or f"column_{number}" for number, name in enumerate(first, start=1)]
+    if len(set(names)) < len(names):
+        return {**block, "columns": _distinct(names), "skipHeaderRows": skipped + 1}
+    return block
+
+
+def _is_value(text: str) -> bool:
+    return (
+        re.fullmatch(r"\s*[+-]?\.?\d[\d.,:/TZ eE+-]*|true|false", text, re.IGNORECASE) is not None
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    taken: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 0
+        while candidate in taken:
+            number += 1
+            candidate = f"{name}_{number}"
+        taken[candidate] = None
+    return list(taken)
+
+
+# ---------------------------------------------------------------------------------------- columns
+
+
+def _columnar(
+    file: InputFile, found: ParquetFormat | OrcFormat, scratch_dir: str
+) -> tuple[pa.Table, bool]:
+    """Return the first rows of a file and the last ones, and whether they are all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with local_file(file, scratch_dir) as path, unreadable(file.url, found.type.capitalize()):
+        if isinstance(found, OrcFormat):
+            reader = orc_batches(path, file.url)
+            first = next(iter(reader), None)
+            table = reader.schema.empty_table() if first is None else pa.Table.from_batches([first])
+            return table.slice(0, SAMPLE_ROWS), False
+        try:
+            parquet = pq.ParquetFile(path)
+            rows = parquet.metadata.num_rows
+            first = next(parquet.iter_batches(SAMPLE_ROWS), None)
+            tables = [parquet.schema_arrow.empty_table()]
+            if first is not None:
+                tables.append(pa.Table.from_batches([first]))
+            if parquet.num_row_groups > 1:
+                last = parquet.read_row_group(parquet.num_row_groups - 1)
+                tables.append(last.slice(max(0, last.num_rows - SAMPLE_ROWS)))
+        except (pa.ArrowException, OSError) as error:
+            raise Invalid(
+                f"input file {file.url} is no Parquet file, or damaged: {error}"
+            ) from None
+    return pa.concat_tables(tables), rows <= SAMPLE_ROWS
+
+
+def _united(tables: Sequence[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    if not tables:
+        return pa.table({})
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise Invalid(
+            f"the files do not go together: {str(error).splitlines()[0]}; load each by itself"
+        ) from None

@@ -1,0 +1,106 @@
+"""Tables in memory, of whatever library, as Arrow tables that the engine reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def arrow_table(rows: Any) -> pa.Table:
+    """Return an Arrow table, a pandas or a Polars DataFrame as an Arrow table that the engine reads.
+
+    Raises:
+        Invalid: It is none of these, has no columns or two of one name, or a column mixes types.
+    """
+    try:
+        table = _as_table(rows)
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's own are of these kinds
+        raise Invalid(
+            f"the rows cannot be read as a table: {_words_of(error)}; give each column one name and one type"
+        ) from error
+    if not table.num_columns:
+        raise Invalid("the rows have no columns; give at least the one that holds the time")
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
+    return _readable(table)
+
+
+def _words_of(error: Exception) -> str:
+    """Return what an error says; Arrow's may say it in two parts, the second one of which column."""
+    if len(error.args) > 1 and all(isinstance(part, str) for part in error.args):
+        return ": ".join(part.splitlines()[0] for part in reversed(error.args) if part)
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _as_table(rows: Any) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(rows, list | tuple):
+        return _of_mappings(rows)
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if hasattr(rows, "to_arrow"):
+        objects = [name for name, kind in rows.schema.items() if str(kind) == "Object"]
+        if objects:  # Polars hands over their addresses in memory
+            raise ValueError(f"column {objects[0]} holds Python objects")
+        return pa.table(rows.to_arrow())
+    if hasattr(rows, "iloc"):
+        named = [name for name in rows.index.names if name is not None and name not in rows.columns]
+        return pa.Table.from_pandas(
+            rows.reset_index(named) if named else rows, preserve_index=False
+        )
+    raise Invalid(
+        f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame,"
+        " an Arrow table or a list of dicts"
+    )
+
+
+def _of_mappings(rows: Sequence[object]) -> pa.Table:
+    """Return rows that are mappings as a table; what a row does not name is null there."""
+    import pyarrow as pa
+
+    names: dict[str, None] = {}
+    for place, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise Invalid(f"row {place} is a {type(row).__name__}, not a dict of column and value")
+        names.update(dict.fromkeys(map(str, row)))
+    found = [row for row in rows if isinstance(row, Mapping)]
+    return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """Return the table with halves of floats as floats; the engine does not know them.
+
+    Raises:
+        Invalid: A column has another type that the engine does not know.
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    for index, field in enumerate(table.schema):
+        if kinds.is_float16(field.type):
+            wider = table.column(index).cast(pa.float32())
+            table = table.set_column(index, field.with_type(pa.float32()), wider)
+        elif _is_unknown(field.type):
+            raise Invalid(
+                f"column '{field.name}' of type {field.type} cannot be read; cast it to another type"
+            )
+    return table
+
+
+def _is_unknown(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    if kinds.is_float16(kind) or kinds.is_decimal256(kind):
+        return True
+    return any(_is_unknown(kind.field(index).type) for index in range(kind.num_fields))

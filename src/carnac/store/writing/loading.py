@@ -1,0 +1,161 @@
+"""What a load is to do: the spec that somebody gives, that the datasource declares, or that the data shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import Invalid
+from carnac.ports import MetadataStore
+from carnac.specs.base import NO_INPUT
+from carnac.store.writing import declarations
+
+if TYPE_CHECKING:
+    from carnac.rows.infer.sampling import Inferred
+    from carnac.specs.ingest.inference import TimeHints
+    from carnac.specs.ingest.spec import IngestSpec
+
+SPARK_ROWS = 10_000
+"""Of a Spark DataFrame that no spec describes, so many are fetched to be looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """A load, ready to run.
+
+    Attributes:
+        rows: None where the spec names files.
+        inferred: What the data showed; None: the spec was given or declared.
+    """
+
+    spec: IngestSpec
+    rows: object | None
+    inferred: Inferred | None = None
+
+
+def plan_load(
+    metadata: MetadataStore,
+    datasource: str,
+    rows: object,
+    *,
+    spec: IngestSpec | Mapping[str, object] | str | None = None,
+    time: str | Mapping[str, object] | None = None,
+    writer: str | None = None,
+    batch: str | None = None,
+) -> LoadPlan:
+    """Return what a load is to do.
+
+    Args:
+        rows: Rows in memory, or the path of a file, or a list of paths.
+        spec: None: what the datasource declares, else what the data shows.
+        time: For what the data shows: the column of the time, or a `timestampSpec` of which fields may be left out.
+
+    Raises:
+        Ambiguous: The data shows too little: a person must choose.
+        Invalid: Spec, time and rows do not go together.
+    """
+    paths = _paths(rows)
+    block = declarations.find(metadata, datasource) if spec is None else _block(spec)
+    inferred = None
+    if block is None:
+        inferred, rows = _infer(datasource, rows, paths, _hints(time))
+        block = inferred.block
+    elif time is not None:
+        kept = block.get("timestampSpec") or {}
+        raise Invalid(
+            f"{'the spec' if spec is not None else datasource} has its time decided: {kept};"
+            " leave time out, or give a spec with another timestampSpec",
+            datasource=datasource,
+        )
+    if block.get("dataSource", datasource) != datasource:
+        raise Invalid(
+            f"the spec is for datasource {block['dataSource']}, and the rows are for {datasource}",
+            datasource=datasource,
+        )
+    source: object = NO_INPUT
+    if paths is not None:
+        source = {"paths": paths, **_format_of(block.get("input"), paths)}
+    found = declarations.spec_of(
+        {**block, "dataSource": datasource}, source=source, writer=writer, batch=batch
+    )
+    return LoadPlan(spec=found, rows=None if paths is not None else rows, inferred=inferred)
+
+
+def plan_append(metadata: MetadataStore, datasource: str, rows: object, **more: Any) -> LoadPlan:
+    """Return what an append is to do; see `plan_load`."""
+    plan = plan_load(metadata, datasource, rows, **more)
+    if plan.spec.mode != "append":
+        raise Invalid("append adds rows; to replace what is there, use ingest")
+    return plan
+
+
+def plan_ingest(
+    metadata: MetadataStore,
+    spec: IngestSpec | Mapping[str, object] | str,
+    rows: object | None,
+    *,
+    time: str | Mapping[str, object] | None,
+) -> LoadPlan:
+    """Return what an ingestion is to do; beside rows, a single word for a spec is the name of a datasource."""
+    from carnac.specs.load import load_spec
+
+    if isinstance(spec, str) and rows is not None and not set(spec) & set("{}[]:\n"):
+        return plan_load(metadata, spec, rows, time=time)
+    if time is not None:
+        raise Invalid("the spec says the time; leave time out")
+    return LoadPlan(spec=load_spec(spec, has_rows=rows is not None), rows=rows)
+
+
+def _infer(
+    datasource: str, rows: object, paths: list[str] | None, hints: TimeHints
+) -> tuple[Inferred, object]:
+    from carnac.ports.temporary import own_folder
+    from carnac.rows.infer.sampling import infer_from_files, infer_from_table
+    from carnac.rows.read.tables import arrow_table
+
+    scratch_dir = str(own_folder("samples"))
+    if paths is not None:
+        return infer_from_files(datasource, paths, hints, scratch_dir), rows
+    if type(rows).__module__.startswith("pyspark."):
+        sample = rows.limit(SPARK_ROWS).toArrow()  # type: ignore[attr-defined]
+        return infer_from_table(datasource, arrow_table(sample), hints, scratch_dir), rows
+    table = arrow_table(rows)
+    return infer_from_table(datasource, table, hints, scratch_dir), table
+
+
+def _hints(time: str | Mapping[str, object] | None) -> TimeHints:
+    from carnac.specs.ingest.inference import TimeHints, as_hints
+
+    return TimeHints() if time is None else as_hints(time)
+
+
+def _format_of(kept: object, paths: list[str]) -> dict[str, object]:
+    """Return the `inputFormat` of files: the one that is known, unless they are of another kind."""
+    from carnac.ports.temporary import own_folder
+    from carnac.rows.infer.sampling import format_of_files
+    from carnac.specs.ingest.inputs import infer_format
+
+    named = {None if (one := infer_format(path)) is None else one.type for path in paths}
+    block = kept.get("inputFormat") if isinstance(kept, Mapping) else None
+    if isinstance(block, Mapping) and (named <= {block.get("type")} or None in named):
+        return {"inputFormat": block}
+    if named & {"csv", "tsv", None}:
+        return {"inputFormat": format_of_files(paths, str(own_folder("samples")))}
+    return {}
+
+
+def _paths(rows: object) -> list[str] | None:
+    if isinstance(rows, str | os.PathLike):
+        return [os.fspath(rows)]
+    if isinstance(rows, list | tuple):
+        paths = [os.fspath(one) for one in rows if isinstance(one, str | os.PathLike)]
+        return paths if paths and len(paths) == len(rows) else None
+    return None
+
+
+def _block(spec: IngestSpec | Mapping[str, object] | str) -> dict[str, object]:
+    from carnac.specs.load import load_spec
+
+    return load_spec(spec, has_rows=True).to_json_dict()

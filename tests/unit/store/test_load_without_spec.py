@@ -1,0 +1,204 @@
+"""Rows that no spec describes: what is found in them, and what is asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import carnac
+from carnac import Store
+from carnac.errors import Invalid
+from carnac.specs.ingest.inference import Ambiguous
+
+AT = "2024-03-04T09:00:00Z"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with carnac.open(tmp_path / "store", create=True) as opened:
+        yield opened
+
+
+def types(store: Store, name: str = "t") -> dict[str, str]:
+    rows = store.sql(f"DESCRIBE {name}").arrow().to_pylist()
+    return {row["column_name"]: row["column_type"] for row in rows}
+
+
+def rows(store: Store, what: str = "*") -> list[tuple[object, ...]]:
+    found = store.sql(f"SELECT {what} FROM t ORDER BY ALL").arrow().to_pylist()
+    return [tuple(row.values()) for row in found]
+
+
+ROWS = [
+    {"time": AT, "page": "Menhir", "n": 1, "x": 1.5, "ok": True},
+    {"time": "2024-03-05T09:00:00Z", "page": "Dolmen", "n": 2, "x": None, "ok": None},
+]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [ROWS, pa.Table.from_pylist(ROWS), pd.DataFrame(ROWS), pl.DataFrame(ROWS)],
+    ids=["dicts", "arrow", "pandas", "polars"],
+)
+def test_tables_of_every_kind_show_their_types(store: Store, table: object) -> None:
+    done = store.append("t", table)
+    assert done.segments_added == 2, "a time chunk for each day"
+    expected = {"page": "VARCHAR", "n": "BIGINT", "x": "DOUBLE"}
+    assert expected.items() <= types(store).items()
+    if not isinstance(table, pd.DataFrame):  # a column of True and None is one of objects there
+        assert types(store)["ok"] == "BOOLEAN"
+        assert rows(store, "count(*) FILTER (WHERE ok), count(ok)") == [(1, 1)]
+
+
+def test_csv_shows_types_dialect_and_what_stands_for_null(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "\ufeffzip;when;n;x;ok;id\n00501;2024-03-04 09:00:00;1;1.5;TRUE;12345678901234567890\n"
+        "10001;2024-03-05 09:00:00;NA;-2e3;false;1\n"
+    )
+    store.append("t", path)
+    assert types(store) == {
+        "__time": "TIMESTAMP WITH TIME ZONE",
+        "zip": "VARCHAR",
+        "n": "BIGINT",
+        "x": "DOUBLE",
+        "ok": "BOOLEAN",
+        "id": "VARCHAR",
+    }
+    assert rows(store, "zip, n, x, ok, id") == [
+        ("00501", 1, 1.5, True, "12345678901234567890"),
+        ("10001", None, -2000.0, False, "1"),
+    ]
+    store.append("t", path)  # by the declaration, delimiter included
+    assert rows(store, "count(*), count(n)") == [(4, 2)]
+
+
+def test_an_array_of_json_is_rows_with_their_places(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(f' [\n {{"time": "{AT}", "n": [1]}},\n {{"time": "x", "n": []}}\n]\n')
+    done = store.append("t", path, time={"column": "time", "format": "iso"})
+    assert done.report is not None
+    assert (done.report.rows_read, done.report.rejected.count) == (2, 1)
+    assert done.report.rejected.examples[0]["line"] == "3"
+    assert types(store)["n"] == "BIGINT[]"
+
+
+def test_a_decimal_keeps_its_digits_or_says_what_becomes_of_them(store: Store) -> None:
+    seen: dict[str, tuple[str, str | None]] = {}
+
+    def look(plan: object) -> None:
+        seen.update({one.name: (one.type, one.becomes) for one in plan.inferred.columns})  # type: ignore[attr-defined]
+
+    table = pa.table(
+        {
+            "time": [dt.datetime(2024, 3, 4, tzinfo=dt.UTC)],
+            "short": pa.array([Decimal("1.25")], pa.decimal128(9, 2)),
+            "whole": pa.array([Decimal(7)], pa.decimal128(18, 0)),
+            "long": pa.array([Decimal("1.25")], pa.decimal128(38, 10)),
+        }
+    )
+    store.append("t", table, on_plan=look)
+    assert seen["short"] == ("double", None)
+    assert seen["whole"] == ("long", None)
+    assert seen["long"] == ("double", "DECIMAL(38,10) is kept as double, about 16 digits")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["2024-03-04 10:00", "2024-03-05 11:00"], "iso"),
+        ([1709546400, 1709632800], "posix"),
+        ([1709546400000, 1709632800000], "millis"),
+        ([1709546400.25, 1709632800.5], "ruby"),
+        (["25/12/2024", "01/02/2024"], "d/M/yyyy"),
+        (["12/25/2024", "01/02/2024"], "M/d/yyyy"),
+        (["Jan 1 2000", "Feb 1 2000"], "MMM d yyyy"),
+        (["04/Mar/2024:10:00:00 +0100"], "dd/MMM/yyyy:HH:mm:ss Z"),
+        ([20240304, 20240305], "yyyyMMdd"),
+    ],
+)
+def test_formats_of_times_are_found(store: Store, values: list[object], expected: str) -> None:
+    chosen: list[str] = []
+    store.append(
+        "t",
+        [{"time": value, "n": 1} for value in values],
+        on_plan=lambda plan: chosen.append(plan.spec.timestamp.format),
+    )
+    assert chosen == [expected]
+    assert rows(store, "count(*)") == [(len(values),)]
+
+
+@pytest.mark.parametrize(
+    ("row", "question", "choices"),
+    [
+        ({"pickup_at": AT, "dropoff_at": AT}, "which column", ("pickup_at", "dropoff_at")),
+        ({"name": "a", "n": 5}, "no column", ("name", "n")),
+        ({"time": "01/02/2024"}, "'01/02/2024' in column 'time'", ("M/d/yyyy", "d/M/yyyy")),
+        ({"time": 17}, "'17' in column 'time'", ("posix", "millis", "micro", "nano")),
+    ],
+    ids=["two columns", "none", "day or month", "unit"],
+)
+def test_what_is_not_plain_is_asked_and_nothing_is_published(
+    store: Store, row: dict[str, object], question: str, choices: tuple[str, ...]
+) -> None:
+    with pytest.raises(Ambiguous, match=question) as caught:
+        store.append("t", [row])
+    assert caught.value.choices == choices
+    assert store.head().revision == 0
+    answer = {caught.value.option: choices[0]}
+    if answer.get("column") == "name":
+        answer = {"missingValue": "2024-01-01"}
+    store.append("t", [row], time=answer)
+    assert rows(store, "count(*)") == [(1,)]
+
+
+def test_what_the_datasource_decided_holds_and_new_columns_come_in(store: Store) -> None:
+    store.append("t", [{"at": AT, "time": AT, "n": 1.5}], time="at")
+    store.append("t", [{"at": AT, "n": 2, "new": True}])
+    assert types(store)["n"] == "DOUBLE"
+    assert rows(store, "count(*), count(new)") == [(2, 1)]
+    with pytest.raises(Invalid, match="has its time decided"):
+        store.append("t", [{"at": AT, "n": 2}], time="time")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("t.csv", b"", "has no rows"),
+        ("t.csv", b"time,n\n", "has no rows"),
+        ("t.dat", b"\x00\x01\x02", "is not text"),
+        ("t.csv", "time,n\n2024,1\n".encode("utf-16"), "is UTF-16"),
+        ("t.json", b'"just a text"\n', "neither lines of JSON"),
+        ("t.json", b'{\n "time": 1\n}\n', "neither lines of JSON"),
+        ("t.json", b"[" + b"1," * 10, "neither lines of JSON"),
+        ("t.data", b"\x1f\x8b\x08\x00", "is compressed"),
+        ("t.parquet", b"PAR1 and no more", "t.parquet"),
+        ("t.csv", b"a" * (17 << 20), "first line"),
+    ],
+)
+def test_what_is_no_rows_is_refused_by_a_sentence(
+    store: Store, tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(Invalid, match=message):
+        store.append("t", path)
+    assert store.head().revision == 0
+
+
+def test_headers_that_repeat_and_files_without_one_are_read(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"time,a,a\n{AT},1,2\n")
+    store.append("t", path)
+    assert rows(store, "a, a_1") == [(1, 2)]
+    bare = tmp_path / "u.csv"
+    bare.write_text(f"{AT},1\n{AT},2\n")
+    store.append("u", bare)
+    assert types(store, "u").keys() == {"__time", "column_2"}
