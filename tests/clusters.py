@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import hypothesis.strategies as st
 import numpy as np
 
-from carnac.core.balancing.cluster import (
+from carnac.core.balancing.plan.cluster import (
     ClusterState,
     Hold,
     ServedSegment,

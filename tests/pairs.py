@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from carnac.core.balancing.columns import Room, SegmentColumns, segment_columns
-from carnac.core.balancing.cost import DAY_MS, SAME_DATASOURCE, joint_cost
-from carnac.core.balancing.placing import TIE
+from carnac.core.balancing.cost.columns import Room, SegmentColumns, segment_columns
+from carnac.core.balancing.cost.index import TIE
+from carnac.core.balancing.cost.joint import DAY_MS, SAME_DATASOURCE, joint_cost
 from carnac.core.time.intervals import ETERNITY, Interval
 
 HOUR_MS = 3_600_000

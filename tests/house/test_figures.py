@@ -73,7 +73,6 @@ FIGURES = [
     ("concepts/balancing.md", "{:,.4r}", f"{COSTS}: held_1_000_000: one_server_per_s_from_python"),
     ("concepts/balancing.md", "{:,.4r}", f"{COSTS}: held_1_000_000: all_servers_per_s_from_python"),
     ("concepts/balancing.md", "{:,.0f} times", f"{COSTS}: held_1_000_000: times_the_sum_over_pairs"),
-    ("concepts/balancing.md", "{:,.3r}", f"{COSTS}: place: in_time_order_per_s"),
     ("concepts/balancing.md", "{:,.4r}", f"{COSTS}: place: any_order_per_s"),
     ("concepts/balancing.md", "{:.2f} s", f"{COSTS}: run: run_s"),
     ("concepts/balancing.md", "{:.1f} s", f"{COSTS}: run: index_s"),

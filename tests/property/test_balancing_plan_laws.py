@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import ClusterState, Hold, apply_moves
-from carnac.core.balancing.laws import (
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold, apply_moves
+from carnac.core.balancing.plan.laws import (
     check_distinct,
     check_move_plan,
     check_no_return,
     check_placements,
     check_settled,
 )
-from carnac.core.balancing.limits import LoadLimits, MoveLimits, Weights
-from carnac.core.balancing.loads import plan_loads, requests_for
-from carnac.core.balancing.moves import Policy, plan_moves, plan_rebalance
-from carnac.core.balancing.scoring import Strategy
+from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits, Weights
+from carnac.core.balancing.plan.loads import plan_loads, requests_for
+from carnac.core.balancing.plan.moves import Policy, plan_moves, plan_rebalance
+from carnac.core.balancing.plan.scoring import Strategy
 from tests.clusters import clusters, naive_joint_cost, naive_total_cost
 
 PERIOD_MS = 60_000

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.balancing.columns import room_for
-from carnac.core.balancing.cost import DAY_MS
-from carnac.core.balancing.index import CostIndex
-from carnac.core.balancing.sweep import place_in_time_order
+from carnac.core.balancing.cost.columns import room_for
+from carnac.core.balancing.cost.index import CostIndex
+from carnac.core.balancing.cost.joint import DAY_MS
 from carnac.core.time.intervals import Interval
 from tests.pairs import any_interval, brute_cost, brute_place, brute_total, columns_of, on_grid
 
@@ -23,10 +22,8 @@ held_segments = st.tuples(st.integers(0, SERVERS - 1), segments)
 EXACT = 1e-12
 
 
-def loaded(
-    held: list[tuple[int, tuple[int, Interval]]], slab_size: int, half_life_ms: int = DAY_MS
-) -> CostIndex:
-    index = CostIndex(SERVERS, half_life_ms=half_life_ms, slab_size=slab_size)
+def loaded(held: list[tuple[int, tuple[int, Interval]]], half_life_ms: int = DAY_MS) -> CostIndex:
+    index = CostIndex(SERVERS, half_life_ms=half_life_ms)
     index.load_many(
         np.array([server for server, _ in held], np.int64), columns_of([s for _, s in held])
     )
@@ -36,17 +33,15 @@ def loaded(
 @given(
     st.lists(held_segments, max_size=40),
     segments,
-    st.sampled_from([1, 2, 5, 100]),
     st.sampled_from([3_600_000, DAY_MS]),
 )
 def test_costs_are_the_sum_over_pairs(
     held: list[tuple[int, tuple[int, Interval]]],
     one: tuple[int, Interval],
-    slab_size: int,
     half_life_ms: int,
 ) -> None:
     pairs = Counter((server, datasource, interval) for server, (datasource, interval) in held)
-    index = loaded(held, slab_size, half_life_ms)
+    index = loaded(held, half_life_ms)
     datasource, interval = one
     costs = index.costs(datasource, interval.start_ms, interval.end_ms)
     expected = [
@@ -56,15 +51,12 @@ def test_costs_are_the_sum_over_pairs(
     assert index.cost(2, datasource, interval.start_ms, interval.end_ms) == costs[2]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, SERVERS - 1), grid_segments), max_size=40),
-    st.sampled_from([1, 3, 100]),
-)
+@given(st.lists(st.tuples(st.integers(0, SERVERS - 1), grid_segments), max_size=40))
 def test_the_total_is_the_sum_over_pairs(
-    held: list[tuple[int, tuple[int, Interval]]], slab_size: int
+    held: list[tuple[int, tuple[int, Interval]]],
 ) -> None:
     pairs = Counter((server, datasource, interval) for server, (datasource, interval) in held)
-    assert loaded(held, slab_size).total() == pytest.approx(brute_total(pairs), rel=1e-11, abs=1e-8)
+    assert loaded(held).total() == pytest.approx(brute_total(pairs), rel=1e-11, abs=1e-8)
 
 
 @given(st.lists(held_segments, max_size=30), st.lists(held_segments, max_size=30), segments)
@@ -73,7 +65,7 @@ def test_what_came_and_went_leaves_no_trace(
     go: list[tuple[int, tuple[int, Interval]]],
     one: tuple[int, Interval],
 ) -> None:
-    index = loaded([*go, *stay], 3)
+    index = loaded([*go, *stay])
     index.drop_many(
         np.array([server for server, _ in go], np.int64), columns_of([s for _, s in go])
     )
@@ -106,23 +98,5 @@ def test_placements_are_those_of_brute_force(data: st.DataObject) -> None:
         copy_of=data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows))),
     )
     expected = brute_place(Counter(), SERVERS, columns, room)
-    placed = CostIndex(SERVERS, slab_size=3).place(columns, room)
+    placed = CostIndex(SERVERS).place(columns, room)
     assert [{int(server)} - {-1} for server in placed] == expected
-
-
-@given(
-    st.lists(grid_segments, min_size=1, max_size=60), st.integers(0, 20), st.sampled_from([1, 2, 5])
-)
-def test_placing_in_order_of_time_is_placing(
-    rows: list[tuple[int, Interval]], before: int, servers: int
-) -> None:
-    rows.sort(key=lambda row: row[1].start_ms)
-    columns = columns_of(rows, copy_of=np.arange(len(rows)) // 2)
-    old, new = (
-        columns.take(np.arange(len(rows)) < before),
-        columns.take(np.arange(len(rows)) >= before),
-    )
-    index = CostIndex(servers, slab_size=3)
-    held_by = index.place(old)
-    swept = place_in_time_order(new, servers, held_by=held_by, held=old)
-    assert swept.tolist() == index.place(new).tolist()

@@ -1,6 +1,6 @@
 """Queries of any span beside hundreds of segments: on their grid, off it, across many of them, inside one of them.
 
-The trees are deep here: leaves have been split, siblings know of each other, and segments came later than the frame.
+There are many blocks of cells here, and segments cut cells that were held already.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.balancing.columns import SegmentColumns, segment_columns
-from carnac.core.balancing.cost import DAY_MS, HOUR_MS
-from carnac.core.balancing.index import CostIndex
+from carnac.core.balancing.cost.columns import SegmentColumns, segment_columns
+from carnac.core.balancing.cost.index import CostIndex
+from carnac.core.balancing.cost.joint import DAY_MS, HOUR_MS
 from carnac.core.time.intervals import Interval
 from tests.pairs import Held, brute_cost, hours, interval_of
 
@@ -23,7 +23,6 @@ FIRST_MS = hours(0).start_ms
 YEAR_MS = 365 * DAY_MS
 UNITS = st.sampled_from([1, 7_000, 300_000, HOUR_MS, DAY_MS])
 SPANS = st.sampled_from([DAY_MS, 20 * DAY_MS, YEAR_MS])
-SLABS = st.sampled_from([1, 4, 16, 80])
 LATER = st.sampled_from([0, 3 * DAY_MS, -2 * YEAR_MS, 40 * YEAR_MS])
 
 
@@ -60,16 +59,16 @@ def check(index: CostIndex, held: Held, queries: list[Interval]) -> None:
         assert costs.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-280)
 
 
-@given(st.integers(0, 2**32), UNITS, SPANS, SLABS, LATER)
+@given(st.integers(0, 2**32), UNITS, SPANS, LATER)
 def test_any_span_costs_the_sum_over_pairs(
-    seed: int, unit_ms: int, span_ms: int, slab_size: int, later_ms: int
+    seed: int, unit_ms: int, span_ms: int, later_ms: int
 ) -> None:
     rng = np.random.default_rng(seed)
     segments = some_segments(rng, unit_ms, span_ms, later_ms)
     servers = rng.integers(0, SERVERS, ROWS)
-    index = CostIndex(SERVERS, slab_size=slab_size)
+    index = CostIndex(SERVERS)
     held: Held = Counter()
-    for rows in np.array_split(np.arange(ROWS), 3):  # the first batch says where the data lies
+    for rows in np.array_split(np.arange(ROWS), 3):  # each batch cuts the cells of those before
         index.load_many(servers[rows], segments.take(rows))
         for row in rows:
             held[int(servers[row]), int(segments.datasources[row]), interval_of(segments, row)] += 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from carnac.core.balancing.cost import DAY_MS, HOUR_MS, joint_cost
+from carnac.core.balancing.cost.joint import DAY_MS, HOUR_MS, joint_cost
 from carnac.core.time.intervals import ETERNITY, Interval
 from tests.pairs import any_interval, hours, off_grid, on_grid
 

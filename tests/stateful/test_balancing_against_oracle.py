@@ -14,8 +14,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import (
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import (
     ClusterState,
     Departures,
     Hold,
@@ -24,11 +24,11 @@ from carnac.core.balancing.cluster import (
     Server,
     segment_table,
 )
-from carnac.core.balancing.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.laws import check_distinct, check_evacuation, check_no_return
-from carnac.core.balancing.limits import CoordinatorLimits, LoadLimits, MoveLimits
-from carnac.core.balancing.rules import RuleSet, parse_rules
-from carnac.core.balancing.scoring import index_of
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
+from carnac.core.balancing.plan.laws import check_distinct, check_evacuation, check_no_return
+from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
+from carnac.core.balancing.plan.rules import RuleSet, parse_rules
+from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, hour, naive_total_cost, segment
 
 HOUR_MS = 3_600_000

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from carnac.core.balancing.columns import room_for
-from carnac.core.balancing.index import CostIndex
+from carnac.core.balancing.cost.columns import room_for
+from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from tests.pairs import Held, any_interval, brute_cost, brute_place, columns_of
@@ -20,11 +20,11 @@ datasources = st.integers(0, 2)
 
 
 class CostIndexMachine(RuleBasedStateMachine):
-    """Small slabs, so that leaves split at nearly every step."""
+    """Cells are cut at nearly every step."""
 
-    @initialize(servers=st.integers(1, 3), slab_size=st.integers(1, 4))
-    def start(self, servers: int, slab_size: int) -> None:
-        self.index = CostIndex(servers, slab_size=slab_size)
+    @initialize(servers=st.integers(1, 3))
+    def start(self, servers: int) -> None:
+        self.index = CostIndex(servers)
         self.held: Held = Counter()
 
     @rule(data=st.data(), datasource=datasources, interval=any_interval, weight=st.integers(1, 3))

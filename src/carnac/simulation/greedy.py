@@ -1,83 +1,38 @@
 """Greedy placing and moving: each copy, one after the other, goes where its cost is least.
 
-One loop for both, and for both cost functions, the old one and the exact one. What is compiled into another function is
-imported by its name: see `compiled`.
+The way of old: candidates are picked at random, and what costs less elsewhere by the old function moves. The product's
+own way is `carnac.core.balancing.plan`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from carnac.core.balancing.compiled import compiled, part
+from carnac.core.balancing.cost.compiled import compiled
 from carnac.simulation.arrivals import Codes, Flags, Floats, Ints
-from carnac.simulation.exact import Field as ExactField
-from carnac.simulation.exact import cost_everywhere as exact_cost_everywhere
-from carnac.simulation.exact import self_cost as exact_self_cost
-from carnac.simulation.exact import shift as exact_shift
-from carnac.simulation.legacy import Field as LegacyField
-from carnac.simulation.legacy import cost_everywhere as legacy_cost_everywhere
-from carnac.simulation.legacy import self_cost as legacy_self_cost
-from carnac.simulation.legacy import shift as legacy_shift
+from carnac.simulation.legacy import Field, cost_everywhere, self_cost, shift
 
 Columns: TypeAlias = tuple[Codes, Codes, Codes, Ints, Codes]
 """Of all copies: source, start, segment, size, server; only the server changes."""
 
 
-class Fields(NamedTuple):
-    """What a greedy strategy knows of who holds what: the field of its cost function; the other one is of no size."""
-
-    old: LegacyField
-    exact: ExactField
-    is_exact: bool
-    min_saving: float
-    """A move must save more than this share of what a segment and a copy of itself cost each other."""
-    out: Floats
-    """Room for a number for each server: kernels make no arrays."""
-
-
-@part
+@compiled
 def _wide(number: int) -> int:
     """Return the number with 64 bits, so that one version of every kernel is compiled."""
     return int(np.int64(number))
 
 
-@part
-def cost_everywhere(fields: Fields, source: int, start: int, out: Floats) -> None:
-    """Set what a segment costs against all segments of each server, itself among them if it is there."""
-    if fields.is_exact:
-        exact_cost_everywhere(fields.exact, source, start, out)
-    else:
-        legacy_cost_everywhere(fields.old, source, start, out)
-
-
-@part
-def self_cost(fields: Fields, source: int, start: int) -> float:
-    """Return what a segment costs against a copy of itself on its server."""
-    if fields.is_exact:
-        return exact_self_cost(fields.exact, source)
-    return legacy_self_cost(fields.old, source, start)
-
-
-@part
-def shift(fields: Fields, source: int, start: int, server: int, by: int) -> None:
-    """Add `by` segments of a datasource that start in a cell to a server."""
-    if fields.is_exact:
-        exact_shift(fields.exact, source, start, server, by)
-    else:
-        legacy_shift(fields.old, source, start, server, by)
-
-
 @compiled
-def shift_rows(fields: Fields, rows: Ints, columns: Columns, by: int) -> None:
+def shift_rows(field: Field, rows: Ints, columns: Columns, by: int) -> None:
     """Add each row, `by` times, to the server that holds it."""
     source, start, _, _, server_of = columns
     for row in rows:
-        shift(fields, _wide(source[row]), _wide(start[row]), _wide(server_of[row]), by)
+        shift(field, _wide(source[row]), _wide(start[row]), _wide(server_of[row]), by)
 
 
-@part
+@compiled
 def holds_copy(segment: Codes, server_of: Codes, row: int, server: int) -> bool:
     """Whether the server holds another copy of the row's segment; copies are neighbours."""
     other = row - 1
@@ -95,7 +50,7 @@ def holds_copy(segment: Codes, server_of: Codes, row: int, server: int) -> bool:
 
 @compiled
 def settle(
-    fields: Fields, rows: Ints, columns: Columns, disks: tuple[Ints, Flags], limit: int
+    field: Field, rows: Ints, columns: Columns, disks: tuple[Ints, Flags, Floats], limit: int
 ) -> int:
     """Put each row, in order, where it costs least: on an open server that has room and no other copy of its segment.
 
@@ -105,25 +60,24 @@ def settle(
     Args:
         rows: Which copies. It is fast if those that are nowhere come with others of their source and start.
         columns: Of all copies.
-        disks: Free bytes and whether a server is open.
+        disks: Free bytes, whether a server is open, and room for a number for each server.
         limit: After so many changes no further row is looked at.
 
     Returns:
         How many were placed or moved.
     """
     source_of, start_of, segment, size, server_of = columns
-    free, is_open = disks
-    out = fields.out
+    free, is_open, out = disks
     changed, known_source, known_start, itself = 0, -1, -1, 0.0
     for row in rows:
         source, start, here = _wide(source_of[row]), _wide(start_of[row]), _wide(server_of[row])
         if here >= 0 or source != known_source or start != known_start:
-            cost_everywhere(fields, source, start, out)
-            itself = self_cost(fields, source, start)
+            cost_everywhere(field, source, start, out)
+            itself = self_cost(field, source, start)
         known_source, known_start = (source, start) if here < 0 else (-1, -1)
         best = -1
         if here >= 0:
-            out[here] -= (1.0 + fields.min_saving) * itself
+            out[here] -= itself
             best = here if is_open[here] else best
         for server in range(free.size):
             if server == here or not is_open[server] or free[server] < size[row]:
@@ -134,9 +88,9 @@ def settle(
         if best < 0 or best == here:
             continue
         if here >= 0:
-            shift(fields, source, start, here, -1)
+            shift(field, source, start, here, -1)
             free[here] += size[row]
-        shift(fields, source, start, best, 1)
+        shift(field, source, start, best, 1)
         free[best] -= size[row]
         out[best] += itself
         server_of[row] = best

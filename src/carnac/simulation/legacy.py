@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carnac.core.balancing.compiled import compiled, part
+from carnac.core.balancing.cost.compiled import compiled
 from carnac.errors import Invalid
 from carnac.simulation.arrivals import Floats, Ints
 
@@ -97,19 +97,19 @@ def make_field(
     )
 
 
-@part
+@compiled
 def _gap_factor(gap: int, is_step: bool) -> float:
     if gap >= GAP_CELLS:
         return 1.0
     return 2.0 if is_step or gap <= 0 else 2.0 - gap / GAP_CELLS
 
 
-@part
+@compiled
 def _recency(age: int) -> float:
     return 2.0 - age / RECENT_CELLS
 
 
-@part
+@compiled
 def shift(field: Field, source: int, start: int, server: int, by: int) -> None:
     """Add `by` segments of a source that start in a cell to a server."""
     block = start // BLOCK
@@ -144,7 +144,7 @@ def set_now(field: Field, now: int) -> None:
                 field.recent[row, 1, server] += count * weight
 
 
-@part
+@compiled
 def _add_counts(field: Field, row: int, cells: tuple[int, int], factor: float, out: Floats) -> None:
     """Add factor × (how many start before the second cell, and how many do not start before the first one)."""
     last = (field.coarse.shape[1] - 1) * BLOCK
@@ -159,7 +159,7 @@ def _add_counts(field: Field, row: int, cells: tuple[int, int], factor: float, o
         out[server] += factor * (count - low_coarse[server] - low_fine[server])
 
 
-@part
+@compiled
 def self_cost(field: Field, source: int, start: int) -> float:
     """Return what a segment costs against a copy of itself on its server."""
     age = field.now[0] - start - field.lengths[field.rows[source, 1]]
@@ -169,7 +169,7 @@ def self_cost(field: Field, source: int, start: int) -> float:
     return cost
 
 
-@part
+@compiled
 def _add_cells(field: Field, source: int, start: int, row: int, out: Floats) -> None:
     """Add what the segment costs against those of one row, cell by cell: for gap factors of any form."""
     length = field.lengths[row]
@@ -187,7 +187,7 @@ def _add_cells(field: Field, source: int, start: int, row: int, out: Floats) -> 
             out[server] += weight * (after[server] - before[server])
 
 
-@part
+@compiled
 def cost_everywhere(field: Field, source: int, start: int, out: Floats) -> None:
     """Set what a segment costs against all segments of each server, itself among them if it is there."""
     out[:] = 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.simulation.arrivals import Floats, Ints
-from carnac.simulation.boards import NOWHERE, Holdings
+from carnac.simulation.holdings import NOWHERE, Holdings
 from carnac.simulation.trace import Answers
 
 

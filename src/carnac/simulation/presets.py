@@ -8,7 +8,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "metamarkets": {
         "name": "metamarkets",
         "days": 16,
-        "movesPerHour": 4_000,
+        "movesPerHour": 1_000,
+        "planEveryHours": 12,
         "looksPerMove": 3,
         "reloadsPerHour": 2_000,
         "history": {"days": 90, "strategy": "legacy", "movesPerHour": 1_200},
@@ -57,6 +58,31 @@ PRESETS: dict[str, dict[str, Any]] = {
         "queries": {"count": 400},
         "events": [{"atHour": 60, "kind": "replace"}],
     },
+    "mixed": {
+        "name": "mixed",
+        "days": 1,
+        "movesPerHour": 0,
+        "history": {"days": 40, "strategy": "cost", "movesPerHour": 0},
+        "tiers": [{"name": "main", "servers": 20, "diskGb": 500}],
+        "datasources": [
+            {"name": "clicks", "count": 3, "partitions": 4, "load": [{"days": 30}]},
+            {
+                "name": "visits",
+                "count": 3,
+                "granularity": "six_hour",
+                "partitions": 8,
+                "load": [{"days": 30}],
+            },
+            {
+                "name": "reports",
+                "count": 3,
+                "granularity": "day",
+                "partitions": 16,
+                "load": [{"days": 30}],
+            },
+        ],
+        "queries": {"count": 1_000},
+    },
     "tiers": {
         "name": "tiers",
         "days": 7,
@@ -94,4 +120,5 @@ PRESETS: dict[str, dict[str, Any]] = {
         ],
     },
 }
-"""By name: `metamarkets` is source 2's cluster, `small` the same story in a second, `tiers` has everything else."""
+"""By name: `metamarkets` is source 2's cluster, `small` the same story in seconds, `mixed` has hours, quarters of a
+day and days side by side, `tiers` everything else."""

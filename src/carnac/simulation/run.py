@@ -143,6 +143,7 @@ class Simulation:
                 strategy,
                 self._stream("future", tier.name),
                 looks_per_move=scenario.looks_per_move,
+                every_hours=scenario.plan_every_hours,
             )
         asker = Asker(self._segments, [tier.held for tier in tiers])
         camera = _Camera(tiers[0], self._stream("film"), now=first, last=scenario.total_hours)

@@ -119,18 +119,27 @@ class Scenario(SpecModel):
     half_life_hours: float = Field(24, gt=0, description="Of the cost function.")
     min_saving: float = Field(
         0.05,
-        ge=0,
+        gt=0,
         description=(
             "With the exact cost a move must save more than this share of what a segment and a copy of itself on one "
             "server would cost each other."
         ),
     )
     moves_per_hour: int = Field(200, ge=0, description="The throttle of each tier.")
+    plan_every_hours: int = Field(
+        1,
+        ge=1,
+        le=168,
+        description="How often moves are planned from hour 0 on, with the throttle of so many hours.",
+    )
     looks_per_move: int = Field(
         1,
         ge=1,
         le=100,
-        description="How many segments, drawn at random, a strategy may look at for each move that it may make.",
+        description=(
+            "How many segments, drawn at random, the old function may look at for each move that it may make; `cost` "
+            "looks at all."
+        ),
     )
     reloads_per_hour: int = Field(
         0,

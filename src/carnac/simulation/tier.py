@@ -7,8 +7,9 @@ import copy
 import numpy as np
 
 from carnac.simulation.arrivals import Ints, Segments, make_copies
-from carnac.simulation.boards import NOWHERE, Board, Holdings, make_board, make_holdings
+from carnac.simulation.boards import make_board
 from carnac.simulation.events import Change, plan_changes
+from carnac.simulation.holdings import NOWHERE, Board, Holdings, make_holdings
 from carnac.simulation.scenario import Scenario, Strategy, Tier
 
 DRAWS_MAX = 8
@@ -40,7 +41,7 @@ class TierRun:
         self._waiting = np.empty(0, np.int64)
         self._board: Board | None = None
         self.moves = self.moved_bytes = self.reloads = 0
-        self._looks = 1
+        self._looks = self._every = 1
 
     def fork(self) -> TierRun:
         """Return a tier in the same state, that changes alone from now on; a strategy must take it over."""
@@ -49,15 +50,21 @@ class TierRun:
         return twin
 
     def take_over(
-        self, strategy: Strategy, draw: np.random.Generator, *, looks_per_move: int = 1
+        self,
+        strategy: Strategy,
+        draw: np.random.Generator,
+        *,
+        looks_per_move: int = 1,
+        every_hours: int = 1,
     ) -> None:
         """Let a strategy look after the tier from now on.
 
         Args:
             looks_per_move: How many segments it may look at for each move that it may make.
+            every_hours: How often it moves.
         """
         self._draw = draw
-        self._looks = looks_per_move
+        self._looks, self._every = looks_per_move, every_hours
         self._board = make_board(strategy, self.held, self._segments, self._scenario, draw)
         self.moves = self.moved_bytes = self.reloads = 0
 
@@ -86,8 +93,8 @@ class TierRun:
             if change.at_hour == now - 1 - self._scenario.history_hours:
                 self._apply(change)
         self._load(now)
-        if moves:
-            self._move(now, moves)
+        if moves and (now - self._scenario.history_hours) % self._every == 0:
+            self._move(now, moves * self._every)
         self._retire()
 
     def _window(self, now: int) -> tuple[int, int]:

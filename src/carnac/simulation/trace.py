@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carnac.core.balancing.compiled import compiled, part
+from carnac.core.balancing.cost.compiled import compiled
 from carnac.simulation.arrivals import Codes, Floats, Ints, Segments, Source
-from carnac.simulation.boards import Holdings
+from carnac.simulation.holdings import Holdings
 from carnac.simulation.scenario import Queries
 
 
@@ -169,7 +169,7 @@ def _scan(
         found[0, query], found[1, query], found[2, query] = count, most, used
 
 
-@part
+@compiled
 def _square(covered: Codes, q: float, apart: float, itself: float) -> float:
     """Return Σ over servers of the cost of all ordered pairs of covered cells, equal ones among them."""
     total = 0.0

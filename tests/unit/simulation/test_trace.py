@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from carnac.core.balancing.index import CostIndex
+from carnac.core.balancing.cost.index import CostIndex
 from carnac.simulation.arrivals import make_copies, make_segments
-from carnac.simulation.boards import Holdings, make_holdings
+from carnac.simulation.holdings import Holdings, make_holdings
 from carnac.simulation.load import load_scenario
 from carnac.simulation.trace import Asker, Trace, draw_trace
 

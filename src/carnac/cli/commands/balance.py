@@ -50,7 +50,9 @@ ScenarioFile: TypeAlias = Annotated[
 ]
 Preset: TypeAlias = Annotated[
     str | None,
-    typer.Option("--preset", metavar="NAME", help="metamarkets, small or tiers. Default: small."),
+    typer.Option(
+        "--preset", metavar="NAME", help="metamarkets, small, mixed or tiers. Default: small."
+    ),
 ]
 Takeover: TypeAlias = Annotated[
     StrategyName | None,
@@ -76,6 +78,14 @@ Servers: TypeAlias = Annotated[
 ]
 MovesPerHour: TypeAlias = Annotated[
     int | None, typer.Option("--moves-per-hour", metavar="N", help="The throttle of each tier.")
+]
+HistoryStrategy: TypeAlias = Annotated[
+    StrategyName | None,
+    typer.Option(
+        "--history",
+        help="What placed and moved segments before hour 0. Default: the scenario's.",
+        case_sensitive=False,
+    ),
 ]
 HalfLife: TypeAlias = Annotated[
     float | None,
@@ -141,6 +151,7 @@ def simulate(
     file: ScenarioFile = None,
     preset: Preset = None,
     strategy: Takeover = None,
+    history: HistoryStrategy = None,
     out: Folder = None,
     seed: Seed = 0,
     days: Days = None,
@@ -162,7 +173,7 @@ def simulate(
         "halfLifeHours": half_life_hours,
     }
     scenario = _find_scenario(
-        file, preset, {k: v for k, v in changes.items() if v is not None}, servers
+        file, preset, {k: v for k, v in changes.items() if v is not None}, servers, history
     )
     if print_scenario:
         session.output.json(scenario.to_json_dict())
@@ -243,7 +254,11 @@ def picture(
 
 
 def _find_scenario(
-    file: str | None, preset: str | None, changes: dict[str, Any], servers: int | None
+    file: str | None,
+    preset: str | None,
+    changes: dict[str, Any],
+    servers: int | None,
+    history: StrategyName | None,
 ) -> Scenario:
     from carnac.simulation.load import change_scenario, load_preset, load_scenario
 
@@ -253,6 +268,11 @@ def _find_scenario(
     if servers is not None:
         first, *others = scenario.to_json_dict()["tiers"]
         changes = {**changes, "tiers": [{**first, "servers": servers}, *others]}
+    if history is StrategyName.COMPARE:
+        raise Invalid("--history takes one strategy; compare goes with --strategy")
+    if history is not None:
+        before = scenario.to_json_dict()["history"]
+        changes = {**changes, "history": {**before, "strategy": history.value}}
     return change_scenario(scenario, changes)
 
 
@@ -318,6 +338,7 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
             Column("makespan", is_number=True),
             Column("ideal", is_number=True),
             Column("over ideal", is_number=True),
+            Column("sum over sum", is_number=True),
             Column("unused", is_number=True),
             Column("faster by", is_number=True),
             Column("moves", is_number=True),
@@ -328,6 +349,7 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
                 f"{measured.mean_makespan:.2f}",
                 f"{measured.mean_ideal:.2f}",
                 f"{measured.mean_ratio:.2f}",
+                f"{measured.mean_makespan / max(measured.mean_ideal, 1):.2f}",
                 f"{measured.mean_unused:.1%}",
                 faster,
                 moves,

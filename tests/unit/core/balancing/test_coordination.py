@@ -8,21 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import ClusterState, Hold
-from carnac.core.balancing.coordination import CoordinatorPlan, finish_queues, plan_run
-from carnac.core.balancing.laws import check_distinct
-from carnac.core.balancing.limits import CoordinatorLimits, LoadLimits, MoveLimits, Weights
-from carnac.core.balancing.moves import Policy
-from carnac.core.balancing.replication import decide_replication
-from carnac.core.balancing.rules import (
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, finish_queues, plan_run
+from carnac.core.balancing.plan.laws import check_distinct
+from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits, Weights
+from carnac.core.balancing.plan.moves import Policy
+from carnac.core.balancing.plan.replication import decide_replication
+from carnac.core.balancing.plan.rules import (
     RuleSet,
     decide_rules,
     drop_forever,
     load_forever,
     parse_rules,
 )
-from carnac.core.balancing.scoring import index_of
+from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import Invalid
 from tests.clusters import START_MS, cluster, held_by, hour, segment, server
 

@@ -9,10 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from carnac.core.balancing.columns import NOWHERE, room_for, segment_columns
-from carnac.core.balancing.cost import DAY_MS, joint_cost
-from carnac.core.balancing.index import CostIndex, place
-from carnac.core.balancing.sweep import MAX_ENDS, place_in_time_order
+from carnac.core.balancing.cost.columns import NOWHERE, room_for, segment_columns
+from carnac.core.balancing.cost.index import CostIndex, place
+from carnac.core.balancing.cost.joint import DAY_MS, joint_cost
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.errors import Invalid
 from tests.pairs import HOUR_MS, columns_of, hours
@@ -47,7 +46,7 @@ def test_a_segment_does_not_cost_against_itself() -> None:
 
 
 def test_eternity_and_a_millisecond_side_by_side() -> None:
-    index = CostIndex(1, slab_size=1)
+    index = CostIndex(1)
     instant = Interval(HOUR.start_ms, HOUR.start_ms + 1)
     for interval in (ETERNITY, instant, HOUR):
         index.load(0, 0, *ends(interval))
@@ -156,25 +155,11 @@ def test_of_equal_costs_the_freer_disk_wins_then_the_lower_number() -> None:
 def test_copies_go_to_different_servers_and_nowhere_when_there_are_none_left() -> None:
     columns = columns_of([(0, HOUR)] * 3, copy_of=np.zeros(3, np.int64))
     assert place(columns, 2).tolist() == [0, 1, NOWHERE]
-    assert place_in_time_order(columns, 2).tolist() == [0, 1, NOWHERE]
 
 
 def test_servers_that_hold_a_copy_are_barred() -> None:
     room = room_for(2, 3, barred_offsets=np.array([0, 2, 2]), barred_servers=np.array([0, 1]))
     assert place(columns_of([(0, HOUR)] * 2), 3, room=room).tolist() == [2, 0]
-
-
-def test_order_of_time_is_asked_for() -> None:
-    with pytest.raises(Invalid, match="order of their starts"):
-        place_in_time_order(columns_of([(0, hours(1)), (0, hours(0))]), 2)
-    held = columns_of([(0, hours(1))])
-    with pytest.raises(Invalid, match="held segment starts after"):
-        place_in_time_order(columns_of([(0, HOUR)]), 2, held=held, held_by=np.array([0]))
-
-
-def test_many_ends_ahead_are_left_to_the_trees() -> None:
-    columns = columns_of([(0, hours(0, 1 + row)) for row in range(2 * MAX_ENDS)])
-    assert place_in_time_order(columns, 3).tolist() == place(columns, 3).tolist()
 
 
 def test_far_intervals_cost_nothing_and_never_less() -> None:
@@ -186,14 +171,25 @@ def test_far_intervals_cost_nothing_and_never_less() -> None:
 
 
 def test_the_joint_cost_needs_neither_numpy_nor_numba() -> None:
-    code = "import sys, carnac.core.balancing.cost; print(sorted({'numpy', 'numba'} & set(sys.modules)))"
+    code = "import sys, carnac.core.balancing.cost.joint; print(sorted({'numpy', 'numba'} & set(sys.modules)))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
 
 
-def test_what_starts_together_counts_twice_within_a_datasource_in_order_of_time_too() -> None:
-    rows = columns_of([(1, HOUR), (0, HOUR), (1, HOUR), (0, HOUR)])
-    assert place_in_time_order(rows, 2).tolist() == [0, 1, 1, 0]
-    assert place(rows, 2).tolist() == [0, 1, 1, 0]
+def test_what_will_come_can_be_said_before() -> None:
+    columns = columns_of([(0, hours(at)) for at in range(9)])
+    index = CostIndex(2)
+    index.reserve(columns)
+    reserved = index.memory_bytes
+    assert index.costs(0, *ends(HOUR)).tolist() == [0, 0]
+    index.place(columns)
+    assert index.memory_bytes == reserved
+
+
+def test_an_index_that_would_take_all_memory_is_refused() -> None:
+    starts = HOUR.start_ms + 2 * np.arange(20_000)
+    columns = segment_columns(np.zeros(20_000, np.int64), starts, starts + 1)
+    with pytest.raises(Invalid, match="at most 16 GB"):
+        CostIndex(40_000).reserve(columns)

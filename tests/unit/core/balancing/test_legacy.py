@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carnac.core.balancing.legacy import MONTH_MS, WEEK_MS, legacy_costs, legacy_pair_cost
+from carnac.core.balancing.cost.legacy import MONTH_MS, WEEK_MS, legacy_costs, legacy_pair_cost
 
 DAY_MS = 86_400_000
 OLD = 100 * WEEK_MS

@@ -7,13 +7,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import DEFAULT_TIER, ClusterState
-from carnac.core.balancing.limits import LoadLimits, Weights
-from carnac.core.balancing.loads import LoadRequests, plan_loads, requests_for
-from carnac.core.balancing.moves import Policy
-from carnac.core.balancing.plans import CODES, REASONS, LoadPlan
-from carnac.core.balancing.scoring import Strategy, index_of
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import DEFAULT_TIER, ClusterState
+from carnac.core.balancing.plan.limits import LoadLimits, Weights
+from carnac.core.balancing.plan.loads import LoadRequests, plan_loads, requests_for
+from carnac.core.balancing.plan.moves import Policy
+from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
+from carnac.core.balancing.plan.scoring import Strategy, index_of
 from carnac.errors import Invalid
 from tests.clusters import cluster, segment, server
 

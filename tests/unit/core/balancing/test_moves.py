@@ -8,12 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import ClusterState, Departures, apply_moves
-from carnac.core.balancing.laws import check_move_plan, check_settled
-from carnac.core.balancing.limits import MoveLimits, Weights
-from carnac.core.balancing.moves import Policy, plan_moves, plan_rebalance
-from carnac.core.balancing.scoring import Strategy, index_of
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Departures, apply_moves
+from carnac.core.balancing.plan.laws import check_move_plan, check_settled
+from carnac.core.balancing.plan.limits import MoveLimits, Weights
+from carnac.core.balancing.plan.moves import Policy, plan_moves, plan_rebalance
+from carnac.core.balancing.plan.scoring import Strategy, index_of
 from carnac.errors import InvariantError
 from tests.clusters import START_MS, cluster, counts_by_server, naive_total_cost, segment, server
 

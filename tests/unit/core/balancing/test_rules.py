@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carnac.core.balancing.cluster import segment_table
-from carnac.core.balancing.rules import (
+from carnac.core.balancing.plan.cluster import segment_table
+from carnac.core.balancing.plan.rules import (
     NO_RULE,
     Action,
     Rule,

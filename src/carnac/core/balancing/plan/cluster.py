@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from carnac.core.balancing.columns import Flags, Floats, Ints
+from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TIER = "_default_tier"
 """Druid's name of the tier of servers that name none."""
-
-Codes: TypeAlias = NDArray[np.int32]
 
 
 class Hold(IntEnum):

@@ -113,33 +113,3 @@ def smart_limits(used_segments: int) -> LoadLimits:
         max_queue=0,
         replica_lifetime_runs=60,
     )
-
-
-def min_smart_moves(segments: int) -> int:
-    """Return the fewest moves that smart loading plans for a tier that has work."""
-    return max(min(100, segments), (segments >> 16) * 100)
-
-
-def max_smart_moves(segments: int, *, threads: int = 1, period_ms: int = 60_000) -> int:
-    """Return the most moves that smart loading plans for a tier in a run.
-
-    Druid bounds the time that costing them takes, hence the threads; for us it is a throttle on traffic only.
-    """
-    upper = (segments >> 9) * 100
-    if upper < 100:
-        return min(100, segments)
-    computable = ((threads * min(4, period_ms // 30_000)) << 20) // segments * 1000
-    return min(max(100, computable), upper)
-
-
-def smart_moves(segments: int, imbalance: int, *, threads: int = 1, period_ms: int = 60_000) -> int:
-    """Return how many moves smart loading plans for a tier.
-
-    Args:
-        segments: Segments of the tier.
-        imbalance: Segments to move until counts and disks are even; see `imbalance.tier_imbalance`.
-        threads: Of the balancer.
-        period_ms: Time between two runs.
-    """
-    most = max_smart_moves(segments, threads=threads, period_ms=period_ms)
-    return min(max(imbalance, min_smart_moves(segments)), most)

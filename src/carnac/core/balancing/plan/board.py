@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from carnac.core.balancing.cluster import ClusterState, Hold
-from carnac.core.balancing.columns import Flags, Ints
-from carnac.core.balancing.grouping import Groups, RowsByKey, group_segments, rows_by_key
+from carnac.core.balancing.cost.columns import Flags, Ints
+from carnac.core.balancing.cost.grouping import Groups, RowsByKey, group_segments, rows_by_key
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
 
 UNBOUNDED = 1 << 62
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import ClusterState, Hold
-from carnac.core.balancing.columns import Ints
-from carnac.core.balancing.plans import MovePlan
+from carnac.core.balancing.cost.columns import Ints
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
+from carnac.core.balancing.plan.plans import MovePlan
 from carnac.core.invariants import check
 
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.core.balancing.board import Board, Reason
-from carnac.core.balancing.cluster import ClusterState, Hold, apply_moves
-from carnac.core.balancing.columns import Flags, Ints
-from carnac.core.balancing.cost import DAY_MS
-from carnac.core.balancing.index import CostIndex
-from carnac.core.balancing.limits import MoveLimits, Weights
-from carnac.core.balancing.plans import Blocker, Move, MovePlan
-from carnac.core.balancing.rebalancing import (
+from carnac.core.balancing.cost.columns import Flags, Ints
+from carnac.core.balancing.cost.index import CostIndex
+from carnac.core.balancing.cost.joint import DAY_MS
+from carnac.core.balancing.plan.board import Board, Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold, apply_moves
+from carnac.core.balancing.plan.limits import MoveLimits, Weights
+from carnac.core.balancing.plan.plans import Blocker, Move, MovePlan
+from carnac.core.balancing.plan.rebalancing import (
     Chooser,
     Found,
     Scanner,
     choose_best,
     choose_by_picking,
 )
-from carnac.core.balancing.scoring import (
+from carnac.core.balancing.plan.scoring import (
     CostScorer,
     LegacyScorer,
     RandomScorer,

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from carnac.core.balancing.cluster import Codes
-from carnac.core.balancing.columns import Floats, Ints
-from carnac.core.balancing.compiled import compiled
+from carnac.core.balancing.cost.columns import Codes, Floats, Ints
+from carnac.core.balancing.cost.compiled import compiled
 
 WEEK_MS = 7 * 86_400_000
 MONTH_MS = 30 * 86_400_000

@@ -12,6 +12,7 @@ from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Codes: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 

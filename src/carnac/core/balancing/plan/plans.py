@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import Codes
-from carnac.core.balancing.columns import Ints
+from carnac.core.balancing.cost.columns import Codes, Ints
+from carnac.core.balancing.plan.board import Reason
 from carnac.core.words import counted
 
 

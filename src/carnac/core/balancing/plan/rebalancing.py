@@ -1,7 +1,8 @@
 """Which moves help most: the best one, then the best one after it, down to those that are not worth it.
 
-All segments of all servers of a tier are costed in one pass (`scan.py`). The best are then looked at one by one, best
-first, each against the cluster as the moves before it have left it: a saving that has shrunk goes back into the heap.
+All segments of all servers of a tier are costed in one pass (`CostIndex.scan`). The best are then looked at one by
+one, best first, each against the cluster as the moves before it have left it: a saving that has shrunk goes back into
+the heap.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.core.balancing.board import UNBOUNDED, Board, Reason
-from carnac.core.balancing.cluster import Codes, Hold
-from carnac.core.balancing.columns import Flags, Floats, Ints
-from carnac.core.balancing.compiled import compiled
-from carnac.core.balancing.limits import MoveLimits, Weights
-from carnac.core.balancing.scan import Holdings, Terms, grid_of, holdings_of, scan_costs
-from carnac.core.balancing.scoring import CostScorer, Scorer, pick_server
+from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
+from carnac.core.balancing.cost.compiled import compiled
+from carnac.core.balancing.cost.field import Held, Terms
+from carnac.core.balancing.cost.grouping import held_of, self_costs
+from carnac.core.balancing.plan.board import UNBOUNDED, Board, Reason
+from carnac.core.balancing.plan.cluster import Hold
+from carnac.core.balancing.plan.limits import MoveLimits, Weights
+from carnac.core.balancing.plan.scoring import CostScorer, Scorer, pick_server
 
 if TYPE_CHECKING:
     from random import Random
 
 MAX_PEERS = 16
 """Segments of one interval on one server that are tried before the next interval."""
-ALMOST_BEST = 0.8
+ALMOST_BEST = 0.5
 """A move is made at once if it saves at least this share of what the best other candidate promised at its last look."""
 LOOKS_PER_MOVE = 64
 """A run looks at so many candidates for each move that it may make, ..."""
@@ -145,30 +147,28 @@ class Scanner:
     ) -> None:
         self._board, self._scorer, self._weights = board, scorer, weights
         self._group_weight = group_weight
-        self._grid = grid_of(board.groups, half_life_ms)
+        self._self_cost = self_costs(board.groups, half_life_ms)
         self._size_bytes, self._smallest = _group_sizes(board)
         self._counted = np.flatnonzero(board.cluster.counted())
 
     def find(self, tier: Flags, limits: MoveLimits) -> Candidates:
         """Return what may be worth moving in a tier."""
-        board, grid, scorer, spread = self._board, self._grid, self._scorer, self._weights.spread
-        servers = np.flatnonzero(tier)
-        held = self._holdings(tier, servers)
+        board, scorer, spread = self._board, self._scorer, self._weights.spread
+        held = self._held(tier)
         queue_open = (board.queued < limits.max_queue) | (limits.max_queue == 0)
         terms = Terms(
-            spread=spread,
-            is_target=(board.active & queue_open)[servers],
-            free_bytes=board.free[servers],
+            spread=spread * self._self_cost,
             size_bytes=self._size_bytes / self._group_weight,
             smallest_bytes=self._smallest,
-            disk=(scorer.disk * board.projected)[servers],
+            free_bytes=np.where(tier & board.active & queue_open, board.free, -1),
+            disk=scorer.disk * board.projected,
         )
-        own, least = scan_costs(grid, held, terms)
+        own, least = scorer.index.scan(board.groups, held, terms)
         saving, group, server = (np.empty(len(own), kind) for kind in (float, np.int64, np.int64))
         count, cost = _find_worth(
-            (held.offsets, held.group, held.weight, own, least),
-            (self._group_weight, grid.self_cost, self._size_bytes),
-            (servers, board.active, scorer.disk, board.projected),
+            (held.offsets, held.server, held.weight, own, least),
+            (self._group_weight, self._self_cost, self._size_bytes),
+            (board.active, scorer.disk, board.projected),
             (spread, limits.min_saving * scorer.mean_weight),
             (saving, group, server),
         )
@@ -176,36 +176,36 @@ class Scanner:
             saving=saving[:count], group=group[:count], server=server[:count], cost=cost
         )
 
-    def _holdings(self, tier: Flags, servers: Ints) -> Holdings:
+    def _held(self, tier: Flags) -> Held:
         board = self._board
-        local = np.full(len(tier), -1, np.int64)
-        local[servers] = np.arange(len(servers))
-        server = local[board.server_after[self._counted]]
-        group = board.groups.of_segment[board.cluster.replicas.segment[self._counted]]
-        return holdings_of(group, server, self._group_weight, (len(board.groups), len(servers)))
+        server = board.server_after[self._counted]
+        segment = board.cluster.replicas.segment[self._counted]
+        here = tier[server]
+        return held_of(
+            board.groups.of_segment[segment[here]], server[here], self._group_weight, len(tier)
+        )
 
 
 @compiled
 def _find_worth(
     rows: tuple[Ints, Ints, Floats, Floats, Floats],
     groups: tuple[Floats, Floats, Floats],
-    hosts: tuple[Ints, Flags, Floats, Ints],
+    hosts: tuple[Flags, Floats, Ints],
     factors: tuple[float, float],
     out: tuple[Floats, Ints, Ints],
 ) -> tuple[int, float]:
     """Write the rows whose segments may be worth moving; return how many, and what all rows cost in time."""
-    offsets, group_of, held, own, least = rows
+    offsets, server_of, held, own, least = rows
     group_weight, self_costs, sizes = groups
-    servers, active, disks, projected = hosts
+    active, disks, projected = hosts
     spread, bound = factors
     saving, group, server = out
     count, total = 0, 0.0
-    for local in range(len(servers)):
-        at = servers[local]
-        disk = disks[at]
-        for row in range(offsets[local], offsets[local + 1]):
-            one = group_of[row]
-            weight, self_cost, size = group_weight[one], self_costs[one], sizes[one]
+    for one in range(len(least)):
+        weight, self_cost, size = group_weight[one], self_costs[one], sizes[one]
+        for row in range(offsets[one], offsets[one + 1]):
+            at = server_of[row]
+            disk = disks[at]
             beside = spread * self_cost * held[row] + disk * projected[at] * size / weight
             total += held[row] * (own[row] - beside - self_cost * weight)
             itself = (1 + spread) * self_cost * weight + disk * size * size / weight

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from carnac.core.balancing.columns import (
+from carnac.core.balancing.cost.columns import (
     MAX_WEIGHT,
     NOWHERE,
-    Bounds,
     Floats,
     Ints,
     Room,
@@ -18,33 +17,31 @@ from carnac.core.balancing.columns import (
     rows_of,
     segment_columns,
 )
-from carnac.core.balancing.cost import DAY_MS, square_hours
-from carnac.core.balancing.growth import (
-    grown,
-    memory_bytes,
-    new_trees,
-    roots_for,
-    set_frame,
-    widened,
-)
-from carnac.core.balancing.placing import (
+from carnac.core.balancing.cost.field import (
     DROP,
+    EVERYTHING,
     LOAD,
     PLACE,
     TIE,
-    Search,
+    Held,
+    Terms,
+    add_costs,
+    add_energies,
     change_rows,
+    pair_cost,
+    scan_groups,
     search_for,
 )
-from carnac.core.balancing.tree import pair_cost
-from carnac.core.balancing.tree_queries import add_costs, add_energies
+from carnac.core.balancing.cost.grids import empty_field, has_edges, memory_bytes, refined, widened
+from carnac.core.balancing.cost.grouping import Groups
+from carnac.core.balancing.cost.joint import DAY_MS, square_hours
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
 __all__ = ["TIE", "CostIndex", "pair_cost", "place"]
 
-BULK_ROWS, BULK_NODES = 1_000, 16
-"""To sum up all nodes at once pays from so many rows on, and from one row for so many nodes."""
+CELLS_PER_ROW = 8
+"""To take all sums anew pays from one row on for so many cells."""
 NO_ROOM, NO_SEARCH = bounds_of(room_for(0, 0)), search_for(0, 0, 0)
 """For rows whose servers are given."""
 
@@ -52,9 +49,12 @@ NO_ROOM, NO_SEARCH = bounds_of(room_for(0, 0)), search_for(0, 0, 0)
 class CostIndex:
     """The segments that each server holds, by their intervals, so that the cost of one more is known everywhere.
 
-    A query or an update takes O(log n) steps a server, exactly: no interval is left out for being far away, no grid is
-    assumed, and costs do not drift however often segments come and go (`tree.py` says how). What is kept is how often
-    each server covers each instant, by datasource; which segments did so is the caller's to know.
+    Costs are exact: no interval is left out for being far away, and nothing is left of segments that are gone
+    (`field.py` says how). What is kept is how often each server covers each instant, by datasource; which segments did
+    so is the caller's to know.
+
+    Time is cut where segments start and end. A segment with an end that is new cuts it anew, which takes time with
+    the size of the index: a caller that knows what will come says so first (`reserve`).
 
     Servers and datasources are numbers from 0 up; datasources need not be announced. Costs are in hours². Not for
     several threads at once.
@@ -62,20 +62,17 @@ class CostIndex:
     Args:
         server_count: How many servers there are, all empty; `add_servers` adds more.
         half_life_ms: Time difference at which two instants count half.
-        slab_size: How many pieces a leaf takes before it is split; None chooses by the number of servers.
     """
 
-    def __init__(
-        self, server_count: int, *, half_life_ms: int = DAY_MS, slab_size: int | None = None
-    ) -> None:
+    def __init__(self, server_count: int, *, half_life_ms: int = DAY_MS) -> None:
         if server_count < 0 or half_life_ms <= 0:
             raise Invalid(
                 "a cost index needs a positive half-life and no negative number of servers"
             )
         self._server_count = server_count
         self._unit = square_hours(half_life_ms)
-        self._trees = new_trees(server_count, half_life_ms, slab_size)
-        self._roots = roots_for(np.full(0, -1, np.int64), 0)
+        self._field = empty_field(server_count, half_life_ms)
+        self._grid_of = np.empty(0, np.int64)
         self._own = np.zeros((2, server_count))
 
     @property
@@ -86,18 +83,23 @@ class CostIndex:
     @property
     def memory_bytes(self) -> int:
         """How much memory the index uses."""
-        return memory_bytes(self._trees)
+        return memory_bytes(self._field)
 
     def add_servers(self, count: int = 1) -> int:
         """Add empty servers; return the number of the first."""
         first = self._server_count
         self._server_count += count
-        if self._server_count > self._trees.sums.shape[1]:
-            self._trees = widened(self._trees, self._server_count + self._server_count // 4)
-        own = np.zeros((2, self._server_count))
-        own[:, :first] = self._own
-        self._own = own
+        self._field = widened(self._field, count)
+        self._own = np.pad(self._own, ((0, 0), (0, count)))
         return first
+
+    def reserve(self, segments: SegmentColumns) -> None:
+        """Cut time where segments start and end that will come.
+
+        Raises:
+            Invalid: It would take more memory than there should be (`grids.MEMORY_MAX_BYTES`).
+        """
+        self._reserve(rows_of(segments)[0])
 
     def load(
         self, server: int, datasource: int, start_ms: int, end_ms: int, *, weight: int = 1
@@ -151,11 +153,20 @@ class CostIndex:
         Where a server holds the segment itself, its cost against itself is in there, twice `joint_cost(x, x)`; the
         caller who means another segment takes it away.
         """
-        return self._costs(datasource, start_ms, end_ms, 0, self._server_count)
+        out = np.zeros(self._server_count)
+        if not MIN_MS <= start_ms < end_ms <= MAX_MS:
+            raise Invalid(
+                "a cost is asked for an interval that ends after it starts, in years 1 to 9999"
+            )
+        add_costs(self._field, EVERYTHING, start_ms, end_ms, out)
+        if datasource < len(self._grid_of) and self._grid_of[datasource] >= 0:
+            add_costs(self._field, int(self._grid_of[datasource]), start_ms, end_ms, out)
+        out *= self._unit
+        return out
 
     def cost(self, server: int, datasource: int, start_ms: int, end_ms: int) -> float:
         """Return what the segment costs against all that one server holds, in hours²; see `costs`."""
-        return float(self._costs(datasource, start_ms, end_ms, server, server + 1)[server])
+        return float(self.costs(datasource, start_ms, end_ms)[server])
 
     def totals(self) -> Floats:
         """Return for each server the cost of all pairs of different segments that it holds, in hours².
@@ -164,9 +175,22 @@ class CostIndex:
         against themselves, which is taken off.
         """
         energies = np.zeros(self._server_count)
-        add_energies(self._trees, self._server_count, energies)
+        add_energies(self._field, energies)
         pairs: Floats = (energies / 2 - self._own[0]) - self._own[1]
         return np.maximum(pairs, 0.0, out=pairs) * self._unit
+
+    def scan(self, groups: Groups, held: Held, terms: Terms) -> tuple[Floats, Floats]:
+        """Return what segments cost where they are, and the least that they cost where they could be.
+
+        The first is for each row of `held`, itself included; the second for each group, infinity if no server could
+        take one. In hours², for weight 1, as `terms` are.
+        """
+        own, least = np.zeros(len(held.server)), np.zeros(len(groups))
+        inside = terms._replace(spread=terms.spread / self._unit, disk=terms.disk / self._unit)
+        columns = (groups.datasource, groups.start_ms, groups.end_ms)
+        work = np.zeros(self._server_count)
+        scan_groups(self._field, self._grid_of, columns, held, inside, own, least, work)
+        return own * self._unit, least * self._unit
 
     def total(self) -> float:
         """Return the sum over servers of the cost of all pairs of different segments, in hours²; see `totals`."""
@@ -181,18 +205,21 @@ class CostIndex:
         count = len(segments)
         room = room or room_for(count, self._server_count)
         rows, different = rows_of(segments)
-        self._start_trees(rows)
+        self._reserve(rows)
         chosen = np.full(count, NOWHERE, np.int64)
         search = search_for(different, count, self._server_count)
-        self._change_rows(rows, chosen, PLACE, bounds_of(room), search)
+        change_rows(
+            self._field,
+            self._grid_of,
+            rows,
+            bounds_of(room),
+            search,
+            chosen,
+            self._own,
+            PLACE,
+            False,
+        )
         return chosen
-
-    def _costs(self, datasource: int, start_ms: int, end_ms: int, first: int, last: int) -> Floats:
-        out = np.zeros(self._server_count)
-        own = int(self._roots[datasource + 1]) if datasource + 1 < len(self._roots) else -1
-        add_costs(self._trees, int(self._roots[0]), own, start_ms, end_ms, first, last, out)
-        out *= self._unit
-        return out
 
     def _change(
         self, server: int, datasource: int, start_ms: int, end_ms: int, weight: int, sign: int
@@ -204,10 +231,9 @@ class CostIndex:
             0 <= server < self._server_count
             and MIN_MS <= start_ms < end_ms <= MAX_MS
             and 1 <= weight <= MAX_WEIGHT
-            and 0 <= datasource < len(self._roots) - 1
-            and self._trees.frame[0] < self._trees.frame[1]
+            and datasource >= 0
         )
-        if not is_sound:  # or the first of its datasource
+        if not is_sound:
             segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
             rows = self._checked(servers, segment)
         if sign > 0:
@@ -220,61 +246,37 @@ class CostIndex:
             raise Invalid(f"{len(servers)} servers were named for {len(segments)} segments")
         if len(servers) and servers.max() >= self._server_count:
             raise Invalid(f"there is no server {servers.max()}; there are {self._server_count}")
-        rows, _ = rows_of(segments)
-        self._start_trees(rows)
-        return rows
+        return rows_of(segments)[0]
 
     def _run(self, rows: Rows, servers: Ints, sign: int) -> int:
         """Load (1) or drop (-1) the rows; return the first row that could not be dropped, or their number."""
-        order, count = None, len(servers)
-        in_bulk = len(servers) > max(BULK_ROWS, int(self._trees.used[0]) // BULK_NODES)
-        if in_bulk:  # in order of time, for neighbours in memory
-            kept = np.flatnonzero(servers >= 0)
-            order = kept[np.argsort(rows.starts[kept])]
-            rows, servers = Rows(*(column[order] for column in rows)), servers[order]
+        if sign > 0:
+            self._reserve(rows)
+        elif len(servers) and rows.datasources.max() >= len(self._grid_of):
+            return int(np.argmax(rows.datasources >= len(self._grid_of)))
+        is_bulk = len(servers) * CELLS_PER_ROW > len(self._field.edges)
         how = LOAD if sign > 0 else DROP
-        done = self._change_rows(rows, servers, how, NO_ROOM, NO_SEARCH, in_bulk=in_bulk)
-        if done == len(servers):
-            return count
-        return int(order[done]) if order is not None else done
+        return change_rows(
+            self._field,
+            self._grid_of,
+            rows,
+            NO_ROOM,
+            NO_SEARCH,
+            servers,
+            self._own,
+            how,
+            is_bulk,
+        )
 
-    def _change_rows(
-        self,
-        rows: Rows,
-        servers: Ints,
-        how: int,
-        room: Bounds,
-        search: Search,
-        *,
-        in_bulk: bool = False,
-    ) -> int:
-        """Do with the rows what is to be done; return the first that could not be dropped, or their number."""
-        done, refused = 0, False
-        while not refused:
-            done, refused = change_rows(
-                self._trees,
-                self._roots,
-                rows,
-                room,
-                search,
-                servers,
-                self._own,
-                how,
-                in_bulk,
-                done,
-            )
-            if done == len(servers):
-                break
-            if not refused:
-                self._trees = grown(self._trees)
-        return done
-
-    def _start_trees(self, rows: Rows) -> None:
+    def _reserve(self, rows: Rows) -> None:
         if not len(rows.datasources):
             return
-        if self._trees.frame[0] == self._trees.frame[1]:
-            set_frame(self._trees, rows.starts, rows.ends)
-        self._roots = roots_for(self._roots, int(rows.datasources.max()) + 1)
+        most = int(rows.datasources.max()) + 1
+        if most > len(self._grid_of):
+            missing = most - len(self._grid_of)
+            self._grid_of = np.pad(self._grid_of, (0, missing), constant_values=-1)
+        if not has_edges(self._field, self._grid_of, rows):
+            self._field, self._grid_of = refined(self._field, self._grid_of, rows)
 
 
 def place(

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carnac.core.balancing.board import Reason
-from carnac.core.balancing.cluster import ClusterState, Codes, Hold
-from carnac.core.balancing.columns import Flags, Floats, Ints
-from carnac.core.balancing.cost import DAY_MS
-from carnac.core.balancing.grouping import group_segments
-from carnac.core.balancing.limits import LoadLimits
-from carnac.core.balancing.loads import LoadRequests, order_queue
-from carnac.core.balancing.plans import CODES, DropPlan
-from carnac.core.balancing.rules import Action, RuleMatches, used_tiers
-from carnac.core.balancing.scan import Terms, grid_of, holdings_of, scan_costs
+from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
+from carnac.core.balancing.cost.field import Terms
+from carnac.core.balancing.cost.grouping import group_segments, held_of
+from carnac.core.balancing.cost.index import CostIndex
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
+from carnac.core.balancing.plan.limits import LoadLimits
+from carnac.core.balancing.plan.loads import LoadRequests, order_queue
+from carnac.core.balancing.plan.plans import CODES, DropPlan
+from carnac.core.balancing.plan.rules import Action, RuleMatches, used_tiers
+from carnac.core.balancing.plan.scoring import index_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +67,7 @@ def decide_replication(
     limits: LoadLimits | None = None,
     *,
     used: Flags | None = None,
+    index: CostIndex | None = None,
 ) -> Replication:
     """Return what to load and what to drop, so that each segment has the replicas that its rule asks for.
 
@@ -78,6 +80,7 @@ def decide_replication(
         matches: Which rule each segment goes by.
         limits: Of the run; None takes the defaults.
         used: Segments that are a part of the data; others are dropped. None: all are.
+        index: What the cluster's servers hold; None makes one where a choice must be made.
     """
     limits = limits or LoadLimits()
     is_used = np.ones(len(cluster.segments), np.bool_) if used is None else used
@@ -93,7 +96,7 @@ def decide_replication(
     everywhere = by_load.copy()
     for tier in tiers:
         everywhere &= tier.served >= tier.wanted
-    rows = [_surplus(cluster, tier, by_load, everywhere, skipped) for tier in tiers]
+    rows = [_surplus(cluster, tier, (by_load, everywhere), index, skipped) for tier in tiers]
     rows += [(_held(cluster, dropped), Reason.DROP_RULE), (_held(cluster, ~is_used), Reason.UNUSED)]
     retired = (
         cluster.decommissioning()[cluster.replicas.server] & broadcast[cluster.replicas.segment]
@@ -176,11 +179,12 @@ def _concatenate(requests: list[LoadRequests], names: tuple[str, ...]) -> LoadRe
 def _surplus(
     cluster: ClusterState,
     tier: TierCounts,
-    by_load: Flags,
-    everywhere: Flags,
+    flags: tuple[Flags, Flags],
+    index: CostIndex | None,
     skipped: Counter[Reason],
 ) -> tuple[Ints, Reason]:
-    """Return the rows of the replicas that a tier has too much."""
+    """Return the rows of the replicas that a tier has too much; `flags`: loaded by a rule, served everywhere."""
+    by_load, everywhere = flags
     surplus = np.where(by_load, np.maximum(tier.served + tier.queued - tier.wanted, 0), 0)
     skipped[Reason.LAST_COPY] += int(surplus[~everywhere].sum())
     surplus[~everywhere] = 0
@@ -192,40 +196,34 @@ def _surplus(
     segment, server = replicas.segment[rows], replicas.server[rows]
     leaves = cluster.decommissioning()[server]
     has_choice = np.bincount(segment, minlength=len(surplus))[segment] > surplus[segment]
-    cost = np.zeros(len(rows)) if not has_choice.any() else time_costs(cluster, rows)
+    cost = np.zeros(len(rows)) if not has_choice.any() else time_costs(cluster, rows, index)
     order = np.lexsort((server, -cost, ~leaves, replicas.hold[rows] != Hold.LOADING, segment))
     ordered = segment[order]
     rank = np.arange(len(rows)) - np.searchsorted(ordered, ordered, side="left")
     return np.sort(rows[order[rank < surplus[ordered]]]), Reason.SURPLUS
 
 
-def time_costs(cluster: ClusterState, rows: Ints, *, half_life_ms: int = DAY_MS) -> Floats:
-    """Return what replicas cost where they are, in hours², by one pass over all servers.
+def time_costs(cluster: ClusterState, rows: Ints, index: CostIndex | None = None) -> Floats:
+    """Return what replicas cost where they are, in hours².
 
     Args:
         cluster: The cluster.
         rows: Rows of its replicas, of such as count towards the cost.
-        half_life_ms: Time difference at which two instants count half.
+        index: What the cluster's servers hold; None makes one.
     """
-    table, counted = cluster.segments, cluster.replicas.where(cluster.counted())
-    groups = group_segments(table.datasource.astype(np.int64), table.start_ms, table.end_ms)
-    servers, count = len(cluster.servers), len(groups)
-    group = groups.of_segment[counted.segment]
-    held = holdings_of(group, counted.server.astype(np.int64), np.ones(count), (count, servers))
-    terms = Terms(
-        spread=0.0,
-        is_target=np.zeros(servers, np.bool_),
-        free_bytes=np.zeros(servers, np.int64),
-        size_bytes=np.zeros(count),
-        smallest_bytes=np.zeros(count, np.int64),
-        disk=np.zeros(servers),
-    )
-    own, _ = scan_costs(grid_of(groups, half_life_ms), held, terms)
-    keys = held.servers() * count + held.group
+    index = index or index_of(cluster)
+    table, servers = cluster.segments, len(cluster.servers)
     segment, server = cluster.replicas.segment[rows], cluster.replicas.server[rows]
-    costs: Floats = own[
-        np.searchsorted(keys, server * np.int64(count) + groups.of_segment[segment])
-    ]
+    groups = group_segments(
+        table.datasource[segment].astype(np.int64), table.start_ms[segment], table.end_ms[segment]
+    )
+    nothing = np.zeros(len(groups))
+    held = held_of(groups.of_segment, server, np.ones(len(groups)), servers)
+    nowhere = np.full(servers, -1)
+    terms = Terms(nothing, nothing, nothing.astype(np.int64), nowhere, np.zeros(servers))
+    own, _ = index.scan(groups, held, terms)
+    keys = held.server + servers * np.repeat(np.arange(len(groups)), np.diff(held.offsets))
+    costs: Floats = own[np.searchsorted(keys, server + servers * groups.of_segment)]
     return costs
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.core.balancing.board import Board, Reason
-from carnac.core.balancing.cluster import ClusterState, Codes, SegmentTable
-from carnac.core.balancing.columns import Flags, Ints, Room, room_for
-from carnac.core.balancing.index import CostIndex
-from carnac.core.balancing.limits import LoadLimits
-from carnac.core.balancing.moves import Policy, scorer_of, weights_of
-from carnac.core.balancing.plans import CODES, REASONS, LoadPlan
-from carnac.core.balancing.scoring import Strategy, index_of, pick_server, segment_rows
+from carnac.core.balancing.cost.columns import Codes, Flags, Ints, Room, room_for
+from carnac.core.balancing.cost.index import CostIndex
+from carnac.core.balancing.plan.board import Board, Reason
+from carnac.core.balancing.plan.cluster import ClusterState, SegmentTable
+from carnac.core.balancing.plan.limits import LoadLimits
+from carnac.core.balancing.plan.moves import Policy, scorer_of, weights_of
+from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
+from carnac.core.balancing.plan.scoring import Strategy, index_of, pick_server, segment_rows
 
 if TYPE_CHECKING:
     from random import Random

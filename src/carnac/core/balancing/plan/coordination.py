@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.core.balancing.board import Board, Reason
-from carnac.core.balancing.cluster import ClusterState, Hold, Replicas
-from carnac.core.balancing.columns import Flags, Ints
-from carnac.core.balancing.index import CostIndex
-from carnac.core.balancing.limits import CoordinatorLimits
-from carnac.core.balancing.loads import order_queue, plan_loads
-from carnac.core.balancing.moves import Policy, plan_moves
-from carnac.core.balancing.plans import CODES, REASONS, DropPlan, LoadPlan, MovePlan
-from carnac.core.balancing.replication import decide_replication
-from carnac.core.balancing.rules import RuleSet, decide_rules
-from carnac.core.balancing.scoring import segment_rows
+from carnac.core.balancing.cost.columns import Flags, Ints
+from carnac.core.balancing.cost.index import CostIndex
+from carnac.core.balancing.plan.board import Board, Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas
+from carnac.core.balancing.plan.limits import CoordinatorLimits
+from carnac.core.balancing.plan.loads import order_queue, plan_loads
+from carnac.core.balancing.plan.moves import Policy, plan_moves
+from carnac.core.balancing.plan.plans import CODES, REASONS, DropPlan, LoadPlan, MovePlan
+from carnac.core.balancing.plan.replication import decide_replication
+from carnac.core.balancing.plan.rules import RuleSet, decide_rules
+from carnac.core.balancing.plan.scoring import segment_rows
 
 if TYPE_CHECKING:
     from random import Random
@@ -111,7 +111,7 @@ def plan_run(
     """
     limits = limits or CoordinatorLimits()
     matches = decide_rules(rules, cluster.segments, cluster.now_ms)
-    wanted = decide_replication(cluster, matches, limits.loads, used=used)
+    wanted = decide_replication(cluster, matches, limits.loads, used=used, index=index)
     skipped: Counter[Reason] = Counter(wanted.skipped)
     drops, given = wanted.drops, cluster
     cluster = replace(cluster, broadcast=wanted.broadcast if wanted.broadcast.any() else None)

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from carnac.core.balancing.board import Board
-from carnac.core.balancing.cluster import ClusterState, Codes, Hold
-from carnac.core.balancing.columns import Flags, Floats, Ints, SegmentColumns, segment_columns
-from carnac.core.balancing.compiled import compiled
-from carnac.core.balancing.cost import DAY_MS, SAME_DATASOURCE, scaled_cost, square_hours
-from carnac.core.balancing.index import TIE, CostIndex
-from carnac.core.balancing.legacy import legacy_costs
-from carnac.core.balancing.limits import Weights
+from carnac.core.balancing.cost.columns import (
+    Codes,
+    Flags,
+    Floats,
+    Ints,
+    SegmentColumns,
+    segment_columns,
+)
+from carnac.core.balancing.cost.compiled import compiled
+from carnac.core.balancing.cost.index import TIE, CostIndex
+from carnac.core.balancing.cost.joint import DAY_MS, SAME_DATASOURCE, scaled_cost, square_hours
+from carnac.core.balancing.cost.legacy import legacy_costs
+from carnac.core.balancing.plan.board import Board
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
+from carnac.core.balancing.plan.limits import Weights
 
 if TYPE_CHECKING:
     from random import Random

@@ -24,8 +24,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from carnac.core.balancing.cluster import DEFAULT_TIER, Codes, SegmentTable
-from carnac.core.balancing.columns import Flags, Ints
+from carnac.core.balancing.cost.columns import Codes, Flags, Ints
+from carnac.core.balancing.plan.cluster import DEFAULT_TIER, SegmentTable
 from carnac.core.time.intervals import MAX_MS, Interval, parse_interval
 from carnac.core.time.periods import Period, add_period, parse_period
 from carnac.errors import Invalid
