@@ -29,6 +29,7 @@ from carnac.overlord import TaskService
 from carnac.overlord.compactor.desk import CompactionDesk, CompactionStatus
 from carnac.ports import (
     DatasourceInfo,
+    ExportResult,
     Head,
     JobProgress,
     JobReport,
@@ -41,6 +42,7 @@ from carnac.ports import (
 from carnac.store import Store
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
+from carnac.store.reading import StoreReading
 from carnac.store.results import Result
 from carnac.store.upkeep.maintenance import GcAction, GcReport
 from carnac.store.upkeep.verifying import Finding, ScrubStatus
@@ -51,6 +53,7 @@ VALUES: tuple[type, ...] = (
     JobReport,
     RejectedRows,
     JobProgress,
+    ExportResult,
     Published,
     Head,
     CommitSummary,
@@ -137,9 +140,11 @@ def render() -> str:
 
 def public_members(kind: type) -> list[tuple[str, object]]:
     """Return the public methods and properties of a class, in the order of its source."""
+    halves = [base for base in kind.__mro__ if base is kind or base is StoreReading]
     return [
         (name, member)
-        for name, member in vars(kind).items()
+        for half in halves
+        for name, member in vars(half).items()
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
     ]
 

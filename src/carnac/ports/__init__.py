@@ -32,6 +32,7 @@ from carnac.ports.metadata import (
 )
 from carnac.ports.queries import (
     Catalog,
+    ExportResult,
     QueryEngine,
     QueryResult,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "DataPipeline",
     "DatasourceInfo",
     "DeepStorage",
+    "ExportResult",
     "Head",
     "IdSource",
     "JobProgress",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -24,6 +24,25 @@ class QueryResult:
     """
 
     table: object
+    revision: int
+    segments_total: int
+    segments_read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportResult:
+    """What was written of a query's rows, and what they were read from.
+
+    Attributes:
+        rows: Written.
+        is_cut: There were more than were asked for.
+        revision: The one revision that the query read.
+        segments_total: Live segments of the datasources that it names.
+        segments_read: Those left after pruning.
+    """
+
+    rows: int
+    is_cut: bool
     revision: int
     segments_total: int
     segments_read: int
@@ -66,5 +85,25 @@ class QueryEngine(Protocol):
         Raises:
             Invalid: The SQL is not one SELECT statement, does not parse, or names what a query may not reach.
             NotFound: It names a datasource that is not in the revision.
+        """
+        ...
+
+    def export_query(
+        self,
+        sql: str,
+        catalog: Catalog,
+        target: BinaryIO,
+        *,
+        form: str,
+        parameters: Sequence[object] = (),
+        rows_max: int | None = None,
+    ) -> ExportResult:
+        """Run one SELECT statement and write its rows to a file as they come, `rows_max` at most.
+
+        Args:
+            form: `csv`, `jsonl`, `parquet` or `arrow`.
+
+        Raises:
+            OSError: The target does not take them. Else as `run_query`; what was written by then stays in the target.
         """
         ...

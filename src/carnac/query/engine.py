@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
-from carnac.ports import Catalog, DeepStorage, QueryResult
+from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.temporary import own_folder
 from carnac.query.cache import FileCache
 from carnac.query.intact import IntactFiles, Interrupted, Located
@@ -107,18 +107,60 @@ class DuckDbQueryEngine:
             Unavailable: It took too long, needs more memory than there is, or was interrupted.
             Corrupt: A segment file is missing or damaged.
         """
-        columns: set[str] = set()
-        with self._query(sql, columns) as query:
-            plan = Planner(query.cursor, catalog, parameters).plan(sql)
-            columns.update(name for scan in plan.scans for name in scan.columns)
-            with self._files(plan, query.stop) as paths:
-                table = _run(query.cursor, plan, paths, parameters, self._memory_bytes // 2)
+        with self._planned(sql, catalog, parameters) as (query, plan):
+            table = _run(query.cursor, plan, parameters, self._memory_bytes // 2)
         return QueryResult(
             table=table,
             revision=catalog.revision,
             segments_total=plan.segments_total,
             segments_read=plan.segments_read,
         )
+
+    def export_query(
+        self,
+        sql: str,
+        catalog: Catalog,
+        target: BinaryIO,
+        *,
+        form: str,
+        parameters: Sequence[object] = (),
+        rows_max: int | None = None,
+    ) -> ExportResult:
+        """Run one SELECT statement and write its rows to a file as they come.
+
+        Raises:
+            OSError: The target does not take them. Else as `run_query`; what was written by then stays in the target.
+        """
+        from carnac.query.export.writing import export
+
+        with self._planned(sql, catalog, parameters) as (query, plan):
+            rows, is_cut = export(
+                query.cursor, plan, parameters, target, form=form, rows_max=rows_max
+            )
+        return ExportResult(
+            rows=rows,
+            is_cut=is_cut,
+            revision=catalog.revision,
+            segments_total=plan.segments_total,
+            segments_read=plan.segments_read,
+        )
+
+    @contextmanager
+    def _planned(
+        self, sql: str, catalog: Catalog, parameters: Sequence[object]
+    ) -> Iterator[tuple[_Query, Plan]]:
+        """Give a query whose views are there, and whose files stay until the block ends."""
+        columns: set[str] = set()
+        with self._query(sql, columns) as query:
+            plan = Planner(query.cursor, catalog, parameters).plan(sql)
+            columns.update(name for scan in plan.scans for name in scan.columns)
+            with self._files(plan, query.stop) as paths:
+                for name, table in plan.tables.items():
+                    query.cursor.register(name, arrow_table(table))
+                for scan in plan.scans:
+                    files = scan_sql(scan.columns, scan.slices, paths)
+                    query.cursor.execute(f"CREATE TEMP VIEW {scan.view} AS {files}")
+                yield query, plan
 
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""
@@ -265,16 +307,9 @@ def _default_cache_folder(url: str) -> Path:
 def _run(
     cursor: duckdb.DuckDBPyConnection,
     plan: Plan,
-    paths: Mapping[str, Path],
     parameters: Sequence[object],
     bytes_max: int,
 ) -> object:
-    for name, columns in plan.tables.items():
-        cursor.register(name, arrow_table(columns))
-    for scan in plan.scans:
-        cursor.execute(
-            f"CREATE TEMP VIEW {scan.view} AS {scan_sql(scan.columns, scan.slices, paths)}"
-        )
     if plan.is_explain:
         return plan_table(cursor.execute(plan.sql, list(parameters)).fetchall())
     return tidy(read_rows(cursor.sql(plan.sql, params=list(parameters)), bytes_max=bytes_max))

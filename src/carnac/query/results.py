@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Unavailable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 122_880
 """Rows that are taken from DuckDB at once: those of one of its row groups."""
-_HUGE_DIGITS = 38
+HUGE_DIGITS = 38
 """Decimal digits of DuckDB's 128-bit integers in Arrow."""
 
 
@@ -48,24 +49,49 @@ def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:
     """
     import pyarrow as pa
 
-    batches, size = [], 0
-    reader = relation.to_arrow_reader(BATCH_ROWS)
-    try:
-        for batch in reader:
-            batches.append(batch)
+    kept, size = [], 0
+    schema, batches = batches_of(relation)
+    with closing(batches):
+        for batch in batches:
+            kept.append(batch)
             size += batch.nbytes
             if size > bytes_max:
                 raise Unavailable(
                     f"the result of the query takes more than {bytes_max:,} bytes of memory, half of what the query "
-                    "engine may use; select fewer rows or columns, or raise query_memory_limit_bytes"
+                    "engine may use; select fewer rows or columns, write it to a file (carnac sql -o FILE, "
+                    "store.export), or raise query_memory_limit_bytes"
                 )
-    except MemoryError:
-        raise
-    except (OSError, pa.ArrowException) as error:  # what DuckDB says in the middle of a stream
-        raise error_of(str(error)) from error
-    finally:
-        reader.close()
-    return pa.Table.from_batches(batches, reader.schema)
+    return pa.Table.from_batches(kept, schema)
+
+
+def batches_of(
+    relation: duckdb.DuckDBPyRelation, rows: int = BATCH_ROWS
+) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+    """Run a query; return its schema, and its rows as DuckDB hands them over, so many at once.
+
+    Raises:
+        duckdb.Error: The query fails, now or while its rows are taken.
+    """
+    reader = relation.to_arrow_reader(rows)
+
+    def take() -> Generator[pa.RecordBatch, None, None]:
+        import pyarrow as pa
+
+        try:
+            while True:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                except MemoryError:
+                    raise
+                except (OSError, pa.ArrowException) as error:  # what DuckDB says amid a stream
+                    raise error_of(str(error)) from error
+                yield batch
+        finally:
+            reader.close()
+
+    return reader.schema, take()
 
 
 def tidy(table: pa.Table) -> pa.Table:
@@ -78,7 +104,7 @@ def tidy(table: pa.Table) -> pa.Table:
     for place, column in enumerate(table.schema):
         if (
             pa.types.is_decimal128(column.type)
-            and column.type.precision == _HUGE_DIGITS
+            and column.type.precision == HUGE_DIGITS
             and column.type.scale == 0
         ):
             try:

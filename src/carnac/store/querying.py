@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from carnac.errors import Corrupt, NotFound
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from carnac.core.time.intervals import IntervalSet
     from carnac.ports import MetadataStore, QueryEngine, QueryResult
     from carnac.store.leases import LeaseKeeper
+
+T = TypeVar("T")
 
 READ_ATTEMPTS_MAX = 3
 """How often a query is run when its lease runs out meanwhile, as it does when the machine sleeps."""
@@ -56,13 +58,26 @@ def run_query(
     parameters: Sequence[object],
 ) -> QueryResult:
     """Run a statement over one revision, under a reader's lease."""
-    for attempt in range(1, READ_ATTEMPTS_MAX + 1):
+    return under_lease(
+        metadata, leases, at, lambda catalog: engine.run_query(text, catalog, parameters=parameters)
+    )
+
+
+def under_lease(
+    metadata: MetadataStore,
+    leases: LeaseKeeper,
+    at: int | str | None,
+    work: Callable[[RevisionCatalog], T],
+    *,
+    attempts_max: int = READ_ATTEMPTS_MAX,
+) -> T:
+    """Do something over one revision, again if its lease ran out meanwhile."""
+    for attempt in range(1, attempts_max + 1):
         with leases.reading(at) as reading:
-            catalog = RevisionCatalog(metadata, reading.head.revision)
             try:
-                return engine.run_query(text, catalog, parameters=parameters)
+                return work(RevisionCatalog(metadata, reading.head.revision))
             except (Corrupt, NotFound):
                 # Without a gap in the lease this is what it says; with one, gc may have been faster.
-                if reading.is_held() or attempt == READ_ATTEMPTS_MAX:
+                if reading.is_held() or attempt == attempts_max:
                     raise
     raise AssertionError("unreachable")

@@ -12,41 +12,33 @@ from carnac.core.time.intervals import as_interval
 from carnac.errors import Invalid
 from carnac.ports.closing import Closing
 from carnac.store.leases import LeaseKeeper
-from carnac.store.querying import run_query
-from carnac.store.results import Result
+from carnac.store.reading import StoreReading
 from carnac.store.services import StoreServices
 
 if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.compaction.plan.groups import CompactionGroup
-    from carnac.core.log.commits import Commit, CommitSummary
-    from carnac.core.log.entries import Chunk, VisibleSegment
-    from carnac.core.log.late_ledger import LateLedger
     from carnac.core.time.intervals import Interval
     from carnac.ports import (
         Clock,
         DataPipeline,
-        DatasourceInfo,
         DeepStorage,
-        Head,
         Lease,
         MetadataStore,
         Published,
         QueryEngine,
-        Tag,
         WriteGuard,
     )
     from carnac.ports.places import Allocator
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.compacting.reports import CompactionReport, GroupReport
-    from carnac.store.history import DatasourceDiff
     from carnac.store.upkeep.maintenance import GcReport
     from carnac.store.upkeep.verifying import Finding, ScrubStatus
     from carnac.store.writing.writer import PlanListener, ProgressListener, WriteOutcome
 
 
 @checked
-class Store(Closing):
+class Store(StoreReading, Closing):
     """An event store. Open it with `carnac.open`; use it in a `with` block or call `close`.
 
     Reading never starts Spark; `ingest`, `delete(where=…)`, `compact` and `read_spark` do, when they first need it.
@@ -301,148 +293,6 @@ class Store(Closing):
         return self._services.history.set_lookup(
             LookupChange(name=name, mapping=mapping), message=message
         )
-
-    # reading
-
-    def sql(
-        self, text: str, *, at: int | str | None = None, parameters: Sequence[object] = ()
-    ) -> Result:
-        """Run one SELECT statement over one revision; `?` takes `parameters` in order. The whole result is in memory.
-
-        Raises:
-            Invalid: The statement is wrong, or reaches for something else than the store's data.
-            NotFound: A datasource, column or revision does not exist.
-        """
-        found = run_query(
-            self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
-        )
-        return Result(found)
-
-    def read_spark(
-        self,
-        datasource: str,
-        *,
-        at: int | str | None = None,
-        interval: Interval | str | None = None,
-    ) -> object:
-        """Return a `pyspark.sql.DataFrame` over one revision. Its files are kept until the store is closed.
-
-        It has all columns that the datasource has at the revision, whatever the interval.
-
-        Raises:
-            NotFound: There is no such revision, or no such datasource at it.
-        """
-        revision = self._leases.pin(at).head.revision
-        inputs = self._services.catalog.inputs(datasource, revision, as_interval(interval))
-        columns = self._metadata.columns(datasource, revision=revision)
-        return self._pipeline().read_spark(inputs, columns=columns)
-
-    def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
-        """Return the datasources that have rows, by name."""
-        return self._metadata.datasources(self._metadata.resolve(at).revision)
-
-    def segments(
-        self,
-        datasource: str,
-        *,
-        at: int | str | None = None,
-        interval: Interval | str | None = None,
-    ) -> Sequence[VisibleSegment]:
-        """Return the visible segments with their entries, in order of time chunk and partition id.
-
-        Raises:
-            NotFound: There is no such revision, or no such datasource at it.
-        """
-        parsed = as_interval(interval)
-        return self._services.catalog.segments(
-            datasource, self._metadata.resolve(at).revision, parsed
-        )
-
-    def chunks(self, datasource: str) -> tuple[Chunk, ...]:
-        """Return the live time chunks, in order of time.
-
-        Raises:
-            NotFound: There is no such datasource.
-        """
-        return self._services.catalog.chunks(datasource)
-
-    def late(
-        self,
-        datasource: str,
-        *,
-        at: int | str | None = None,
-        interval: Interval | str | None = None,
-    ) -> LateLedger:
-        """Return the late ledger: how late rows were when they were appended, and whether they are folded yet.
-
-        It counts input rows that are visible at the revision; what was replaced or deleted is in it no more.
-
-        Raises:
-            NotFound: There is no such revision, or no such datasource at it.
-        """
-        return self._services.catalog.late(datasource, at, as_interval(interval))
-
-    def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
-        """Return the lookups by name."""
-        return self._metadata.lookups(self._metadata.resolve(at).revision)
-
-    # history
-
-    def head(self) -> Head:
-        """Return the newest revision."""
-        return self._metadata.head()
-
-    def resolve(self, at: int | str | None = None) -> Head:
-        """Return the revision that `at` means, and when it was published."""
-        return self._metadata.resolve(at)
-
-    def log(
-        self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
-    ) -> tuple[CommitSummary, ...]:
-        """Return the newest retained commits, newest first, `limit` at most; `before` a revision: the next page.
-
-        Raises:
-            NotFound: The datasource has neither rows nor commits.
-        """
-        return self._services.catalog.log(datasource, before, limit)
-
-    def show(self, at: int | str | None = None) -> Commit:
-        """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
-        return self._services.history.commit(at)
-
-    def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
-        """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
-
-        Raises:
-            NotFound: One of them was trimmed: the reader has to start anew.
-        """
-        return self._metadata.changes(after=after, limit=limit)
-
-    def diff(
-        self, first: int | str, second: int | str | None = None
-    ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
-        """Compare two revisions; the second is the newest by default. Datasources that are the same are left out."""
-        return self._services.history.diff(first, second)
-
-    def tag(self, name: str, *, at: int | str | None = None) -> Tag:
-        """Name a revision; it stays readable while the tag is there. A tag that exists is moved.
-
-        Raises:
-            Invalid: The name is that of a revision or a time, or no name at all.
-        """
-        return self._metadata.put_tag(name, self._metadata.resolve(at).revision)
-
-    def untag(self, name: str) -> None:
-        """Remove a tag.
-
-        Raises:
-            NotFound: There is no such tag.
-        """
-        self._metadata.remove_tag(name)
-
-    def tags(self) -> tuple[Tag, ...]:
-        """Return all tags by name."""
-        return self._metadata.tags()
 
     # maintenance
 

@@ -6,39 +6,81 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
 from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
-from carnac.cli.tables import counted, format_count
-from carnac.cli.values import (
-    csv_line,
-    iterate_rows,
-    table_columns,
-    to_json_value,
-    to_text,
-    unique_names,
-)
+from carnac.cli.tables import Column, counted, format_count
 from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.query.export.values import iterate_rows, to_json_value, to_text, unique_names
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import pyarrow as pa
+
     from carnac.cli.session import Session
+    from carnac.ports import ExportResult
+    from carnac.store import Store
     from carnac.store.results import Result
 
-FORMATS = ("table", "csv", "jsonl", "json")
+FILES = ("csv", "jsonl", "parquet", "arrow")
+FORMATS = ("table", "json", *FILES)
+BINARY = ("parquet", "arrow")
 DEFAULT_ROWS = 1000
 GRACE_MS = 2_000
 """How long a statement that was stopped may take to end."""
 
+Statement = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SELECT", help="The statement; - reads it from standard input.", show_default=False
+    ),
+]
+StatementFile = Annotated[
+    str | None,
+    typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="table, json, csv, jsonl, parquet or arrow. Default: by the ending of FILE, else table.",
+        show_default=False,
+    ),
+]
+OutputFile = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write all rows to a file, as they come; - is standard output.",
+        show_default=False,
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Take the place of a file that is there.", metavar="")
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows",
+        metavar="N",
+        min=0,
+        help=f"Most rows to show or write; 0: all. Default: {DEFAULT_ROWS} in a table, else all.",
+        show_default=False,
+    ),
+]
 Parameters = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,63 +108,111 @@ Timeout = Annotated[
     examples=[
         'carnac sql "SELECT carrier, count(*) AS n FROM flights GROUP BY 1 ORDER BY 2 DESC"',
         'carnac sql "SELECT count(*) FROM flights WHERE dest = ?" --param ORD --at 1',
-        'carnac sql "SELECT * FROM flights" --format csv > flights.csv',
+        'carnac sql "SELECT * FROM flights" -o flights.parquet',
+        'carnac sql "SELECT * FROM flights" --format csv --max-rows 3',
     ],
 )
 def sql(
     ctx: typer.Context,
     *,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SELECT",
-            help="The statement; - reads it from standard input.",
-            show_default=False,
-        ),
-    ] = None,
-    file: Annotated[
-        str | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file."),
-    ] = None,
+    text: Statement = None,
+    file: StatementFile = None,
     at: At = None,
     param: Parameters = None,
-    form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="table, csv, jsonl or json.")
-    ] = "table",
-    max_rows: Annotated[
-        int,
-        typer.Option(
-            "--max-rows", metavar="N", min=0, help="Most rows that a table shows; 0 shows all."
-        ),
-    ] = DEFAULT_ROWS,
+    form: Format = None,
+    output: OutputFile = None,
+    overwrite: Overwrite = False,
+    max_rows: MaxRows = None,
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one SELECT statement over one revision, and print the rows.
 
     Datasources are tables; __time is the time of a row, in UTC. Numbers are aligned to the right, times are ISO 8601.
-    --format csv and jsonl write all rows and nothing else.
+    csv, jsonl, parquet and arrow are written as the rows come, however many there are; a file is there once all of it
+    is.
     """
     session = session_of(ctx)
-    if form not in FORMATS:
-        raise Invalid(f"there is no format '{form}'; there are {', '.join(FORMATS)}")
-    form = "json" if as_json else form
-    statement = _read_statement(text, file)
-    parameters = [_parse_parameter(value) for value in param or ()]
+    form = "json" if as_json and form in {None, *FORMATS} else _form(form, output)
+    if form not in FILES and output is not None:
+        raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
+    question = _Question(
+        text=_read_statement(text, file),
+        at=at,
+        parameters=[_parse_parameter(value) for value in param or ()],
+        rows_max=DEFAULT_ROWS if max_rows is None and form == "table" else max_rows or None,
+    )
+    target = _standard_output(form) if form in FILES and output in {None, "-"} else output
     if session.owns_process:
-        _load_arrow_alone(statement)
+        _load_arrow_alone(question.text)
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
     limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
     with session.open_store(query_timeout_ms=timeout_ms) as store, _ended_after(session, limit_ms):
-        result = store.sql(statement, at=at, parameters=parameters)
+        if form in FILES:
+            written = question.export(store, target, form, overwrite=overwrite)
+            _tell(session.output, written, output)
+            return
+        result = store.sql(question.text, at=at, parameters=question.parameters)
     if form == "table":
-        _print_table(session.output, result, max_rows)
-    elif form == "csv":
-        _print_csv(result)
-    elif form == "jsonl":
-        _print_json_lines(result)
+        _print_table(session.output, result, question.rows_max)
     else:
-        session.output.json(_json_document(result))
+        session.output.json(_json_document(result, question.rows_max))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is asked.
+
+    Attributes:
+        rows_max: None: all.
+    """
+
+    text: str
+    at: str | None
+    parameters: Sequence[object]
+    rows_max: int | None
+
+    def export(self, store: Store, target: object, form: str, *, overwrite: bool) -> ExportResult:
+        return store.export(
+            self.text,
+            target,
+            format=form,
+            at=self.at,
+            parameters=self.parameters,
+            max_rows=self.rows_max,
+            overwrite=overwrite,
+        )
+
+
+def _form(form: str | None, output: str | None) -> str:
+    """Return the format that is asked for, or that the name of the file says."""
+    if form is not None and form not in FORMATS:
+        raise Invalid(f"there is no format '{form}'; there are {', '.join(FORMATS)}")
+    if output in {None, "-"}:
+        return form or "table"
+    from carnac.store.exporting import form_of
+
+    return form_of(form, Path(output or ""))
+
+
+def _standard_output(form: str) -> BinaryIO:
+    if form in BINARY and sys.stdout.isatty():
+        raise Invalid(f"a terminal cannot show {form}; write it to a file with -o FILE")
+    sys.stdout.flush()
+    return cast("BinaryIO", sys.stdout.buffer)
+
+
+def _tell(output: Output, written: ExportResult, target: str | None) -> None:
+    if written.is_cut:
+        output.warning(
+            f"there were more rows than {format_count(written.rows)}; --max-rows left them out"
+        )
+    if target in {None, "-"}:
+        return
+    output.note(
+        f"{counted(written.rows, 'row')} at revision {written.revision}, {format_count(written.segments_read)} of "
+        f"{counted(written.segments_total, 'segment')} read, in {target}"
+    )
 
 
 @contextmanager
@@ -193,15 +283,14 @@ def _parse_parameter(text: str) -> object:
         return text
 
 
-def _print_table(output: Output, result: Result, max_rows: int) -> None:
+def _print_table(output: Output, result: Result, rows_max: int | None) -> None:
     table = result.arrow()
-    shown = table if max_rows == 0 else table.slice(0, max_rows)
-    rows = [[to_text(value) for value in row] for row in iterate_rows(shown)]
+    rows = [[to_text(value) for value in row] for row in iterate_rows(table.slice(0, rows_max))]
     output.table(table_columns(table), rows)
     hidden = table.num_rows - len(rows)
     if hidden:
         output.note(
-            f"… and {format_count(hidden)} more rows; --max-rows 0 shows all, --format csv writes all"
+            f"… and {format_count(hidden)} more rows; --max-rows 0 shows all, -o FILE writes all to a file"
         )
     output.note(
         f"{counted(table.num_rows, 'row')} at revision {result.revision}, "
@@ -209,24 +298,27 @@ def _print_table(output: Output, result: Result, max_rows: int) -> None:
     )
 
 
-def _print_csv(result: Result) -> None:
-    table = result.arrow()
-    sys.stdout.write(csv_line(table.column_names) + "\n")
-    for row in iterate_rows(table):
-        sys.stdout.write(csv_line(row) + "\n")
+def table_columns(table: pa.Table) -> list[Column]:
+    """Return the titles of the table's columns; numbers are right-aligned."""
+    import pyarrow.types as kinds
+
+    return [
+        Column(
+            field.name,
+            kinds.is_integer(field.type)
+            or kinds.is_floating(field.type)
+            or kinds.is_decimal(field.type),
+        )
+        for field in table.schema
+    ]
 
 
-def _print_json_lines(result: Result) -> None:
+def _json_document(result: Result, rows_max: int | None) -> dict[str, object]:
+    """Return the document; what `--max-rows` left out of it is in `rows_left_out`."""
     table = result.arrow()
     names = unique_names(table.column_names)
-    for row in iterate_rows(table):
-        block = {name: to_json_value(value) for name, value in zip(names, row, strict=True)}
-        sys.stdout.write(json.dumps(block, ensure_ascii=False, separators=(",", ":")) + "\n")
-
-
-def _json_document(result: Result) -> dict[str, object]:
-    table = result.arrow()
-    names = unique_names(table.column_names)
+    shown = table.slice(0, rows_max)
+    left_out = table.num_rows - shown.num_rows
     return {
         "revision": result.revision,
         "segments_total": result.segments_total,
@@ -237,6 +329,6 @@ def _json_document(result: Result) -> dict[str, object]:
         ],
         "rows": [
             {name: to_json_value(value) for name, value in zip(names, row, strict=True)}
-            for row in iterate_rows(table)
+            for row in iterate_rows(shown)
         ],
-    }
+    } | ({"rows_left_out": left_out} if left_out else {})

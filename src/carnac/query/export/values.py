@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from carnac.cli.tables import Column
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -21,21 +20,6 @@ NULL = "null"
 BATCH_ROWS = 10_000
 _BYTES_SHOWN = 12
 _QUOTED = re.compile(r'[",\r\n]')
-
-
-def table_columns(table: pa.Table) -> list[Column]:
-    """Return the titles of the table's columns; numbers are right-aligned."""
-    import pyarrow.types as kinds
-
-    return [
-        Column(
-            field.name,
-            kinds.is_integer(field.type)
-            or kinds.is_floating(field.type)
-            or kinds.is_decimal(field.type),
-        )
-        for field in table.schema
-    ]
 
 
 def unique_names(names: list[str]) -> list[str]:

@@ -10,15 +10,15 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from carnac.cli.values import (
+from carnac.cli.commands.queries import table_columns
+from carnac.errors import Invalid
+from carnac.query.export.values import (
     csv_line,
     iterate_rows,
-    table_columns,
     to_json_value,
     to_text,
     unique_names,
 )
-from carnac.errors import Invalid
 
 MOMENT = datetime(2013, 1, 1, 5, 15, tzinfo=UTC)
 

@@ -1,0 +1,231 @@
+"""The rows of a query written to a file as they come: what is in memory does not grow with the result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from carnac.errors import Invalid
+from carnac.query.export.lines import csv_expression, csv_head, json_expression
+from carnac.query.export.values import csv_line, iterate_rows, to_json_value, unique_names
+from carnac.query.results import BATCH_ROWS, HUGE_DIGITS, batches_of, plan_table
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.query.planning import Plan
+
+    Batches = Iterator[pa.RecordBatch]
+
+GROUP_ROWS = BATCH_ROWS
+"""Rows of a row group of Parquet: they are in memory together."""
+LINE_ROWS = 16_384
+"""Rows whose lines are in memory together."""
+
+
+@dataclass(slots=True)
+class RowLimit:
+    """Lets so many rows pass.
+
+    Attributes:
+        rows_max: None: all.
+        rows: That have passed.
+        is_cut: More would have come.
+    """
+
+    rows_max: int | None
+    rows: int = 0
+    is_cut: bool = False
+
+    def limit(self, batches: Batches) -> Batches:
+        """Yield the batches until there are enough rows."""
+        for batch in batches:
+            left = batch.num_rows if self.rows_max is None else self.rows_max - self.rows
+            self.is_cut = batch.num_rows > left
+            self.rows += min(left, batch.num_rows)
+            if left:
+                yield batch.slice(0, left)
+            if self.is_cut:
+                return
+
+
+@dataclass(slots=True)
+class Export:
+    """One statement that DuckDB is ready to run, and where its rows go.
+
+    Attributes:
+        relation: Its rows, not yet run.
+        again: Returns the rows of another statement over those of this one, named c0, c1, …
+    """
+
+    relation: duckdb.DuckDBPyRelation
+    again: Callable[[str], duckdb.DuckDBPyRelation]
+    target: BinaryIO
+    limit: RowLimit
+
+    def write(self, form: str) -> None:
+        """Write all rows.
+
+        Raises:
+            Invalid: There is no such form, or it cannot hold a value.
+            OSError: The target does not take them.
+            duckdb.Error: The query fails.
+        """
+        FORMS[form](self)
+
+    def write_csv(self) -> None:
+        """Write a line of names, then a line for each row."""
+        self.target.write(csv_head(self.relation.columns))
+        made = csv_expression(self._types)
+        if made is not None:
+            self._write_lines(made)
+            return
+        for row in self._rows():
+            self.target.write((csv_line(row) + "\n").encode())
+
+    def write_json_lines(self) -> None:
+        """Write an object for each row."""
+        names = unique_names(self.relation.columns)
+        made = json_expression(self._types, names)
+        if made is not None:
+            self._write_lines(made)
+            return
+        for row in self._rows():
+            block = {name: to_json_value(value) for name, value in zip(names, row, strict=True)}
+            text = json.dumps(block, ensure_ascii=False, separators=(",", ":"))
+            self.target.write((text + "\n").encode())
+
+    def write_parquet(self) -> None:
+        """Write a Parquet file, compressed by zstd."""
+        import pyarrow.parquet as pq
+
+        schema, batches = self._typed()
+        with pq.ParquetWriter(self.target, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch, row_group_size=GROUP_ROWS)
+
+    def write_arrow(self) -> None:
+        """Write an Arrow IPC file, Feather's second version."""
+        import pyarrow as pa
+
+        schema, batches = self._typed()
+        with pa.ipc.new_file(self.target, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+    @property
+    def _types(self) -> list[str]:
+        return [str(kind) for kind in self.relation.types]
+
+    def _write_lines(self, expression: str) -> None:
+        """Write what DuckDB has made: the texts of a batch lie one after another in its buffer."""
+        _, batches = batches_of(self.again(expression), LINE_ROWS)
+        for batch in self.limit.limit(batches):
+            (column,) = batch.columns
+            _, offsets, data = column.buffers()
+            size = 8 if str(column.type) == "large_string" else 4
+            ends = memoryview(offsets).cast("q" if size == 8 else "i")
+            first, last = ends[column.offset], ends[column.offset + len(column)]
+            self.target.write(memoryview(data)[first:last])
+
+    def _rows(self) -> Iterator[tuple[object, ...]]:
+        import pyarrow as pa
+
+        schema, batches = batches_of(self.relation, LINE_ROWS)
+        huge = {place for place, column in enumerate(schema) if _is_huge(column.type)}
+        for batch in self.limit.limit(batches):
+            for row in iterate_rows(pa.Table.from_batches([batch])):
+                yield tuple(
+                    int(str(value)) if place in huge and value is not None else value
+                    for place, value in enumerate(row)
+                )
+
+    def _typed(self) -> tuple[pa.Schema, Batches]:
+        """Return the rows with names that differ, and whole numbers of 128 bits, such as sums, as longs."""
+        import pyarrow as pa
+
+        found, batches = batches_of(self.relation, GROUP_ROWS)
+        names = unique_names(found.names)
+        schema = pa.schema(
+            [
+                pa.field(name, pa.int64() if _is_huge(column.type) else column.type)
+                for name, column in zip(names, found, strict=True)
+            ]
+        )
+
+        def cast() -> Batches:
+            for batch in self.limit.limit(batches):
+                columns = [
+                    _long(name, values) if _is_huge(values.type) else values
+                    for name, values in zip(names, batch.columns, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return schema, cast()
+
+
+FORMS: dict[str, Callable[[Export], None]] = {
+    "csv": Export.write_csv,
+    "jsonl": Export.write_json_lines,
+    "parquet": Export.write_parquet,
+    "arrow": Export.write_arrow,
+}
+"""How rows are written, by the name of the form."""
+
+
+def export(
+    cursor: duckdb.DuckDBPyConnection,
+    plan: Plan,
+    parameters: Sequence[object],
+    target: BinaryIO,
+    *,
+    form: str,
+    rows_max: int | None,
+) -> tuple[int, bool]:
+    """Write the rows of a planned query; return how many, and whether there were more.
+
+    Raises:
+        Invalid: There is no such form, or it cannot hold a value.
+        OSError: The target does not take them.
+        duckdb.Error: The query fails.
+    """
+    if plan.is_explain:
+        cursor.register(
+            "__carnac_plan", plan_table(cursor.execute(plan.sql, list(parameters)).fetchall())
+        )
+        statement, values = "SELECT plan FROM __carnac_plan", []
+    else:
+        statement, values = plan.sql, list(parameters)
+    relation = cursor.sql(statement, params=values)
+    names = ", ".join(f"c{place}" for place in range(len(relation.columns)))
+
+    def again(expression: str) -> duckdb.DuckDBPyRelation:
+        return cursor.sql(
+            f"SELECT {expression} FROM ({statement}) AS __carnac_rows({names})", params=values
+        )
+
+    limit = RowLimit(rows_max)
+    Export(relation, again, target, limit).write(form)
+    return limit.rows, limit.is_cut
+
+
+def _is_huge(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(kind == pa.decimal128(HUGE_DIGITS, 0))
+
+
+def _long(name: str, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise Invalid(
+            f"column '{name}' holds whole numbers beyond 64 bits; select it as text or as double, "
+            "CAST(… AS VARCHAR) or CAST(… AS DOUBLE)",
+            column=name,
+        ) from None

@@ -1,0 +1,221 @@
+"""What a store answers: rows, what there is, and its history. Nothing here changes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from carnac.core.arguments import checked
+from carnac.core.time.intervals import as_interval
+from carnac.store.querying import run_query
+from carnac.store.results import Result
+
+if TYPE_CHECKING:
+    from carnac.core.log.commits import Commit, CommitSummary
+    from carnac.core.log.entries import Chunk, VisibleSegment
+    from carnac.core.log.late_ledger import LateLedger
+    from carnac.core.time.intervals import Interval
+    from carnac.ports import (
+        DataPipeline,
+        DatasourceInfo,
+        ExportResult,
+        Head,
+        MetadataStore,
+        QueryEngine,
+        Tag,
+    )
+    from carnac.store.history import DatasourceDiff
+    from carnac.store.leases import LeaseKeeper
+    from carnac.store.services import StoreServices
+
+
+@checked
+class StoreReading:
+    """The half of a `Store` that reads."""
+
+    _metadata: MetadataStore
+    _pipeline: Callable[[], DataPipeline]
+    _engine: Callable[[], QueryEngine]
+    _leases: LeaseKeeper
+    _services: StoreServices
+
+    def sql(
+        self, text: str, *, at: int | str | None = None, parameters: Sequence[object] = ()
+    ) -> Result:
+        """Run one SELECT statement over one revision; `?` takes `parameters` in order. The whole result is in memory.
+
+        Raises:
+            Invalid: The statement is wrong, or reaches for something else than the store's data.
+            NotFound: A datasource, column or revision does not exist.
+        """
+        found = run_query(
+            self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
+        )
+        return Result(found)
+
+    def export(
+        self,
+        text: str,
+        target: object,
+        *,
+        format: str | None = None,  # noqa: A002 - what everybody calls it
+        at: int | str | None = None,
+        parameters: Sequence[object] = (),
+        max_rows: int | None = None,
+        overwrite: bool = False,
+    ) -> ExportResult:
+        """Run one SELECT statement and write its rows to a file, as they come: the result may be larger than memory.
+
+        A file is there when all of it is: it is written beside its place and renamed.
+
+        Args:
+            target: A path, or a binary file that is open for writing.
+            format: `csv`, `jsonl`, `parquet` or `arrow`. None: by the ending of the path.
+            max_rows: Most rows to write; None: all.
+            overwrite: Take the place of a file that is there.
+
+        Raises:
+            Invalid: As `sql`; the file is there already, or its format is not known.
+            NotFound: As `sql`; the folder of the file does not exist.
+            DiskFull: There is no space for it; nothing is left behind.
+        """
+        from carnac.store.exporting import export
+
+        return export(
+            self._engine(),
+            self._metadata,
+            self._leases,
+            text,
+            target,
+            form=format,
+            at=at,
+            parameters=parameters,
+            rows_max=max_rows,
+            overwrite=overwrite,
+        )
+
+    def read_spark(
+        self,
+        datasource: str,
+        *,
+        at: int | str | None = None,
+        interval: Interval | str | None = None,
+    ) -> object:
+        """Return a `pyspark.sql.DataFrame` over one revision. Its files are kept until the store is closed.
+
+        It has all columns that the datasource has at the revision, whatever the interval.
+
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
+        revision = self._leases.pin(at).head.revision
+        inputs = self._services.catalog.inputs(datasource, revision, as_interval(interval))
+        columns = self._metadata.columns(datasource, revision=revision)
+        return self._pipeline().read_spark(inputs, columns=columns)
+
+    def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
+        """Return the datasources that have rows, by name."""
+        return self._metadata.datasources(self._metadata.resolve(at).revision)
+
+    def segments(
+        self,
+        datasource: str,
+        *,
+        at: int | str | None = None,
+        interval: Interval | str | None = None,
+    ) -> Sequence[VisibleSegment]:
+        """Return the visible segments with their entries, in order of time chunk and partition id.
+
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
+        parsed = as_interval(interval)
+        return self._services.catalog.segments(
+            datasource, self._metadata.resolve(at).revision, parsed
+        )
+
+    def chunks(self, datasource: str) -> tuple[Chunk, ...]:
+        """Return the live time chunks, in order of time.
+
+        Raises:
+            NotFound: There is no such datasource.
+        """
+        return self._services.catalog.chunks(datasource)
+
+    def late(
+        self,
+        datasource: str,
+        *,
+        at: int | str | None = None,
+        interval: Interval | str | None = None,
+    ) -> LateLedger:
+        """Return the late ledger: how late rows were when they were appended, and whether they are folded yet.
+
+        It counts input rows that are visible at the revision; what was replaced or deleted is in it no more.
+
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
+        return self._services.catalog.late(datasource, at, as_interval(interval))
+
+    def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
+        """Return the lookups by name."""
+        return self._metadata.lookups(self._metadata.resolve(at).revision)
+
+    # history
+
+    def head(self) -> Head:
+        """Return the newest revision."""
+        return self._metadata.head()
+
+    def resolve(self, at: int | str | None = None) -> Head:
+        """Return the revision that `at` means, and when it was published."""
+        return self._metadata.resolve(at)
+
+    def log(
+        self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
+    ) -> tuple[CommitSummary, ...]:
+        """Return the newest retained commits, newest first, `limit` at most; `before` a revision: the next page.
+
+        Raises:
+            NotFound: The datasource has neither rows nor commits.
+        """
+        return self._services.catalog.log(datasource, before, limit)
+
+    def show(self, at: int | str | None = None) -> Commit:
+        """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
+        return self._services.history.commit(at)
+
+    def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
+        """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
+
+        Raises:
+            NotFound: One of them was trimmed: the reader has to start anew.
+        """
+        return self._metadata.changes(after=after, limit=limit)
+
+    def diff(
+        self, first: int | str, second: int | str | None = None
+    ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
+        """Compare two revisions; the second is the newest by default. Datasources that are the same are left out."""
+        return self._services.history.diff(first, second)
+
+    def tag(self, name: str, *, at: int | str | None = None) -> Tag:
+        """Name a revision; it stays readable while the tag is there. A tag that exists is moved.
+
+        Raises:
+            Invalid: The name is that of a revision or a time, or no name at all.
+        """
+        return self._metadata.put_tag(name, self._metadata.resolve(at).revision)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag.
+
+        Raises:
+            NotFound: There is no such tag.
+        """
+        self._metadata.remove_tag(name)
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Return all tags by name."""
+        return self._metadata.tags()
