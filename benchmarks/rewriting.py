@@ -19,7 +19,7 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.read import ReadPlan, read_tables
 from carnac.jobs.compact.shape import plan_families
-from carnac.jobs.compact.task import FamilyTask, Rewritten, rewrite_family
+from carnac.jobs.compact.task import GroupTask, Rewritten, rewrite_family
 from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
 from carnac.ports import SegmentInput
 
@@ -48,7 +48,7 @@ def rewrite(
     [family] = plan_families(inputs, target)
     with tempfile.TemporaryDirectory() as temporary:
         return rewrite_family(
-            FamilyTask(
+            GroupTask(
                 datasource=DATASOURCE,
                 family=family,
                 target=target,

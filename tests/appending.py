@@ -28,7 +28,7 @@ from carnac.core.segments.lateness import LATENESSES, Lateness
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.overlord.compactor.controller import Controller
-from carnac.overlord.compactor.desk import CompactionDesk
+from carnac.overlord.compactor.service import CompactionService
 from carnac.ports import RewriteJob, RewriteResult
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 from carnac.store import Store
@@ -200,8 +200,8 @@ class Week:
             self.runner = TimedRunner(partial(compact_groups, self.store), self.clock, take_ms)
             opened.callback(self.runner.close)
             self._opened = opened.pop_all()
-        self.desk = CompactionDesk(self.metadata, self.clock)
-        self.desk.put_spec(
+        self.service = CompactionService(self.metadata, self.clock)
+        self.service.put_spec(
             {
                 "dataSource": NAME,
                 "granularitySpec": {"segmentGranularity": "hour"},

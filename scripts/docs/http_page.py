@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from carnac.api import allocation
 from carnac.api.app import make_app
-from carnac.api.desk import Desk
 from carnac.api.page import operations, parameters_of, tag_of
+from carnac.api.services import Services
 
 _INTRO = """\
 # HTTP API of an overlord
@@ -58,8 +58,8 @@ def render() -> str:
 def describe() -> Mapping[str, Any]:
     """Return the OpenAPI description of an overlord, without one."""
     nobody = cast("Any", None)
-    desk = Desk(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
-    return make_app(desk, [allocation.make_router(nobody)]).openapi()
+    services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
+    return make_app(services, [allocation.make_router(nobody)]).openapi()
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from carnac.core.tasks.model import Attempt, RetryPolicy, Task
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.overlord import TaskService
-from carnac.overlord.compactor.desk import CompactionDesk, CompactionStatus
+from carnac.overlord.compactor.service import CompactionService, CompactionStatus
 from carnac.ports import (
     DatasourceInfo,
     ExportResult,
@@ -130,8 +130,10 @@ def render() -> str:
     parts.append(f"## TaskService\n\n{_doc(TaskService)}")
     parts += [_function(name, member, level=3) for name, member in public_members(TaskService)]
     parts.append(_function("carnac.open_compaction", open_compaction, level=2))
-    parts.append(f"## CompactionDesk\n\n{_doc(CompactionDesk)}")
-    parts += [_function(name, member, level=3) for name, member in public_members(CompactionDesk)]
+    parts.append(f"## CompactionService\n\n{_doc(CompactionService)}")
+    parts += [
+        _function(name, member, level=3) for name, member in public_members(CompactionService)
+    ]
     parts.append("## Errors\n\n" + "\n".join(_errors()) + "\n")
     parts.append("## Values\n\nFrozen dataclasses. `…` in a type is shortened.\n")
     parts += [_value(kind) for kind in VALUES]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from carnac.overlord import TaskService
-    from carnac.overlord.compactor.desk import CompactionDesk
+    from carnac.overlord.compactor.service import CompactionService
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store import Store
 
@@ -41,7 +41,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CarnacError",
-    "CompactionDesk",
+    "CompactionService",
     "Conflict",
     "Corrupt",
     "DiskFull",
@@ -63,7 +63,7 @@ _PLACES = {
     "open": ("carnac.bootstrap.store", "open_store"),
     "open_tasks": ("carnac.bootstrap.tasks", "open_tasks"),
     "open_compaction": ("carnac.bootstrap.compaction", "open_compaction"),
-    "CompactionDesk": ("carnac.overlord.compactor.desk", "CompactionDesk"),
+    "CompactionService": ("carnac.overlord.compactor.service", "CompactionService"),
     "TaskService": ("carnac.overlord", "TaskService"),
     "Store": ("carnac.store", "Store"),
     "Interval": ("carnac.core.time.intervals", "Interval"),

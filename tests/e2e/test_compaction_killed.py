@@ -69,8 +69,8 @@ def rows(settings: Settings) -> Counter[tuple[str, int]]:
             ]
             sent.update((str(row["__time"]), int(str(row["number"]))) for row in some)
             append_rows(Path(settings.store.get_secret_value()), some, datasource=NAME)
-    with open_compaction(settings=settings) as desk:
-        desk.put_spec(SPEC)
+    with open_compaction(settings=settings) as service:
+        service.put_spec(SPEC)
     return sent
 
 
@@ -157,8 +157,8 @@ def test_task_driver_and_overlord_are_killed_and_the_chunks_become_stable(
         until(lambda: running(tasks, 3), "the third, after the driver of the second was killed")
         overlord.end(signal.SIGKILL)
         start()
-        with open_compaction(settings=settings) as desk:
-            until(lambda: is_stable(desk.status(NAME).states[NAME]), "stable chunks")
+        with open_compaction(settings=settings) as service:
+            until(lambda: is_stable(service.status(NAME).states[NAME]), "stable chunks")
         until(lambda: not tasks.live_attempts(), "the end of all processes")
         assert all(task.state.is_over for task in tasks.list())
     check_nothing_is_left(settings, rows)
@@ -168,8 +168,8 @@ def test_task_driver_and_overlord_are_killed_and_the_chunks_become_stable(
 def test_compact_auto_is_killed_between_its_commits_and_started_again(
     settings: Settings, rows: Counter[tuple[str, int]]
 ) -> None:
-    with open_compaction(settings=settings) as desk:
-        desk.put_spec({**SPEC, "maxTaskBytes": 1, "smallTaskBytes": 0})
+    with open_compaction(settings=settings) as service:
+        service.put_spec({**SPEC, "maxTaskBytes": 1, "smallTaskBytes": 0})
     metadata = open_records(settings=settings, clock=SystemClock())
     before = metadata.head().revision
     environ = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import carnac.metadata
-from carnac.bootstrap.compaction import CompactionDuty, capacity_of, compact_groups
+from carnac.bootstrap.compaction import CompactionLoop, capacity_of, compact_groups
 from carnac.bootstrap.store import METADATA_FILE, open_records
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import RandomIds
@@ -125,11 +125,11 @@ def keep_by_overlord(folder: Path, now_ms: int, faults: Faults) -> int:
     runners = {"in_process": FakeRunner()}
     tasks = open_tasks(settings=settings, runners=runners, clock=clock)
     loop = open_loop(settings=settings, runners=runners, clock=clock)
-    duty = CompactionDuty(settings, runners, clock)
+    rounds = CompactionLoop(settings, runners, clock)
     store_records = open_records(settings=settings, clock=clock)
     try:
         for number in range(1, ROUNDS_MAX):
-            duty.run_round()
+            rounds.run_round()
             loop.run_round()
             for attempt in tasks.live_attempts():
                 try:
@@ -151,7 +151,7 @@ def keep_by_overlord(folder: Path, now_ms: int, faults: Faults) -> int:
         raise AssertionError("it does not come to rest")
     finally:
         store_records.close()
-        duty.close()
+        rounds.close()
         loop.close()
         tasks.close()
         carnac.metadata.open_metadata = real

@@ -51,8 +51,8 @@ def store(folder: Path) -> Iterator[Store]:
     with open_local_store(folder, clock=clock, ids=RandomIds(), settings=settings) as store:
         for number in range(SEGMENTS):
             append(store, (number, number), (number + 10, number))
-        with open_compaction(settings=settings) as desk:
-            desk.put_spec(
+        with open_compaction(settings=settings) as service:
+            service.put_spec(
                 {"dataSource": "events", "granularitySpec": {"segmentGranularity": "day"}}
             )
         yield store

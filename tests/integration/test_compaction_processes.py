@@ -12,7 +12,7 @@ import pytest
 from carnac.bootstrap.store import make_lockbox, open_records
 from carnac.bootstrap.tasks import open_tasks
 from carnac.clock import RandomIds
-from carnac.overlord.compactor.desk import CompactionDesk
+from carnac.overlord.compactor.service import CompactionService
 from tests.forking import FORK
 from tests.integration import compaction_children as children
 from tests.nightly import IS_NIGHTLY
@@ -51,8 +51,8 @@ def filled() -> Iterator[Path]:
             for number in range(SEGMENTS):
                 append(store, *((number * CHUNKS + day, day * 24) for day in range(CHUNKS)))
         metadata = open_records(settings=children.settings_of(folder), clock=clock)
-        with CompactionDesk(metadata, clock) as desk:
-            desk.put_spec(
+        with CompactionService(metadata, clock) as service:
+            service.put_spec(
                 {
                     "dataSource": children.NAME,
                     "granularitySpec": {"segmentGranularity": "day"},

@@ -51,7 +51,7 @@ class LateData(Cluster):
         self.ledger: Ledger = Counter()
         self.arrived: Counter[int] = Counter()
         self.left = LATE_APPENDS
-        self.desk.put_spec(
+        self.service.put_spec(
             {
                 "dataSource": NAME,
                 "granularitySpec": {"segmentGranularity": "hour"},

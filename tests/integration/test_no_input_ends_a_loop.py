@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
-from carnac.api.desk import Desk
 from carnac.api.hosts import hosts_of
-from carnac.bootstrap.compaction import CompactionDuty
+from carnac.api.services import Desk
+from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.overlord import compaction_loop
 from carnac.bootstrap.runners import attempt_command
 from carnac.bootstrap.store import make_lockbox, open_records
@@ -31,7 +31,7 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.errors import CarnacError
 from carnac.overlord import TaskService
-from carnac.overlord.compactor.desk import CompactionDesk
+from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import ProcessRunner
 from carnac.ports import MetadataStore
 from carnac.ports.loops import Loop
@@ -102,7 +102,7 @@ class World:
     """An overlord, and what is put into it."""
 
     tasks: TaskService
-    compaction: CompactionDesk
+    compaction: CompactionService
     records: MetadataStore
     http: InProcessClient
     loops: tuple[Loop, ...]
@@ -154,26 +154,26 @@ def world() -> Iterator[World]:
         lockbox = steps.enter_context(make_lockbox(records, values, clock))
         loop = open_loop(settings=values, runners=runners)
         steps.callback(loop.close)
-        duty = CompactionDuty(values, runners, clock, is_leader=lambda: loop.is_leader)
-        steps.callback(duty.close)
-        compaction = compaction_loop(duty, values, clock)
+        rounds = CompactionLoop(values, runners, clock, is_leader=lambda: loop.is_leader)
+        steps.callback(rounds.close)
+        compaction = compaction_loop(rounds, values, clock)
         steps.callback(compaction.stop)
-        duties = (*loop.loops, compaction)
-        desk = Desk(
+        loops = (*loop.loops, compaction)
+        service = Desk(
             tasks=tasks,
             locks=lockbox,
             loop=loop,
             admission=Admission(input_roots=[str(folder)]),
-            duties=duties,
+            loops=loops,
         )
         bugs = Bugs()
         logging.getLogger("carnac").addHandler(bugs)
         steps.callback(logging.getLogger("carnac").removeHandler, bugs)
         loop.start()
         compaction.start()
-        http = InProcessClient(make_app(desk, hosts=hosts_of("one")))
-        turning = tuple(one for one in duties if one.name in {"overlord", "upkeep", "compaction"})
-        yield World(tasks, CompactionDesk(records, clock), records, http, turning, bugs)
+        http = InProcessClient(make_app(service, hosts=hosts_of("one")))
+        turning = tuple(one for one in loops if one.name in {"overlord", "upkeep", "compaction"})
+        yield World(tasks, CompactionService(records, clock), records, http, turning, bugs)
 
 
 EXAMPLES = settings(

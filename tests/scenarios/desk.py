@@ -26,7 +26,7 @@ from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent, plan_stretches
+from carnac.core.compaction.plan.target_periods import Extent, plan_target_periods
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import (
     Interval,
@@ -154,7 +154,7 @@ class Desk:
 
     def do_chunks(self, _: list[str]) -> list[str]:
         lines = []
-        for chunk in cut_chunks(self.segments, plan_stretches(self.settings, self.now_ms)):
+        for chunk in cut_chunks(self.segments, plan_target_periods(self.settings, self.now_ms)):
             marks = "<" if chunk.overlaps_prior else " ", ">" if chunk.overlaps_later else " "
             ordered = sorted(chunk.segments, key=lambda one: (one.start_ms, len(one.segment_id)))
             ids = " ".join(one.segment_id for one in ordered)

@@ -20,15 +20,15 @@ from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.control.states import (
     RETRY_FIRST_MS,
     RETRY_MAX_MS,
-    ChunkSight,
     ChunkState,
     ChunkStatus,
+    ChunkSummary,
 )
 from carnac.core.compaction.control.survey import CONFLICTS_MAX
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent
+from carnac.core.compaction.plan.target_periods import Extent
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.granularity import DAY, HOUR, Granularity
 from carnac.core.time.intervals import ETERNITY, Interval
@@ -108,16 +108,16 @@ class Desk:
         due, states = conductor.look(NAME, reached, world.chunks(reached), now_ms=self.now_ms)
         self.remember(states)
         survey, watch = conductor.survey(NAME), conductor._watches[NAME]
-        for sight in watch.due:
-            if sight.extent is Extent.COARSE:
-                self.check_divided(sight)
+        for summary in watch.due:
+            if summary.extent is Extent.COARSE:
+                self.check_divided(summary)
                 continue
-            chunk = sight.chunk
+            chunk = summary.chunk
             state = survey.states.get(chunk)
             is_known = state is not None and state.status is not ChunkStatus.UNSTABLE
             if is_known:
-                by = survey.judged_by(sight.target)
-                laws.check_analysis([chunk], {chunk: sight}, survey.states, by)
+                by = survey.judged_by(summary.target)
+                laws.check_analysis([chunk], {chunk: summary}, survey.states, by)
         self.remember(conductor.judge(NAME, world.segments(due)))
         known = sorted(chunk for chunk, state in survey.states.items() if state.segments)
         for before, after in pairwise(known):
@@ -136,14 +136,15 @@ class Desk:
         assert cost <= self.capacity.cost or len(self.runs) == 1
         return len(due)
 
-    def check_divided(self, sight: ChunkSight) -> None:
+    def check_divided(self, summary: ChunkSummary) -> None:
         """Check CP-4 of a coarse chunk: one of its parts is not known, or changed, or unstable."""
         survey = self.conductor.survey(NAME)
-        parts = [survey.states[one] for one in survey.known_in(sight.chunk)]
-        by = survey.judged_by(sight.target)
+        parts = [survey.states[one] for one in survey.known_in(summary.chunk)]
+        by = survey.judged_by(summary.target)
         if self.settings.skip_offset is None and parts:
             assert any(
-                one.status is ChunkStatus.UNSTABLE or not one.is_as_seen(sight, by) for one in parts
+                one.status is ChunkStatus.UNSTABLE or not one.is_as_seen(summary, by)
+                for one in parts
             )
 
     def finish(self, place: int, *, fails: bool = False, loses: bool = False) -> None:

@@ -175,15 +175,15 @@ class LocalPipeline:
         jobs: Sequence[RewriteJob],
         *,
         on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
-        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        find_cancel_reason: Callable[[RewriteJob], CarnacError | None] | None = None,
         on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Rewrite the segments of every job, one after the other; one that is under way is not interrupted."""
         del on_waste
         for number, job in enumerate(jobs, start=1):
-            doom = find_doom(job) if find_doom is not None else None
-            on_end(job, doom or self._rewrite(job))
+            reason = find_cancel_reason(job) if find_cancel_reason is not None else None
+            on_end(job, reason or self._rewrite(job))
             if on_progress is not None:
                 on_progress(JobProgress(phase="rewrite", done=number, total=len(jobs)))
 
@@ -191,7 +191,7 @@ class LocalPipeline:
         from carnac.jobs.compact.buckets import find_buckets
         from carnac.jobs.compact.job import result_of
         from carnac.jobs.compact.shape import plan_families
-        from carnac.jobs.compact.task import FamilyTask, rewrite_family
+        from carnac.jobs.compact.task import GroupTask, rewrite_family
         from carnac.rows.segment_writer import SegmentWriter
 
         condition = job.target.filter
@@ -203,7 +203,7 @@ class LocalPipeline:
                 return result_of(
                     [
                         rewrite_family(
-                            FamilyTask(
+                            GroupTask(
                                 datasource=job.datasource,
                                 family=family,
                                 target=job.target,
@@ -371,7 +371,7 @@ def _coerced(value: Any, kind: ColumnType) -> Any:
 
 
 def _chunks(layout: ChunkLayout, days: set[int]) -> Sequence[Interval]:
-    from carnac.rows.parts import Cut
+    from carnac.rows.parts import ChunkPartitioner
 
-    cut = Cut(layout=layout, newest_before_ms=None, staging_url="")
+    cut = ChunkPartitioner(layout=layout, newest_before_ms=None, staging_url="")
     return cut.chunks(sorted(days))

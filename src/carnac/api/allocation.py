@@ -41,7 +41,7 @@ _EXAMPLE = [
 ]
 
 
-class AllocationDesk(Protocol):
+class AllocationCalls(Protocol):
     """Places for segments, as a metadata store keeps them."""
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
@@ -55,7 +55,7 @@ class AllocationDesk(Protocol):
         ...
 
 
-def make_router(desk: AllocationDesk) -> APIRouter:
+def make_router(services: AllocationCalls) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["allocation"])
 
@@ -72,7 +72,7 @@ def make_router(desk: AllocationDesk) -> APIRouter:
                 f"{len(body)} places were asked for at once; ask for at most {REQUEST_LIMIT}"
             )
         wanted = [request_from_json(value) for value in body]
-        replies = await run_in_threadpool(desk.allocate, wanted)
+        replies = await run_in_threadpool(services.allocate, wanted)
         return JSONResponse([reply_to_json(reply) for reply in replies])
 
     @router.get(PATH, summary="Return the places that are kept and not published yet")
@@ -83,23 +83,24 @@ def make_router(desk: AllocationDesk) -> APIRouter:
         datasource: Annotated[str | None, Query(description="Only those of a datasource.")] = None,
     ) -> list[dict[str, object]]:
         return [
-            reply_to_json(one) for one in desk.pending_segments(owner=owner, datasource=datasource)
+            reply_to_json(one)
+            for one in services.pending_segments(owner=owner, datasource=datasource)
         ]
 
     return router
 
 
-def make_app(desk: AllocationDesk, *, host: str) -> FastAPI:
+def make_app(services: AllocationCalls, *, host: str) -> FastAPI:
     """Return an application with these routes only, for a server that listens at `host`."""
     app = FastAPI(title="Carnac allocation", docs_url=None, redoc_url=None, openapi_url=None)
     add_handlers(app)
     app.add_middleware(Gate, hosts=hosts_of(host))
-    app.include_router(make_router(desk))
+    app.include_router(make_router(services))
     return app
 
 
 @contextmanager
-def serve(desk: AllocationDesk, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve(services: AllocationCalls, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve these routes from a thread until the block ends; yields the URL to ask.
 
     Args:
@@ -117,7 +118,7 @@ def serve(desk: AllocationDesk, *, host: str = "127.0.0.1", port: int = 0) -> It
         raise Unavailable(
             f"cannot listen on {host}:{port} for allocation: {error.strerror}"
         ) from error
-    app = make_app(desk, host=host)
+    app = make_app(services, host=host)
     config = uvicorn.Config(app, access_log=False, **limits_of_server())
     server = uvicorn.Server(config)
     thread = threading.Thread(

@@ -10,11 +10,11 @@ from fastapi.responses import HTMLResponse
 
 import carnac
 from carnac.api import locks, own, status, tasks
-from carnac.api.desk import Desk
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, add_handlers
+from carnac.api.services import Services
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,7 +28,7 @@ needs the header `Content-Type: application/json`, without a body too. Tasks rea
 
 
 def make_app(
-    desk: Desk, routers: Iterable[APIRouter] = (), *, hosts: Hosts | None = None
+    services: Services, routers: Iterable[APIRouter] = (), *, hosts: Hosts | None = None
 ) -> FastAPI:
     """Return the application.
 
@@ -48,10 +48,10 @@ def make_app(
     app.add_middleware(TrailingSlashes)
     app.add_middleware(Gate, hosts=hosts or Hosts())
     for router in (
-        tasks.make_router(desk),
-        locks.make_router(desk.locks),
-        status.make_router(desk),
-        own.make_router(desk.tasks),
+        tasks.make_router(services),
+        locks.make_router(services.locks),
+        status.make_router(services),
+        own.make_router(services.tasks),
         *routers,
     ):
         app.include_router(router)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fastapi import APIRouter
 
 from carnac.api.bodies import JsonList, body_shown
-from carnac.api.desk import LockDesk
+from carnac.api.services import LockCalls
 from carnac.api.tasks import PREFIX
 from carnac.core.locks.model import Lock, LockGranularity, LockState, LockType
 from carnac.core.time.intervals import Interval, format_ms, parse_interval
@@ -19,7 +19,7 @@ _EXAMPLE = [{"datasource": "wikipedia", "priority": 25, "context": {"taskLockTyp
 Heeds = Callable[[Lock], bool]
 
 
-def make_router(locks: LockDesk) -> APIRouter:
+def make_router(locks: LockCalls) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix=PREFIX, tags=["locks"])
 
@@ -57,7 +57,7 @@ def make_router(locks: LockDesk) -> APIRouter:
     return router
 
 
-def _held(locks: LockDesk, datasource: str, heeds: Heeds) -> list[Lock]:
+def _held(locks: LockCalls, datasource: str, heeds: Heeds) -> list[Lock]:
     pictures = locks.explain(datasource)
     held = (one.lock for one in pictures if one.lock.state is LockState.HELD)
     return [lock for lock in held if heeds(lock)]

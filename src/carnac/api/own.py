@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from carnac.api.desk import TaskDesk
+from carnac.api.services import TaskCalls
 from carnac.api.shapes import sendable
 from carnac.api.tasks import (
     LISTED_MAX,
@@ -26,7 +26,7 @@ OWN_PREFIX = "/carnac/v1"
 LIST_DEFAULT = 100
 
 
-def make_router(tasks: TaskDesk) -> APIRouter:
+def make_router(tasks: TaskCalls) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix=OWN_PREFIX, tags=["tasks, in Carnac's words"])
 

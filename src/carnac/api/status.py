@@ -11,13 +11,13 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 import carnac
-from carnac.api.desk import Desk
+from carnac.api.services import Services
 from carnac.api.shapes import Leading
 from carnac.api.tasks import PREFIX
 from carnac.errors import NotFound, Unavailable
 
 
-def make_router(desk: Desk) -> APIRouter:
+def make_router(services: Services) -> APIRouter:
     """Return the routes."""
     router = APIRouter()
 
@@ -31,7 +31,7 @@ def make_router(desk: Desk) -> APIRouter:
         summary="Return true: the process answers, and all its loops turn; else 503",
     )
     def health() -> bool:
-        troubles = [duty.trouble for duty in desk.duties if duty.trouble is not None]
+        troubles = [loop.trouble for loop in services.loops if loop.trouble is not None]
         if troubles:
             raise Unavailable(f"{'; '.join(troubles)}; restart this overlord")
         return True
@@ -43,7 +43,7 @@ def make_router(desk: Desk) -> APIRouter:
         response_class=PlainTextResponse,
     )
     def leader() -> str:
-        found = desk.tasks.leader()
+        found = services.tasks.leader()
         if found is None or not found.url:
             raise NotFound("no overlord has ever led here")
         return found.url
@@ -55,7 +55,7 @@ def make_router(desk: Desk) -> APIRouter:
         responses={HTTPStatus.NOT_FOUND: {"model": Leading}},
     )
     def is_leader(response: Response) -> Leading:
-        leads = desk.loop.is_leader
+        leads = services.loop.is_leader
         if not leads:
             response.status_code = HTTPStatus.NOT_FOUND
         return Leading(leader=leads)

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from carnac.api.admission import Admission
 from carnac.api.bodies import JsonList, JsonObject, body_shown
-from carnac.api.desk import Desk, TaskDesk
+from carnac.api.services import Services, TaskCalls
 from carnac.api.shapes import (
     STATES,
     DataSourceNamed,
@@ -58,17 +58,17 @@ AttemptNumber = Annotated[
 TypeFilter = Annotated[str | None, Query(alias="type", description="Only tasks of this type.")]
 
 
-def make_router(desk: Desk) -> APIRouter:
+def make_router(services: Services) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix=PREFIX, tags=["tasks"])
-    _add_lists(router, desk.tasks)
-    _add_task(router, desk.tasks)
-    _add_texts(router, desk)
-    _add_orders(router, desk.tasks, desk.admission)
+    _add_lists(router, services.tasks)
+    _add_task(router, services.tasks)
+    _add_texts(router, services)
+    _add_orders(router, services.tasks, services.admission)
     return router
 
 
-def _add_lists(router: APIRouter, tasks: TaskDesk) -> None:
+def _add_lists(router: APIRouter, tasks: TaskCalls) -> None:
     @router.get("/tasks", summary="List tasks, newest first")
     def list_tasks(
         state: Annotated[
@@ -105,7 +105,7 @@ def _add_lists(router: APIRouter, tasks: TaskDesk) -> None:
 
 
 def _listed(
-    tasks: TaskDesk,
+    tasks: TaskCalls,
     base: TaskFilter,
     states: Mapping[str, tuple[TaskState, ...]],
     max_complete: int | None,
@@ -129,7 +129,7 @@ def _within(base: TaskFilter, states: tuple[TaskState, ...]) -> TaskFilter:
     )
 
 
-def _add_task(router: APIRouter, tasks: TaskDesk) -> None:
+def _add_task(router: APIRouter, tasks: TaskCalls) -> None:
     @router.get("/task/{task_id}", summary="Return a task as it was submitted")
     def payload(task_id: TaskId) -> TaskPayloadResponse:
         return TaskPayloadResponse(task=task_id, payload=sendable(tasks.payload(task_id)))
@@ -155,8 +155,8 @@ def _add_task(router: APIRouter, tasks: TaskDesk) -> None:
         return found
 
 
-def _add_texts(router: APIRouter, desk: Desk) -> None:
-    tasks = desk.tasks
+def _add_texts(router: APIRouter, services: Services) -> None:
+    tasks = services.tasks
 
     @router.get("/task/{task_id}/reports", summary="Return what a task has done")
     def reports(task_id: TaskId) -> dict[str, object]:
@@ -189,19 +189,19 @@ def _add_texts(router: APIRouter, desk: Desk) -> None:
         if text is not None:
             data = text.encode()
             return PlainTextResponse(data[offset:] if offset > 0 else data)
-        return _log_elsewhere(desk, task, number)
+        return _log_elsewhere(services, task, number)
 
 
-def _log_elsewhere(desk: Desk, task: Task, number: int | None) -> Response:
+def _log_elsewhere(services: Services, task: Task, number: int | None) -> Response:
     """Send the client to the leader, if that is another one; else say that there is no log."""
-    leader = desk.tasks.leader()
-    if leader is not None and leader.url and leader.leader_id != desk.loop.leader_id:
+    leader = services.tasks.leader()
+    if leader is not None and leader.url and leader.leader_id != services.loop.leader_id:
         query = "" if number is None else f"?attempt={number}"
         return RedirectResponse(
             f"{leader.url.rstrip('/')}{PREFIX}/task/{task.task_id}/log{query}",
             status_code=HTTPStatus.TEMPORARY_REDIRECT,
         )
-    last = _last(desk.tasks, task)
+    last = _last(services.tasks, task)
     if last is None:
         raise NotFound(f"task {task.task_id} has not run yet; it is {task.state}")
     where = last.holder or last.handle or "a process that has not said where it is"
@@ -211,7 +211,7 @@ def _log_elsewhere(desk: Desk, task: Task, number: int | None) -> Response:
     )
 
 
-def _add_orders(router: APIRouter, tasks: TaskDesk, admission: Admission) -> None:
+def _add_orders(router: APIRouter, tasks: TaskCalls, admission: Admission) -> None:
     @router.post(
         "/task",
         summary="Submit a task",
@@ -251,7 +251,7 @@ def parse_created(text: str | None) -> Interval | None:
     return None if text is None else parse_interval(text.replace("_", "/"))
 
 
-def _last(tasks: TaskDesk, task: Task) -> Attempt | None:
+def _last(tasks: TaskCalls, task: Task) -> Attempt | None:
     attempts = tasks.attempts(task.task_id) if task.attempts else ()
     return attempts[-1] if attempts else None
 

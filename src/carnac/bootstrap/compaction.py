@@ -1,4 +1,4 @@
-"""The composition root of compaction: its desk, its controller alone in a process, or as a duty of an overlord."""
+"""The composition root of compaction: its service, its controller alone in a process, or as a rounds of an overlord."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.plan.groups import CompactionGroup
 from carnac.errors import CarnacError
 from carnac.overlord.compactor.controller import Controller
-from carnac.overlord.compactor.desk import CompactionDesk
 from carnac.overlord.compactor.local import LocalRunner
 from carnac.overlord.compactor.overlord import OverlordRunner
+from carnac.overlord.compactor.service import CompactionService
 from carnac.ports import Clock, JobProgress, MetadataStore, TaskRunner
 from carnac.ports.compaction import GroupEnd
 from carnac.spark.interrupts import give_up, go_on
@@ -33,7 +33,7 @@ def open_compaction(
     *,
     settings: Settings | None = None,
     clock: Clock | None = None,
-) -> CompactionDesk:
+) -> CompactionService:
     """Open what people ask of compaction: specs, plans with their reasons, status.
 
     Args:
@@ -48,7 +48,7 @@ def open_compaction(
     if store is not None:
         settings = settings.model_copy(update={"store": name_of_store(store, settings)})
     clock = clock or StoreClock()
-    return CompactionDesk(open_records(settings=settings, clock=clock), clock)
+    return CompactionService(open_records(settings=settings, clock=clock), clock)
 
 
 class LocalCompaction:
@@ -96,11 +96,11 @@ def open_local_compaction(
     return LocalCompaction(start, runner, metadata)
 
 
-class CompactionDuty:
-    """The controller as a duty of an overlord: rounds that start again from the store after a failure.
+class CompactionLoop:
+    """The controller as a rounds of an overlord: rounds that start again from the store after a failure.
 
     Args:
-        is_leader: Whether this process has the duty now.
+        is_leader: Whether this process has the rounds now.
     """
 
     def __init__(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.app import make_app
-from carnac.api.desk import Desk
 from carnac.api.hosts import hosts_of, is_loopback
 from carnac.api.server import HttpServer
-from carnac.bootstrap.compaction import CompactionDuty
+from carnac.api.services import Services
+from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
 from carnac.bootstrap.store import (
     locate_store,
@@ -97,13 +97,13 @@ def open_overlord(
         metadata = open_records(settings=settings, clock=clock)
         lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
         loop = open_loop(settings=settings, runners=runners, url=url)
-        duty = CompactionDuty(settings, runners, clock, is_leader=lambda: loop.is_leader)
-        steps.callback(duty.close)
-        compaction = compaction_loop(duty, settings, clock)
+        rounds = CompactionLoop(settings, runners, clock, is_leader=lambda: loop.is_leader)
+        steps.callback(rounds.close)
+        compaction = compaction_loop(rounds, settings, clock)
         scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
-        admission, duties = _admission(settings), (*loop.loops, compaction, scrub)
+        admission, loops = _admission(settings), (*loop.loops, compaction, scrub)
         app = make_app(
-            Desk(tasks=tasks, locks=lockbox, loop=loop, admission=admission, duties=duties),
+            Services(tasks=tasks, locks=lockbox, loop=loop, admission=admission, loops=loops),
             [allocation_router(metadata)],
             hosts=hosts_of(host, url=url, more=settings.http_hosts),
         )
@@ -138,11 +138,11 @@ def _admission(settings: Settings) -> Admission:
     )
 
 
-def compaction_loop(duty: CompactionDuty, settings: Settings, clock: Clock) -> Loop:
+def compaction_loop(rounds: CompactionLoop, settings: Settings, clock: Clock) -> Loop:
     """Return the loop that has the rounds of compaction."""
     return Loop(
         "compaction",
-        duty.run_round,
+        rounds.run_round,
         log=_log,
         period_ms=settings.compaction_period_ms,
         clock=clock,
@@ -153,7 +153,7 @@ def compaction_loop(duty: CompactionDuty, settings: Settings, clock: Clock) -> L
 def _scrub_loop(
     metadata: MetadataStore, settings: Settings, clock: Clock, *, is_leader: Callable[[], bool]
 ) -> Loop:
-    """Return the duty of reading all segment files again and again, slowly."""
+    """Return the rounds of reading all segment files again and again, slowly."""
     scrubber = Scrubber(
         metadata,
         open_files(metadata, settings),

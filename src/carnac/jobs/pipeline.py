@@ -149,7 +149,7 @@ class SparkPipeline:
         jobs: Sequence[RewriteJob],
         *,
         on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
-        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        find_cancel_reason: Callable[[RewriteJob], CarnacError | None] | None = None,
         on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -159,7 +159,7 @@ class SparkPipeline:
             self._context,
             jobs,
             on_end=on_end,
-            find_doom=find_doom,
+            find_cancel_reason=find_cancel_reason,
             on_waste=on_waste,
             on_progress=on_progress,
         ).run()

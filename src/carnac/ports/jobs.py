@@ -251,7 +251,7 @@ class DataPipeline(Protocol):
         jobs: Sequence[RewriteJob],
         *,
         on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
-        find_doom: Callable[[RewriteJob], CarnacError | None] | None = None,
+        find_cancel_reason: Callable[[RewriteJob], CarnacError | None] | None = None,
         on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: Callable[[JobProgress], None] | None = None,
     ) -> None:
@@ -260,8 +260,8 @@ class DataPipeline(Protocol):
         Args:
             on_end: Called once for each job as soon as it has ended, from any thread: with what it wrote, or with why
                 it wrote nothing (its files are gone then). What it raises ends the call.
-            find_doom: Asked now and then whether a job has become useless; if so it is cancelled at once and ends
-                with that error.
+            find_cancel_reason: Asked now and then whether a job has become useless; if so it is cancelled at once and
+                ends with that error.
             on_waste: Called before `on_end` for a job that wrote nothing in the end but had begun to: with the bytes
                 of its files that were there, staged parts included.
 

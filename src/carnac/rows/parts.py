@@ -62,7 +62,7 @@ class CutRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class ChunkPartitioner:
     """How a job cuts rows. Picklable; the same for all tasks of a job.
 
     Attributes:

@@ -183,20 +183,18 @@ def test_a_group_larger_than_memory_becomes_the_same(
     assert not list((deep_storage / "staging").glob("*"))
 
 
-def test_a_doomed_group_is_cancelled_while_the_others_go_on(
-    rewrite: Rewrite, deep_storage: Path
-) -> None:
+def test_a_cancelled_group_leaves_the_others_alone(rewrite: Rewrite, deep_storage: Path) -> None:
     doomed = make_job(deep_storage, "doomed", rows=400)
     others = [make_job(deep_storage, f"day-{day}", day=day) for day in (1, 2)]
     asked = threading.Event()
 
-    def find_doom(job: RewriteJob) -> CarnacError | None:
+    def find_cancel_reason(job: RewriteJob) -> CarnacError | None:
         if job.key != "doomed":
             return None
         asked.set()
         return Conflict("segment doomed-0 was replaced meanwhile; plan again")
 
-    ends = rewrite(doomed, *others, find_doom=find_doom)
+    ends = rewrite(doomed, *others, find_cancel_reason=find_cancel_reason)
     assert asked.is_set()
     assert isinstance(ends["doomed"], Conflict)
     for job in others:
@@ -206,7 +204,7 @@ def test_a_doomed_group_is_cancelled_while_the_others_go_on(
 def test_groups_given_up_together_have_each_its_own_reason(
     rewrite: Rewrite, deep_storage: Path
 ) -> None:
-    """They share a task; who is asked for dooms answers once, as one does that looks at most once a second.
+    """They share a task; who is asked for reasons answers once, as one does that looks at most once a second.
 
     There are so many inputs that the task is looked at before it is done.
     """
@@ -215,11 +213,11 @@ def test_groups_given_up_together_have_each_its_own_reason(
     ]
     asked: Counter[str] = Counter()
 
-    def find_doom(job: RewriteJob) -> CarnacError | None:
+    def find_cancel_reason(job: RewriteJob) -> CarnacError | None:
         asked[job.key] += 1
         return Conflict(f"an input of {job.key} is gone") if asked[job.key] == 2 else None
 
-    ends = rewrite(*jobs, find_doom=find_doom)
+    ends = rewrite(*jobs, find_cancel_reason=find_cancel_reason)
     assert {key: str(end) for key, end in ends.items()} == {
         job.key: f"an input of {job.key} is gone" for job in jobs
     }
@@ -237,7 +235,7 @@ def test_what_a_group_had_written_when_it_was_given_up_is_told(
     seen: list[int] = []
     wasted: dict[str, int] = {}
 
-    def find_doom(_: RewriteJob) -> CarnacError | None:
+    def find_cancel_reason(_: RewriteJob) -> CarnacError | None:
         written = set(files_below(deep_storage)) - inputs
         sizes = [
             path.stat().st_size
@@ -252,7 +250,9 @@ def test_what_a_group_had_written_when_it_was_given_up_is_told(
     def note_waste(job: RewriteJob, size_bytes: int) -> None:
         wasted[job.key] = size_bytes
 
-    ends = rewrite(job, find_doom=find_doom, on_waste=note_waste, memory_bytes=TINY)
+    ends = rewrite(
+        job, find_cancel_reason=find_cancel_reason, on_waste=note_waste, memory_bytes=TINY
+    )
     assert isinstance(ends["doomed"], Conflict)
     assert wasted["doomed"] >= seen[0] > 0
     assert set(files_below(deep_storage)) == inputs

@@ -103,15 +103,15 @@ def test_rows_are_left_out_once_and_their_chunk_is_stable(
 ) -> None:
     append(store, *PEOPLE_AND_BOTS[:2])
     append(store, *PEOPLE_AND_BOTS[2:])
-    with open_compaction(settings=settings) as desk:
-        desk.put_spec(KEEPS_PEOPLE)
-        (reason,) = [one.reason for one in desk.plan("events").explain()]
+    with open_compaction(settings=settings) as service:
+        service.put_spec(KEEPS_PEOPLE)
+        (reason,) = [one.reason for one in service.plan("events").explain()]
         assert "2 of 2 segments not as asked for" in reason
         settle(compaction)
         assert ids(store) == [1, 4], "a condition that is not true leaves the row out"
         head = store.head().revision
         assert settle(compaction) == 0
-        assert not desk.plan("events").tasks, "CP-1"
+        assert not service.plan("events").tasks, "CP-1"
         append(store, (5, "cem"), (6, "bot"))
         settle(compaction)
         assert ids(store) == [1, 4, 5], "what had passed before is not asked for its agent again"
@@ -120,7 +120,7 @@ def test_rows_are_left_out_once_and_their_chunk_is_stable(
         settle(compaction)
         assert (ids(store), store.head().revision) == ([1, 5], left), "what is left has passed"
         assert left == head + 3
-        assert not desk.plan("events").tasks
+        assert not service.plan("events").tasks
     assert list(store.verify()) == []
 
 
@@ -142,10 +142,10 @@ def test_a_column_that_no_segment_has_is_null(
 ) -> None:
     append(store, *PEOPLE_AND_BOTS[:2])
     append(store, *PEOPLE_AND_BOTS[2:])
-    with open_compaction(settings=settings) as desk:
-        desk.put_spec({**KEEPS_PEOPLE, "transformSpec": {"filter": condition}})
+    with open_compaction(settings=settings) as service:
+        service.put_spec({**KEEPS_PEOPLE, "transformSpec": {"filter": condition}})
         settle(compaction)
-        assert not desk.plan("events").tasks
+        assert not service.plan("events").tasks
     assert ids(store) == left
     assert list(store.verify()) == []
 
@@ -186,10 +186,10 @@ def test_a_filter_of_druid_knows_the_types_of_columns(
         has_rows=True,
     )
     store.ingest(there, pa.table(columns))
-    with open_compaction(settings=settings) as desk:
-        desk.put_spec({**KEEPS_PEOPLE, "transformSpec": {"filter": condition}})
+    with open_compaction(settings=settings) as service:
+        service.put_spec({**KEEPS_PEOPLE, "transformSpec": {"filter": condition}})
         settle(compaction)
-        assert not desk.plan("events").tasks
+        assert not service.plan("events").tasks
     assert ids(store) == left
 
 
@@ -197,10 +197,10 @@ def test_a_rewrite_without_a_condition_keeps_what_its_inputs_have_passed(
     store: Store, compaction: LocalCompaction, settings: Settings
 ) -> None:
     append(store, *PEOPLE_AND_BOTS)
-    with open_compaction(settings=settings) as desk:
-        desk.put_spec(KEEPS_PEOPLE)
+    with open_compaction(settings=settings) as service:
+        service.put_spec(KEEPS_PEOPLE)
         settle(compaction)
         report = store.compact_interval("events", target=CompactionTarget())
         assert report.bytes_out
-        assert not desk.plan("events").tasks
+        assert not service.plan("events").tasks
     assert ids(store) == [1, 4]

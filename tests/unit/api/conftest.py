@@ -13,8 +13,8 @@ from fastapi import FastAPI
 
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
-from carnac.api.desk import Desk
 from carnac.api.hosts import hosts_of
+from carnac.api.services import Services
 from carnac.core.tasks.events import (
     ClaimAttempt,
     Dispatched,
@@ -112,12 +112,12 @@ class Current:
 
 
 @pytest.fixture(scope="session")
-def stage() -> tuple[FastAPI, Desk]:
+def stage() -> tuple[FastAPI, Services]:
     """The application, over services that are put in place by each test."""
-    desk: Any = Desk(
+    services: Any = Services(
         tasks=Current(), locks=Current(), loop=Current(), admission=Admission(input_roots=[])
     )  # type: ignore[arg-type]
-    return make_app(desk, hosts=hosts_of("one")), desk
+    return make_app(services, hosts=hosts_of("one")), services
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def overlord(
             url=LEADER_URL,
         ),
     )
-    app, desk = stage
-    desk.tasks.service, desk.locks.service, desk.loop.service = tasks, lockbox, loop
+    app, services = stage
+    services.tasks.service, services.locks.service, services.loop.service = tasks, lockbox, loop
     yield Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
     metadata.close()
 

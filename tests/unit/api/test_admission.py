@@ -10,8 +10,8 @@ from fastapi import FastAPI
 
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
-from carnac.api.desk import Desk
 from carnac.api.hosts import hosts_of
+from carnac.api.services import Services
 from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import IngestTask, load_task
@@ -35,10 +35,10 @@ def http(overlord: Overlord, inside: Path) -> InProcessClient:
     admission = Admission(
         input_roots=[str(inside), "s3://bucket/data"], spark_settings=["spark.hadoop.*"]
     )
-    desk = Desk(
+    services = Services(
         tasks=overlord.tasks, locks=overlord.lockbox, loop=overlord.loop, admission=admission
     )
-    app: FastAPI = make_app(desk, hosts=hosts_of("one"))
+    app: FastAPI = make_app(services, hosts=hosts_of("one"))
     return InProcessClient(app)
 
 

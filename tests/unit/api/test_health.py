@@ -6,16 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from carnac.api.app import make_app
-from carnac.api.desk import Desk
 from carnac.api.hosts import hosts_of
+from carnac.api.services import Services
 from tests.unit.api.conftest import InProcessClient
 
 
 def test_one_loop_that_does_not_turn_makes_it_false() -> None:
     nobody: Any = SimpleNamespace()
     loops: Any = [SimpleNamespace(trouble=None) for _ in range(2)]
-    desk = Desk(tasks=nobody, locks=nobody, loop=nobody, admission=nobody, duties=loops)
-    http = InProcessClient(make_app(desk, hosts=hosts_of("one")))
+    services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody, loops=loops)
+    http = InProcessClient(make_app(services, hosts=hosts_of("one")))
     assert http.get("/status/health").json() is True
     loops[0].trouble = "the overlord loop has not turned for 121 s"
     loops[1].trouble = "the upkeep loop has ended"

@@ -19,8 +19,8 @@ from carnac.core.log.laws import conserves
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind, RangePartition, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
-from carnac.jobs.compact.shape import Family
-from carnac.jobs.compact.task import FamilyTask
+from carnac.jobs.compact.shape import InputGroup
+from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.rows.normalise.shape import RowShape
 from tests.support.pipeline import LocalPipeline
@@ -201,7 +201,9 @@ def random_case(folder: Path, kind: str, seed: int) -> Case:
     )
 
 
-def family_task(folder: Path, family: Family, target: CompactionTarget, **other: Any) -> FamilyTask:
+def family_task(
+    folder: Path, family: InputGroup, target: CompactionTarget, **other: Any
+) -> GroupTask:
     """Return the task that rewrites a family of a store in the folder, with ample memory.
 
     Args:
@@ -218,7 +220,7 @@ def family_task(folder: Path, family: Family, target: CompactionTarget, **other:
         "memory_bytes": AMPLE,
         "is_whole": True,
     }
-    return FamilyTask(family=family, target=target, **(usual | other))
+    return GroupTask(family=family, target=target, **(usual | other))
 
 
 def in_one_task(folder: Path, jobs: Sequence[RewriteJob]) -> dict[str, RewriteResult]:

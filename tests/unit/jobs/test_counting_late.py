@@ -16,7 +16,7 @@ from carnac.core.time.intervals import Interval
 from carnac.ports import ChunkLayout
 from carnac.rows.duck import connect
 from carnac.rows.normalise.shape import DimensionShape, RowShape
-from carnac.rows.parts import Cut
+from carnac.rows.parts import ChunkPartitioner
 from tests.support.lateness import count_late
 from tests.unit.store.events import fast_folder
 
@@ -49,7 +49,9 @@ def test_late_rows_of_a_task(
     naive = {chunk: count_late(members, newest) for chunk, members in by_chunk.items()}
     with fast_folder() as folder:
         layout = ChunkLayout(segment_granularity=granularity)
-        cut = Cut(layout=layout, newest_before_ms=newest, staging_url=f"{folder}/staging")
+        cut = ChunkPartitioner(
+            layout=layout, newest_before_ms=newest, staging_url=f"{folder}/staging"
+        )
         with connect(temp_dir=f"{folder}/tmp", memory_bytes=1 << 28) as con:
             load(con, times)
             found = cut.rows(con, "rows", SHAPES[shape], name="t")
@@ -59,7 +61,9 @@ def test_late_rows_of_a_task(
 def test_chunks_of_several_lengths_are_told_apart(tmp_path: Path) -> None:
     existing = (Interval(0, 2 * DAY_MS),)
     layout = ChunkLayout(segment_granularity="day", existing=existing)
-    cut = Cut(layout=layout, newest_before_ms=10 * DAY_MS, staging_url=str(tmp_path / "staging"))
+    cut = ChunkPartitioner(
+        layout=layout, newest_before_ms=10 * DAY_MS, staging_url=str(tmp_path / "staging")
+    )
     with connect(temp_dir=str(tmp_path / "tmp"), memory_bytes=1 << 28) as con:
         load(con, [5, DAY_MS + 5, 2 * DAY_MS, 9 * DAY_MS + 1, 10 * DAY_MS])
         found = cut.rows(con, "rows", SHAPES["raw"], name="t")

@@ -17,7 +17,7 @@ from carnac.ports import ChunkLayout
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
-from carnac.rows.parts import Cut, Part
+from carnac.rows.parts import ChunkPartitioner, Part
 from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.split import share_out
 from carnac.spark.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
@@ -62,9 +62,9 @@ def test_many_small_files_share_tasks() -> None:
     assert max(map(len, tasks)) - min(map(len, tasks)) <= 1
 
 
-def cut(granularity: str, **fields: object) -> Cut:
+def cut(granularity: str, **fields: object) -> ChunkPartitioner:
     layout = ChunkLayout(segment_granularity=granularity, **fields)  # type: ignore[arg-type]
-    return Cut(layout=layout, newest_before_ms=None, staging_url="/nowhere")
+    return ChunkPartitioner(layout=layout, newest_before_ms=None, staging_url="/nowhere")
 
 
 @given(

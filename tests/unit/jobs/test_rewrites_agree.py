@@ -20,7 +20,7 @@ from carnac.jobs.compact.job import JobTask, result_of, rewrite_all
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_families
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
-from carnac.jobs.compact.task import FamilyTask
+from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
@@ -62,7 +62,7 @@ def spread_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
     return result_of(join_ranges(families, ranges, [one.families for one in ends]))
 
 
-def family_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[FamilyTask]:
+def family_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[GroupTask]:
     return [
         family_task(
             folder,

@@ -22,7 +22,7 @@ from carnac.errors import CarnacError, DiskFull, Unavailable
 from carnac.jobs.compact.job import JobTask, result_of, rewrite_all
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_families
-from carnac.jobs.compact.task import FamilyTask
+from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteResult, SegmentInput
 from carnac.rows.output import WASTE
 from carnac.spark.failures import TaskFailure, load_failure, of_task
@@ -48,7 +48,7 @@ def room_of(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def task_of(folder: Path, rows: int, target: CompactionTarget, memory_bytes: int) -> FamilyTask:
+def task_of(folder: Path, rows: int, target: CompactionTarget, memory_bytes: int) -> GroupTask:
     rng = random.Random(rows)
     segments = write_raw(
         folder, [[raw_row(rng) for _ in range(rows)] for _ in range(2)], f"in{rows}"
@@ -70,7 +70,7 @@ def files_of(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
-def in_one_task(tasks: Sequence[FamilyTask]) -> list[CarnacError | RewriteResult]:
+def in_one_task(tasks: Sequence[GroupTask]) -> list[CarnacError | RewriteResult]:
     """Run the jobs as one task of Spark does."""
     attempt = Attempt(0, Tally(None))
     try:
@@ -83,7 +83,7 @@ def in_one_task(tasks: Sequence[FamilyTask]) -> list[CarnacError | RewriteResult
     ]
 
 
-def shared_out(tasks: Sequence[FamilyTask]) -> list[CarnacError | RewriteResult]:
+def shared_out(tasks: Sequence[GroupTask]) -> list[CarnacError | RewriteResult]:
     """Run each job as tasks that share it do."""
     ends: list[CarnacError | RewriteResult] = []
     for one in tasks:
@@ -97,7 +97,7 @@ def shared_out(tasks: Sequence[FamilyTask]) -> list[CarnacError | RewriteResult]
     return ends
 
 
-WAYS: dict[str, tuple[Callable[[Sequence[FamilyTask]], Any], CompactionTarget, int]] = {
+WAYS: dict[str, tuple[Callable[[Sequence[GroupTask]], Any], CompactionTarget, int]] = {
     "in memory": (in_one_task, SORTED, AMPLE),
     "staged": (in_one_task, HASHED, AMPLE),
     "range by range": (in_one_task, SORTED, TINY),

@@ -23,7 +23,7 @@ from carnac.core.tasks.model import RetryPolicy
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Invalid
 from carnac.overlord import TaskService
-from carnac.overlord.compactor.desk import CompactionDesk
+from carnac.overlord.compactor.service import CompactionService
 from carnac.ports import Lease
 from carnac.store import Store
 from carnac.store.compacting.reports import CompactionReport
@@ -92,7 +92,7 @@ class World:
 
     store: Store
     bench: Bench
-    desk: CompactionDesk
+    service: CompactionService
 
     def owner(self, kind: type) -> object:
         """Return the one of a class."""
@@ -100,13 +100,13 @@ class World:
         found: dict[type, object] = {
             Store: self.store,
             TaskService: self.bench.tasks,
-            CompactionDesk: self.desk,
+            CompactionService: self.service,
             CompactionReport: CompactionReport(groups=(), seconds=0),
             Interval: interval,
             RetryPolicy: RetryPolicy(),
         }
         if kind is CompactionPlan:
-            return self.desk.plan("events")
+            return self.service.plan("events")
         return found[kind]
 
 
@@ -114,7 +114,7 @@ INTERVAL_WORDS = "an interval (a text like '2013-01-01/2013-02-01' or a carnac.I
 KINDS = (
     Store,
     TaskService,
-    CompactionDesk,
+    CompactionService,
     CompactionReport,
     CompactionPlan,
     Interval,
@@ -145,10 +145,10 @@ def world(store: Store, folder: Path) -> Iterator[World]:
     append(store, (1, 1))
     store.tag("there")
     records = open_records(settings=Settings(store=str(folder)), clock=FakeClock(NOW_MS))
-    with closing(Bench()) as bench, CompactionDesk(records, FakeClock(NOW_MS)) as desk:
+    with closing(Bench()) as bench, CompactionService(records, FakeClock(NOW_MS)) as service:
         bench.tasks.submit({**DELETE, "id": "over"})
         bench.tasks.cancel("over")
-        yield World(store=store, bench=bench, desk=desk)
+        yield World(store=store, bench=bench, service=service)
 
 
 @pytest.mark.parametrize(("kind", "method", "name"), ARGUMENTS)
@@ -178,7 +178,7 @@ def test_what_is_given_by_mistake_is_one_sentence(
 def test_no_other_value_takes_arguments() -> None:
     taking = {
         kind
-        for kind in (Store, Result, TaskService, CompactionDesk, *VALUES)
+        for kind in (Store, Result, TaskService, CompactionService, *VALUES)
         for member in methods_of(kind).values()
         if len(inspect.signature(member).parameters) > 1
     }

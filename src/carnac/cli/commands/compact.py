@@ -145,8 +145,8 @@ def _plan(
 ) -> CompactionPlan:
     from carnac.bootstrap.compaction import open_compaction
 
-    with open_compaction(settings=session.settings) as desk:
-        return desk.plan(datasource, interval=interval, spec=spec)
+    with open_compaction(settings=session.settings) as service:
+        return service.plan(datasource, interval=interval, spec=spec)
 
 
 def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
@@ -417,10 +417,10 @@ def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
 def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -> None:
     from carnac.bootstrap.compaction import open_compaction, open_local_compaction
 
-    with open_compaction(settings=session.settings) as desk:
+    with open_compaction(settings=session.settings) as service:
         if datasource is not None:
-            desk.check_spec(datasource)
-        elif not desk.specs():
+            service.check_spec(datasource)
+        elif not service.specs():
             session.output.warning("no datasource has a compaction spec: carnac compaction set")
     with session.open_store(gives_way=True) as store:
         local = open_local_compaction(

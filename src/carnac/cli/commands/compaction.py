@@ -23,7 +23,7 @@ from carnac.cli.tables import (
 if TYPE_CHECKING:
     from carnac.cli.session import Session
     from carnac.core.compaction.control.states import ChunkState
-    from carnac.overlord.compactor.desk import CompactionDesk
+    from carnac.overlord.compactor.service import CompactionService
 
 CHUNKS_SHOWN_MAX = 500
 
@@ -34,7 +34,7 @@ add_group(
 )
 
 
-def open_desk(session: Session) -> CompactionDesk:
+def open_service(session: Session) -> CompactionService:
     """Return what answers questions about compaction."""
     from carnac.bootstrap.compaction import open_compaction
 
@@ -67,9 +67,9 @@ def put(
 
     session = session_of(ctx)
     text = read_text(file)
-    with open_desk(session) as desk:
-        spec = desk.put_spec(text)
-        is_there, notes = desk.has_rows(spec.datasource), desk.notes_of(spec)
+    with open_service(session) as service:
+        spec = service.put_spec(text)
+        is_there, notes = service.has_rows(spec.datasource), service.notes_of(spec)
     if as_json:
         session.output.json(spec.to_json_dict())
     else:
@@ -94,10 +94,10 @@ def show(
     """Print the compaction specs that are set, as JSON."""
     del as_json
     session = session_of(ctx)
-    with open_desk(session) as desk:
+    with open_service(session) as service:
         if datasource is not None:
-            desk.check_spec(datasource)
-        specs = desk.specs()
+            service.check_spec(datasource)
+        specs = service.specs()
     found = [spec.to_json_dict() for name, spec in specs.items() if datasource in {None, name}]
     session.output.json(found if datasource is None else found[0])
 
@@ -106,8 +106,8 @@ def show(
 def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
     """Have a datasource compacted by itself no more; what runs goes on."""
     session = session_of(ctx)
-    with open_desk(session) as desk:
-        desk.remove_spec(datasource)
+    with open_service(session) as service:
+        service.remove_spec(datasource)
     if as_json:
         session.output.json({"datasource": datasource})
     else:
@@ -135,8 +135,8 @@ def status(
     if less arrives than the slots can do; else it never will, and what is shed is the work of least benefit.
     """
     session = session_of(ctx)
-    with open_desk(session) as desk:
-        found = desk.status(datasource)
+    with open_service(session) as service:
+        found = service.status(datasource)
     if as_json:
         session.output.json(
             {

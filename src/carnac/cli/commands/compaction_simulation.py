@@ -183,10 +183,10 @@ def _find_spec(session: Session, path: Path | None, datasource: str | None) -> C
     if path is not None:
         return load_compaction(read_text(str(path)))
     if datasource is not None:
-        from carnac.cli.commands.compaction import open_desk
+        from carnac.cli.commands.compaction import open_service
 
-        with open_desk(session) as desk:
-            return desk.spec_of(datasource)
+        with open_service(session) as service:
+            return service.spec_of(datasource)
     return load_compaction(
         {"dataSource": "events", "granularitySpec": {"segmentGranularity": "hour"}}
     )

@@ -22,7 +22,7 @@ from carnac.core.invariants import check
 from carnac.core.time.intervals import Interval
 
 if TYPE_CHECKING:
-    from carnac.core.compaction.control.states import ChunkSight, ChunkState
+    from carnac.core.compaction.control.states import ChunkState, ChunkSummary
 
 
 def check_finished(plan: CompactionPlan) -> None:
@@ -94,16 +94,16 @@ def check_groups(plan: CompactionPlan) -> None:
 
 def check_analysis(
     analysed: Iterable[Interval],
-    sights: Mapping[Interval, ChunkSight],
+    summaries: Mapping[Interval, ChunkSummary],
     states: Mapping[Interval, ChunkState],
     judged_by: str,
 ) -> None:
     """Check CP-4 of the chunks that were analysed, given what was known before."""
     for chunk in analysed:
-        state, sight = states.get(chunk), sights.get(chunk)
+        state, summary = states.get(chunk), summaries.get(chunk)
         check(
             "CP-4",
-            state is None or sight is None or not state.is_as_seen(sight, judged_by),
+            state is None or summary is None or not state.is_as_seen(summary, judged_by),
             f"chunk {chunk} is analysed again though it is as it was at revision {state and state.revision}",
         )
 

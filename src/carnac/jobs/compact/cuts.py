@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.read import micros, read_tables, within
-from carnac.jobs.compact.task import MEMORY_COPIES, FamilyTask, bytes_in_memory
+from carnac.jobs.compact.task import MEMORY_COPIES, GroupTask, bytes_in_memory
 from carnac.ports import SegmentInput
 from carnac.rows.cutting import bucket_sql
 from carnac.rows.normalise.shape import RowShape
@@ -60,7 +60,7 @@ class Cuts:
     dimensions: tuple[str, ...] = ()
 
 
-def choose_cuts(task: FamilyTask, *, is_small: bool = False) -> Cuts:
+def choose_cuts(task: GroupTask, *, is_small: bool = False) -> Cuts:
     """Return how the rows of a family are cut.
 
     Args:
@@ -85,7 +85,7 @@ def choose_cuts(task: FamilyTask, *, is_small: bool = False) -> Cuts:
     return Cuts(column=column, edges=tuple(np.unique(values[places]).tolist()))
 
 
-def _ranges(task: FamilyTask, rows: float) -> int:
+def _ranges(task: GroupTask, rows: float) -> int:
     """Return into how many ranges so many rows are cut."""
     whole = sum(source.segment.rows for source in task.family.inputs)
     bytes_once = SKEW * MEMORY_COPIES * bytes_in_memory(task.family) * rows / max(whole, 1)
@@ -95,7 +95,7 @@ def _ranges(task: FamilyTask, rows: float) -> int:
     return min(MAX_RANGES, max(RANGES_PER_SEGMENT * ceil(segments), ceil(memories)))
 
 
-def cut_column(task: FamilyTask) -> str:
+def cut_column(task: GroupTask) -> str:
     """Return the column whose ranges are shared out."""
     partitioning = task.target.partitioning
     first = partitioning.dimensions if partitioning.kind == "range" else ()
@@ -105,7 +105,7 @@ def cut_column(task: FamilyTask) -> str:
     return column if is_key or not shape.is_rollup else TIME_COLUMN
 
 
-def is_cuttable(task: FamilyTask) -> bool:
+def is_cuttable(task: GroupTask) -> bool:
     """Whether rows can be told apart by ranges of a column: not by lists, and not where all are one range of nulls."""
     shape, column = task.family.shape, cut_column(task)
     ranges = task.range_dimensions
@@ -114,7 +114,7 @@ def is_cuttable(task: FamilyTask) -> bool:
     return column == TIME_COLUMN or dict(shape.segment_columns)[column] in _WORDS | _NUMBERS
 
 
-def _buckets(task: FamilyTask) -> tuple[int, ...]:
+def _buckets(task: GroupTask) -> tuple[int, ...]:
     """Return how many hash buckets each time chunk gets: as told, else as many as the rows of the inputs ask for."""
     wanted = task.target.partitioning.buckets
     if wanted is not None:
@@ -152,14 +152,14 @@ def rows_by_chunk(inputs: Sequence[SegmentInput], chunks: Sequence[Interval]) ->
     return found
 
 
-def _sample_rows(task: FamilyTask) -> int:
+def _sample_rows(task: GroupTask) -> int:
     """Return how many values memory has room for beside the rows of one input: texts may be long."""
     rows = sum(source.segment.rows for source in task.family.inputs)
     row_bytes = bytes_in_memory(task.family) // max(rows, 1)
     return min(SAMPLE_ROWS, max(MAX_RANGES, task.memory_bytes // (MEMORY_COPIES * row_bytes)))
 
 
-def _sample(task: FamilyTask, column: str) -> Any:
+def _sample(task: GroupTask, column: str) -> Any:
     """Return some values of a column, not null, in order, as edges are."""
     kind = dict(task.family.shape.segment_columns)[column]
     found = [np.empty(0, object if kind in _WORDS else np.uint64)]

@@ -29,7 +29,7 @@ from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.measure import as_read, measure
 from carnac.jobs.compact.parts import PartWriters, Scattered, ScatterTask
 from carnac.jobs.compact.read import ReadPlan, conformed
-from carnac.jobs.compact.shape import Share
+from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
 from carnac.jobs.read_back import SPARK_TYPE
@@ -100,7 +100,7 @@ def _declared(task: ScatterTask) -> str:
     return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
 
 
-def _judged(frame: DataFrame, share: Share) -> DataFrame:
+def _judged(frame: DataFrame, share: ReadUnit) -> DataFrame:
     """Return the rows with what the condition says of each; starts no job.
 
     Raises:

@@ -18,7 +18,7 @@ from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.task import (
     MEMORY_COPIES,
-    FamilyTask,
+    GroupTask,
     MakeWriter,
     ProofWatch,
     bytes_in_memory,
@@ -48,7 +48,7 @@ class GatherTask:
         rows: In each range.
     """
 
-    task: FamilyTask
+    task: GroupTask
     chunk: Interval
     index: int
     ranges: tuple[tuple[str, ...], ...]
@@ -97,7 +97,7 @@ def gather(
 class _FirstRow(ProofWatch):
     """Remembers the range dimensions of the first row."""
 
-    def __init__(self, task: FamilyTask, make_writer: MakeWriter) -> None:
+    def __init__(self, task: GroupTask, make_writer: MakeWriter) -> None:
         super().__init__(task.family, make_writer)
         self._dimensions = task.range_dimensions
         self.start: tuple[Scalar, ...] | None = None

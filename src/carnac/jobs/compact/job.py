@@ -20,9 +20,9 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.jobs.compact.buckets import find_buckets
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
-from carnac.jobs.compact.shape import Family, plan_families
+from carnac.jobs.compact.shape import InputGroup, plan_families
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
-from carnac.jobs.compact.task import FamilyTask, Rewritten, remove_written
+from carnac.jobs.compact.task import GroupTask, Rewritten, remove_written
 from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import remove_others
@@ -50,7 +50,7 @@ class JobTask:
     """The families of one job. Picklable."""
 
     key: str
-    families: tuple[FamilyTask, ...]
+    families: tuple[GroupTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,17 +119,17 @@ class RewriteRun:
         jobs: Sequence[RewriteJob],
         *,
         on_end: OnEnd,
-        find_doom: FindDoom | None,
+        find_cancel_reason: FindDoom | None,
         on_waste: OnWaste | None,
         on_progress: OnProgress | None,
     ) -> None:
         self._context = context
         self._jobs = jobs
         self._on_end = on_end
-        self._find_doom = find_doom or (lambda _job: None)
+        self._find_cancel_reason = find_cancel_reason or (lambda _job: None)
         self._on_waste = on_waste or (lambda _job, _size_bytes: None)
         self._wasted: Counter[str] = Counter()
-        self._dooms: dict[str, CarnacError] = {}
+        self._cancel_reasons: dict[str, CarnacError] = {}
         self._on_progress = on_progress
         self._folders = {job.key: self._new_folder(job) for job in jobs}
         self._started_ms = context.clock.now_ms()
@@ -186,7 +186,7 @@ class RewriteRun:
 
     def _run_sparse(self, job: RewriteJob) -> None:
         """Find the few time chunks that a job has rows in, and run it."""
-        if self._is_doomed(job) or self._is_stopped:
+        if self._is_cancelled(job) or self._is_stopped:
             return
         try:
             chunks = find_buckets(self._context.output_url, job)
@@ -197,7 +197,7 @@ class RewriteRun:
             unit()
 
     def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:
-        alive = [(job, task) for job, task in chosen if not self._is_doomed(job)]
+        alive = [(job, task) for job, task in chosen if not self._is_cancelled(job)]
         if not alive or self._is_stopped:
             return
         try:
@@ -210,7 +210,7 @@ class RewriteRun:
             )
         except CarnacError as error:
             for job, _ in alive:
-                self._end(job, self._doom_of(job) or error)
+                self._end(job, self._cancel_reason_of(job) or error)
             return
         for (job, task), end in zip(alive, ends, strict=True):
             if end.failure is None:
@@ -226,11 +226,11 @@ class RewriteRun:
     def _run_spread(
         self,
         job: RewriteJob,
-        tasks: Sequence[FamilyTask],
-        ranges: Sequence[tuple[FamilyTask, ...]],
+        tasks: Sequence[GroupTask],
+        ranges: Sequence[tuple[GroupTask, ...]],
     ) -> None:
         """Run a job of many time chunks in several tasks, each with a range of them."""
-        if self._is_doomed(job) or self._is_stopped:
+        if self._is_cancelled(job) or self._is_stopped:
             return
         try:
             ends = run_tasks(
@@ -245,26 +245,26 @@ class RewriteRun:
                 raise load_failure(failures[0])
             written = join_ranges(tasks, ranges, [one.families for [one] in ends])
         except CarnacError as error:
-            self._end(job, self._doom_of(job) or error)
+            self._end(job, self._cancel_reason_of(job) or error)
             return
         self._end(job, result_of(written))
 
-    def _scatter(self, job: RewriteJob, tasks: Sequence[FamilyTask]) -> None:
+    def _scatter(self, job: RewriteJob, tasks: Sequence[GroupTask]) -> None:
         if self._is_stopped:
             return
         written: list[Rewritten] = []
         try:
             for task in tasks:
-                doom = self._doom_of(job)
-                if doom is not None:
-                    raise doom
+                reason = self._cancel_reason_of(job)
+                if reason is not None:
+                    raise reason
                 written.append(self._scatter_one(job, task))
         except CarnacError as error:
-            self._end(job, self._doom_of(job) or error)
+            self._end(job, self._cancel_reason_of(job) or error)
             return
         self._end(job, result_of(written))
 
-    def _scatter_one(self, job: RewriteJob, task: FamilyTask) -> Rewritten:
+    def _scatter_one(self, job: RewriteJob, task: GroupTask) -> Rewritten:
         context = self._context
         runner = SparkRunner(context, self._phase([job]))
         staging_url = context.staging_url(f"rewrite-{task.id_prefix}")
@@ -282,25 +282,25 @@ class RewriteRun:
                 self._tell()
             except CarnacError as error:
                 return error
-            dooms = [self._doom_of(job) for job in jobs]
-            return dooms[0] if all(doom is not None for doom in dooms) else None
+            reasons = [self._cancel_reason_of(job) for job in jobs]
+            return reasons[0] if all(reason is not None for reason in reasons) else None
 
         return Phase(name=PHASE, total=1, stop_when=stop_when)
 
-    def _is_doomed(self, job: RewriteJob) -> bool:
-        doom = self._doom_of(job)
-        if doom is not None:
-            self._end(job, doom)
-        return doom is not None
+    def _is_cancelled(self, job: RewriteJob) -> bool:
+        reason = self._cancel_reason_of(job)
+        if reason is not None:
+            self._end(job, reason)
+        return reason is not None
 
-    def _doom_of(self, job: RewriteJob) -> CarnacError | None:
+    def _cancel_reason_of(self, job: RewriteJob) -> CarnacError | None:
         """Return why the job is in vain, if it is; once it is, it stays so."""
         if self._is_stopped:
             return Unavailable("the rewrite was interrupted")
-        doom = self._dooms.get(job.key) or self._find_doom(job)
-        if doom is not None:
-            self._dooms[job.key] = doom
-        return doom
+        reason = self._cancel_reasons.get(job.key) or self._find_cancel_reason(job)
+        if reason is not None:
+            self._cancel_reasons[job.key] = reason
+        return reason
 
     def _end(self, job: RewriteJob, end: RewriteResult | CarnacError) -> None:
         kept = [segment.path for segment in end.segments] if isinstance(end, RewriteResult) else []
@@ -328,8 +328,8 @@ class RewriteRun:
             JobProgress(phase=PHASE, done=done, total=total, rows=self._rows, eta_ms=eta_ms)
         )
 
-    def _family_task(self, job: RewriteJob, family: Family) -> FamilyTask:
-        return FamilyTask(
+    def _family_task(self, job: RewriteJob, family: InputGroup) -> GroupTask:
+        return GroupTask(
             datasource=job.datasource,
             family=family,
             target=job.target,

@@ -18,13 +18,13 @@ from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.read import ReadPlan, is_clipped, read_tables
-from carnac.jobs.compact.shape import Share
+from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.compact.stage import rolled_up
 from carnac.ports import SegmentInput
 from carnac.rows.row_hash import Pool, RowMeter, hash_rows
 
 
-def measured(share: Share, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
+def measured(share: ReadUnit, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
     """Yield the rows of all inputs, rolled up so far if they are to be; once all are read, they are on the side.
 
     Raises:
@@ -64,7 +64,7 @@ def as_read(
     side.add_known(-hidden.rows, -hidden.row_hash)
 
 
-def measure(share: Share, read: pa.Table, side: Side) -> pa.Table:
+def measure(share: ReadUnit, read: pa.Table, side: Side) -> pa.Table:
     """Add rows as they were read to the side that goes in, and return them, rolled up so far if they are to be."""
     table = _as_wanted(share, read)
     if share.shape.is_rollup:
@@ -74,7 +74,7 @@ def measure(share: Share, read: pa.Table, side: Side) -> pa.Table:
     return table
 
 
-def _as_wanted(share: Share, read: pa.Table) -> pa.Table:
+def _as_wanted(share: ReadUnit, read: pa.Table) -> pa.Table:
     """Return rows as they were read, rolled up so far if they are to be."""
     return rolled_up(share, read) if share.raw_shape is not None else read
 

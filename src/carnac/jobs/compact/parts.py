@@ -19,7 +19,7 @@ from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.cuts import Cuts, range_of
 from carnac.jobs.compact.measure import measured
 from carnac.jobs.compact.read import ReadPlan, micros, places_by_chunk
-from carnac.jobs.compact.shape import Share
+from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.compact.stage import as_parts
 from carnac.jobs.compact.task import united
 from carnac.rows.output import local_root, room_in
@@ -44,7 +44,7 @@ class ScatterTask:
         keeps_words: Texts stay dictionaries: who puts the rows in order likes them so.
     """
 
-    share: Share
+    share: ReadUnit
     columns: tuple[tuple[str, ColumnType], ...]
     plan: ReadPlan
     cuts: Cuts

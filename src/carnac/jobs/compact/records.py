@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from carnac.core.segments.segment import Segment
-from carnac.jobs.compact.shape import Family
+from carnac.jobs.compact.shape import InputGroup
 from carnac.ports import SegmentInput
 
 
 def with_records(
-    family: Family, segments: Sequence[Segment], *, is_whole: bool
+    family: InputGroup, segments: Sequence[Segment], *, is_whole: bool
 ) -> tuple[Segment, ...]:
     """Return the records, with metrics as they are known and input rows that add up to those of the inputs."""
     if not family.shape.is_rollup:

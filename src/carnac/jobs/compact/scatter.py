@@ -27,10 +27,10 @@ from carnac.jobs.compact.filter import scatter_filtered
 from carnac.jobs.compact.gather import Gathered, GatherTask, gather
 from carnac.jobs.compact.parts import Scattered, ScatteredPart, ScatterTask, scatter
 from carnac.jobs.compact.records import with_records
-from carnac.jobs.compact.shape import Share
+from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.compact.task import (
     MEMORY_COPIES,
-    FamilyTask,
+    GroupTask,
     Rewritten,
     bytes_in_memory,
     is_sortable,
@@ -52,7 +52,7 @@ MAX_STRETCH = 1.5
 """By how much a segment may be larger than its target before it is cut."""
 
 
-def wants_scatter(task: FamilyTask) -> bool:
+def wants_scatter(task: GroupTask) -> bool:
     """Whether the family is shared out among tasks, or needs Spark's own plan."""
     family = task.family
     if family.has_condition:
@@ -61,7 +61,7 @@ def wants_scatter(task: FamilyTask) -> bool:
     return not fits_one_task(task) and (is_hashed or is_cuttable(task))
 
 
-def fits_one_task(task: FamilyTask) -> bool:
+def fits_one_task(task: GroupTask) -> bool:
     """Whether one task should do it all: memory holds the rows, or they become a single segment anyway."""
     target, family = task.target, task.family
     if _fits_memory(task):
@@ -70,7 +70,7 @@ def fits_one_task(task: FamilyTask) -> bool:
     return rows <= target.target_rows and (target.partitioning.buckets or 1) == 1
 
 
-def _fits_memory(task: FamilyTask) -> bool:
+def _fits_memory(task: GroupTask) -> bool:
     return MEMORY_COPIES * bytes_in_memory(task.family) <= task.memory_bytes
 
 
@@ -123,7 +123,7 @@ class TaskRunner:
         raise InvariantError(f"{len(tasks)} tasks with a condition were sent into one task")
 
 
-def rewrite_in_task(task: FamilyTask, attempt: Attempt) -> Rewritten:
+def rewrite_in_task(task: GroupTask, attempt: Attempt) -> Rewritten:
     """Rewrite a family inside of one task, with its memory.
 
     Rows that only need to be put in order and that memory does not hold are cut into ranges on the local disk and put
@@ -153,7 +153,7 @@ class ScatterJob:
         cores: How many tasks run at the same time.
     """
 
-    def __init__(self, task: FamilyTask, runner: Runner, *, staging_url: str, cores: int) -> None:
+    def __init__(self, task: GroupTask, runner: Runner, *, staging_url: str, cores: int) -> None:
         self._task = task
         self._runner = runner
         self._staging = staging_url
@@ -200,7 +200,7 @@ class ScatterJob:
         return scattered
 
     def _scatter_tasks(
-        self, share: Share, name: str, cuts: Cuts, count: int | None
+        self, share: ReadUnit, name: str, cuts: Cuts, count: int | None
     ) -> list[ScatterTask]:
         task = self._task
         inputs = sorted(share.inputs, key=lambda source: -source.segment.rows)

@@ -34,7 +34,7 @@ _NUMERIC = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class ReadUnit:
     """Inputs of a family that are read alike. Picklable.
 
     Attributes:
@@ -72,7 +72,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class InputGroup:
     """Inputs whose rows can share segments. Picklable.
 
     Attributes:
@@ -82,7 +82,7 @@ class Family:
         recorded_metrics: As the segments' records shall have them.
     """
 
-    shares: tuple[Share, ...]
+    shares: tuple[ReadUnit, ...]
     shape: RowShape
     recorded_metrics: tuple[Metric, ...]
 
@@ -102,7 +102,9 @@ class Family:
         return None if spec is None else replace(spec, metrics=self.recorded_metrics)
 
 
-def plan_families(inputs: Sequence[SegmentInput], target: CompactionTarget) -> tuple[Family, ...]:
+def plan_families(
+    inputs: Sequence[SegmentInput], target: CompactionTarget
+) -> tuple[InputGroup, ...]:
     """Return the inputs in families.
 
     Raises:
@@ -132,7 +134,7 @@ def plan_families(inputs: Sequence[SegmentInput], target: CompactionTarget) -> t
     )
 
 
-def _with_condition(share: Share, shares: Sequence[Share], condition: str) -> Share:
+def _with_condition(share: ReadUnit, shares: Sequence[ReadUnit], condition: str) -> ReadUnit:
     if all(filter_of(source.segment) == condition for source in share.inputs):
         return share  # done before, and maybe with columns that are gone
     own = {name for name, _ in share.input_columns}
@@ -172,7 +174,7 @@ class _Members:
         return self.inputs[0].segment.datasource
 
 
-def _family(group: _Members, target: CompactionTarget) -> Family:
+def _family(group: _Members, target: CompactionTarget) -> InputGroup:
     is_rolled_up = [source.segment.rollup is not None for source in group.inputs]
     rolls_up_raw = target.metrics is not None and not all(is_rolled_up)
     is_mixed = rolls_up_raw and any(is_rolled_up)
@@ -195,13 +197,13 @@ def _family(group: _Members, target: CompactionTarget) -> Family:
     ]
     shares = tuple(_share(inputs, shape, target) for inputs in kinds if inputs)
     _check_loss(group.datasource, shares, target)
-    return Family(shares=shares, shape=shape, recorded_metrics=group.metrics)
+    return InputGroup(shares=shares, shape=shape, recorded_metrics=group.metrics)
 
 
-def _share(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTarget) -> Share:
+def _share(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTarget) -> ReadUnit:
     granularity = parse_granularity(shape.query_granularity)
     own = (parse_granularity(source.segment.query_granularity) for source in inputs)
-    share = Share(
+    share = ReadUnit(
         inputs=tuple(inputs),
         shape=shape,
         raw_shape=None,
@@ -229,7 +231,7 @@ def _as_state(metric: Metric) -> Metric:
     return replace(metric, is_state=True) if metric.type.is_sketch else metric
 
 
-def _check_loss(datasource: str, shares: Sequence[Share], target: CompactionTarget) -> None:
+def _check_loss(datasource: str, shares: Sequence[ReadUnit], target: CompactionTarget) -> None:
     losses = []
     if any(share.truncates for share in shares):
         losses.append(f"truncates times to {shares[0].shape.query_granularity}")
@@ -248,7 +250,7 @@ def _check_loss(datasource: str, shares: Sequence[Share], target: CompactionTarg
         )
 
 
-def _dropped(datasource: str, share: Share) -> set[str]:
+def _dropped(datasource: str, share: ReadUnit) -> set[str]:
     """Return the columns whose values go into nothing that is written.
 
     Raises:

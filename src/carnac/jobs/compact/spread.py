@@ -17,7 +17,7 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.cuts import rows_by_chunk
 from carnac.jobs.compact.measure import recorded
-from carnac.jobs.compact.task import FamilyTask, Rewritten
+from carnac.jobs.compact.task import GroupTask, Rewritten
 from carnac.ports import SegmentInput
 
 ROWS_PER_FILE = 3_000
@@ -28,7 +28,7 @@ RANGES_PER_CORE = 2
 """Ranges are not all as much work as they seem: who is done first takes another."""
 
 
-def spread_chunks(tasks: Sequence[FamilyTask], cores: int) -> tuple[tuple[FamilyTask, ...], ...]:
+def spread_chunks(tasks: Sequence[GroupTask], cores: int) -> tuple[tuple[GroupTask, ...], ...]:
     """Return the families of one job in ranges of time chunks, one after another; all in one where that is as fast."""
     chunks = tasks[0].chunks
     if cores < 2 or len(chunks) < 2:
@@ -50,8 +50,8 @@ def spread_chunks(tasks: Sequence[FamilyTask], cores: int) -> tuple[tuple[Family
 
 
 def join_ranges(
-    tasks: Sequence[FamilyTask],
-    ranges: Sequence[Sequence[FamilyTask]],
+    tasks: Sequence[GroupTask],
+    ranges: Sequence[Sequence[GroupTask]],
     written: Sequence[Sequence[Rewritten]],
 ) -> list[Rewritten]:
     """Return what each family became, all ranges together.
@@ -74,7 +74,7 @@ def join_ranges(
     return [_joined(task, parts[task.id_prefix]) for task in tasks]
 
 
-def _joined(task: FamilyTask, parts: Sequence[Rewritten]) -> Rewritten:
+def _joined(task: GroupTask, parts: Sequence[Rewritten]) -> Rewritten:
     went_in, came_out = Side(), Side()
     for one in parts:
         went_in.add(one.went_in)
@@ -88,8 +88,8 @@ def _joined(task: FamilyTask, parts: Sequence[Rewritten]) -> Rewritten:
 
 
 def _ranged(
-    tasks: Sequence[FamilyTask], chunks: tuple[Interval, ...], number: int
-) -> Iterator[FamilyTask]:
+    tasks: Sequence[GroupTask], chunks: tuple[Interval, ...], number: int
+) -> Iterator[GroupTask]:
     """Yield the families with what a range shows of them."""
     where = IntervalSet((Interval(chunks[0].start_ms, chunks[-1].end_ms),))
     for task in tasks:

@@ -23,7 +23,7 @@ from carnac.jobs.compact.read import (
     micros,
     places_by_chunk,
 )
-from carnac.jobs.compact.shape import Share
+from carnac.jobs.compact.shape import ReadUnit
 from carnac.ports.temporary import make_private
 from carnac.rows.duck import translated
 from carnac.rows.normalise.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowShape, quote
@@ -46,7 +46,7 @@ class Stage:
         for writer in self._writers.values():
             writer.close()
 
-    def add(self, share: Share, table: pa.Table) -> None:
+    def add(self, share: ReadUnit, table: pa.Table) -> None:
         """Write rows, as `as_parts` makes them of what was read."""
         parts = as_parts(share, table)
         if len(self._chunks) == 1:
@@ -76,7 +76,7 @@ class Stage:
         return self._folder / f"part-{chunk.start_ms}.parquet"
 
 
-def as_parts(share: Share, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
+def as_parts(share: ReadUnit, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
     """Return rows that were read as part rows: states as lists of one, `__rows`, plain texts unless `keeps_words`."""
     if share.raw_shape is not None:
         return table  # `rolled_up` has made parts of them
@@ -103,7 +103,7 @@ def _as_parts(shape: RowShape, table: pa.Table, *, rows: Any, keeps_words: bool)
     return pa.table(arrays, names=names)
 
 
-def rolled_up(share: Share, table: pa.Table) -> pa.Table:
+def rolled_up(share: ReadUnit, table: pa.Table) -> pa.Table:
     """Return raw rows as part rows of their family, rolled up as far as this table goes.
 
     Raises:

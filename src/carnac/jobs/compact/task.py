@@ -30,7 +30,7 @@ from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.measure import blame_inputs, measured
 from carnac.jobs.compact.read import ReadPlan, micros, places_by_chunk, uncompressed_bytes
 from carnac.jobs.compact.records import with_records
-from carnac.jobs.compact.shape import Family, Share
+from carnac.jobs.compact.shape import InputGroup, ReadUnit
 from carnac.jobs.compact.stage import Stage
 from carnac.rows.cutting import Piece, cut_evenly, cut_ranges, even_rows
 from carnac.rows.merge import SegmentSink, SinkWatch, merge_parts
@@ -57,7 +57,7 @@ MakeWriter = Callable[..., SegmentWriter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyTask:
+class GroupTask:
     """One family of a rewrite. Picklable.
 
     Attributes:
@@ -67,7 +67,7 @@ class FamilyTask:
     """
 
     datasource: str
-    family: Family
+    family: InputGroup
     target: CompactionTarget
     chunks: tuple[Interval, ...]
     output_url: str
@@ -83,7 +83,7 @@ class FamilyTask:
         """Dimensions by whose ranges rows are partitioned; empty if they are not."""
         return _range_dimensions(self.target)
 
-    def plan(self, share: Share) -> ReadPlan:
+    def plan(self, share: ReadUnit) -> ReadPlan:
         """Return how the inputs of a share are read."""
         return ReadPlan(
             output_url=self.output_url,
@@ -104,7 +104,7 @@ class FamilyTask:
             [share] = self.family.shares  # rows that are only moved are all read alike
             blame_inputs(self.plan(share), share.inputs)
 
-    def read(self, side: Side) -> Iterator[tuple[Share, pa.Table]]:
+    def read(self, side: Side) -> Iterator[tuple[ReadUnit, pa.Table]]:
         """Yield the rows of all inputs, and add them to the side that goes in.
 
         Raises:
@@ -125,7 +125,7 @@ class Rewritten:
 
 
 def rewrite_family(
-    task: FamilyTask,
+    task: GroupTask,
     *,
     attempt: int = 0,
     on_rows: Callable[[int], None] | None = None,
@@ -161,12 +161,12 @@ def rewrite_family(
     return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
 
 
-def fits_in_memory(family: Family, target: CompactionTarget, memory_bytes: int) -> bool:
+def fits_in_memory(family: InputGroup, target: CompactionTarget, memory_bytes: int) -> bool:
     """Whether the rows need no merging and surely fit into a task's memory."""
     return is_sortable(family, target) and MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes
 
 
-def is_sortable(family: Family, target: CompactionTarget) -> bool:
+def is_sortable(family: InputGroup, target: CompactionTarget) -> bool:
     """Whether rows need no merging, and can be put in order by packed words."""
     if family.shape.is_rollup or target.partitioning.kind == "hashed":
         return False
@@ -175,7 +175,7 @@ def is_sortable(family: Family, target: CompactionTarget) -> bool:
     return all(name not in types or types[name] in SORTABLE for name in sort)
 
 
-def surely_fits(task: FamilyTask) -> bool:
+def surely_fits(task: GroupTask) -> bool:
     """Whether the rows fit into memory as the records say; where that is a close call, as the files say."""
     family, memory_bytes = task.family, task.memory_bytes
     if not fits_in_memory(family, task.target, memory_bytes):
@@ -186,7 +186,7 @@ def surely_fits(task: FamilyTask) -> bool:
     return MEMORY_COPIES * max(2 * encoded, bytes_in_memory(family)) <= memory_bytes
 
 
-def bytes_in_memory(family: Family) -> int:
+def bytes_in_memory(family: InputGroup) -> int:
     """Return about how many bytes the rows of a family take in memory."""
     width = 8
     for _, kind in family.shape.segment_columns:
@@ -217,7 +217,7 @@ def partitions_spec(target: CompactionTarget) -> PartitionsSpec:
 class ProofWatch(SinkWatch):
     """Sees what is written, for the side of the proof that comes out."""
 
-    def __init__(self, family: Family, make_writer: MakeWriter = SegmentWriter) -> None:
+    def __init__(self, family: InputGroup, make_writer: MakeWriter = SegmentWriter) -> None:
         self._shape = family.shape
         self._make_writer = make_writer
         self._states = Side()
@@ -258,7 +258,7 @@ class ProofWatch(SinkWatch):
 # ---------------------------------------------------------------------------------- in memory
 
 
-def _read_all(task: FamilyTask, side: Side) -> list[pa.Table] | None:
+def _read_all(task: GroupTask, side: Side) -> list[pa.Table] | None:
     """Return all rows; None if they prove larger than memory, whatever records and footers made believe."""
     tables, size = [], 0
     for _, table in task.read(side):
@@ -270,7 +270,7 @@ def _read_all(task: FamilyTask, side: Side) -> list[pa.Table] | None:
 
 
 def _in_memory(
-    task: FamilyTask,
+    task: GroupTask,
     tables: list[pa.Table],
     attempt: int,
     watch: ProofWatch,
@@ -355,7 +355,7 @@ def _range_dimensions(target: CompactionTarget) -> tuple[str, ...]:
 
 
 def _staged(
-    task: FamilyTask,
+    task: GroupTask,
     attempt: int,
     side: Side,
     watch: ProofWatch,
@@ -382,7 +382,7 @@ def _staged(
     return tuple(segments)
 
 
-def merge_task(task: FamilyTask, chunk: Interval, index: int) -> MergeTask:
+def merge_task(task: GroupTask, chunk: Interval, index: int) -> MergeTask:
     """Return the merge that makes segments of one chunk, without its parts."""
     return MergeTask(
         datasource=task.datasource,

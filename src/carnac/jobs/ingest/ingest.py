@@ -33,7 +33,7 @@ from carnac.ports.places import PlacePlan
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.normalise.timestamps import REASON_MISSING
-from carnac.rows.parts import Cut, remove_staged
+from carnac.rows.parts import ChunkPartitioner, remove_staged
 from carnac.rows.read.rejections import gather
 from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
@@ -94,7 +94,7 @@ class IngestJob:
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.timer = Timer(context.clock)
         self.shape = row_shape(spec)
-        self.cut = Cut(
+        self.cut = ChunkPartitioner(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
         )
 

@@ -16,7 +16,7 @@ from carnac.errors import Invalid
 from carnac.rows.duck import connect
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
-from carnac.rows.parts import Cut, Part
+from carnac.rows.parts import ChunkPartitioner, Part
 from carnac.rows.read.reading import ReadCounts, ReadTask, load_rows
 from carnac.rows.read.rejections import Rejections, keep_rejected
 from carnac.spark.tasks import Attempt
@@ -41,7 +41,7 @@ class PassOne:
 
     job_id: str
     shape: RowShape
-    cut: Cut
+    cut: ChunkPartitioner
     output_url: str
     quarantine_folder: str
     examples: int

@@ -29,7 +29,7 @@ _WAITS = {
 }
 
 
-class TaskDesk(Protocol):
+class TaskCalls(Protocol):
     """What is needed of the service of tasks."""
 
     def submit(self, payload: Mapping[str, object]) -> Task:
@@ -60,7 +60,7 @@ class TaskDesk(Protocol):
 class OverlordRunner:
     """Submits tasks, and asks what became of them."""
 
-    def __init__(self, tasks: TaskDesk, ids: IdSource) -> None:
+    def __init__(self, tasks: TaskCalls, ids: IdSource) -> None:
         self._tasks = tasks
         self._ids = ids
         self._live: dict[str, LiveRun] | None = None

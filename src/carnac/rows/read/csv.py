@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.errors import Invalid
 from carnac.rows.read.lines import (
     MAX_RECORD_BYTES,
-    Cut,
+    RecordBounds,
     RecordReader,
     Records,
     Reject,
@@ -46,18 +46,18 @@ class Quotes:
         self._row = re.compile(field + rb"(?:" + d + field + rb")*+\r?(?:\n|\Z)")
         self._open = re.compile(rb"(?:" + field + d + rb')*"(?:[^"]|"")*\Z')
 
-    def cut(self, data: bytes, breaks: Longs, is_last: bool) -> Cut:
+    def cut(self, data: bytes, breaks: Longs, is_last: bool) -> RecordBounds:
         """Return the line breaks that end rows. The last row is left if the block may not hold all of it."""
         import numpy as np
 
         quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
         every = np.arange(len(breaks), dtype=np.int64)
         if not len(quotes) or not len(breaks):
-            return Cut(every)
+            return RecordBounds(every)
         before = np.searchsorted(quotes, breaks)
         odd = np.flatnonzero(np.diff(before, prepend=0) & 1)
         if not len(odd):
-            return Cut(every)
+            return RecordBounds(every)
         ends = np.ones(len(breaks), dtype=np.bool_)
         bad = np.zeros(len(breaks), dtype=np.bool_)
         position = 0
@@ -78,7 +78,7 @@ class Quotes:
                 bad[line] = True
                 position += 1
         chosen = np.flatnonzero(ends)
-        return Cut(chosen, bad[chosen].astype(np.int64))
+        return RecordBounds(chosen, bad[chosen].astype(np.int64))
 
     def _is_open(self, data: bytes, start: int) -> bool:
         return self._open.match(data, start) is not None

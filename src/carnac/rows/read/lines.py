@@ -61,7 +61,7 @@ class Records(NamedTuple):
     offsets: Longs
 
 
-class Cut(NamedTuple):
+class RecordBounds(NamedTuple):
     """Where records end in a block.
 
     Attributes:
@@ -73,7 +73,7 @@ class Cut(NamedTuple):
     malformed: Longs | None = None
 
 
-CutFunction = Callable[[bytes, "Longs", bool], "Cut"]
+CutFunction = Callable[[bytes, "Longs", bool], "RecordBounds"]
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ class Compactor:
                 self._pipeline().run_rewrites(
                     jobs,
                     on_end=run.end,
-                    find_doom=run.find_doom,
+                    find_cancel_reason=run.find_cancel_reason,
                     on_waste=run.note_waste,
                     on_progress=on_progress,
                 )

@@ -81,7 +81,7 @@ class CompactionRun:
             is_whole=is_whole,
         )
 
-    def find_doom(self, job: RewriteJob) -> CarnacError | None:
+    def find_cancel_reason(self, job: RewriteJob) -> CarnacError | None:
         """Return a conflict if an input of the job is no longer what it reads."""
         group = self._groups[job.key]
         with self._mutex:

@@ -104,10 +104,10 @@ class Maintenance:
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
         than every live writer's lease, rejected rows when they are older than the quarantine period. It may stop
         anywhere, run twice at once, and run beside readers and writers. On a full disk, where the metadata store cannot
-        write, it deletes first what is doomed already.
+        write, it deletes first what is due already.
 
         Raises:
-            DiskFull: And nothing was doomed yet.
+            DiskFull: And nothing was due yet.
         """
         now_ms = self._clock.now_ms()
         # The order matters. Files first: who writes later is not in the list. Leases second: whose lease is not there
@@ -117,12 +117,12 @@ class Maintenance:
         old_quarantine = self._old_quarantine(now_ms)
 
         def delete_what_is_doomed() -> int:
-            doomed = [found.segment.path for found in self._due_trash(now_ms)]
-            doomed += [file.path for file in self._without_record(suspects)]
-            doomed += [file.path for file in old_quarantine]
-            for path in doomed:
+            due = [found.segment.path for found in self._due_trash(now_ms)]
+            due += [file.path for file in self._without_record(suspects)]
+            due += [file.path for file in old_quarantine]
+            for path in due:
                 self._deep_storage.delete(path)
-            return len(doomed)
+            return len(due)
 
         report = self._trim(now_ms, dry_run=dry_run, make_room=delete_what_is_doomed)
         told = {one.path: one for one in self._kept_actions(report.reasons)}

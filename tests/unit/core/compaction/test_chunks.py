@@ -10,7 +10,7 @@ from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings, CostModel
-from carnac.core.compaction.plan.stretches import plan_stretches
+from carnac.core.compaction.plan.target_periods import plan_target_periods
 from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS, History
 
@@ -30,7 +30,7 @@ def segment(name: str, start_h: int, end_h: int, size_bytes: int = 10, **more: i
 
 
 def chunks_of(*segments: PlanSegment) -> list[TimeChunk]:
-    return cut_chunks(segments, plan_stretches(HOW, 0))
+    return cut_chunks(segments, plan_target_periods(HOW, 0))
 
 
 def test_an_overlapping_segment_is_in_each_chunk_with_its_share_by_time() -> None:

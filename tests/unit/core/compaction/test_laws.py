@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from carnac.core.compaction import laws
-from carnac.core.compaction.control.states import ChunkSight, ChunkState, ChunkStatus
+from carnac.core.compaction.control.states import ChunkState, ChunkStatus, ChunkSummary
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.plan.scoring import Action
@@ -117,17 +117,17 @@ def test_a_minor_group_is_a_part_of_its_chunk(plan: CompactionPlan) -> None:
 
 
 def test_a_chunk_that_is_as_it_was_is_not_analysed_again() -> None:
-    sight = ChunkSight(MINOR, 7, 2, TARGET)
+    summary = ChunkSummary(MINOR, 7, 2, TARGET)
     state = ChunkState(MINOR, ChunkStatus.STABLE, 7, 2, "by", "2 segments")
 
-    def check(known: ChunkState | None, seen: ChunkSight | None, by: str = "by") -> None:
-        sights, states = {MINOR: seen} if seen else {}, {MINOR: known} if known else {}
-        laws.check_analysis([MINOR], sights, states, by)
+    def check(known: ChunkState | None, seen: ChunkSummary | None, by: str = "by") -> None:
+        summaries, states = {MINOR: seen} if seen else {}, {MINOR: known} if known else {}
+        laws.check_analysis([MINOR], summaries, states, by)
 
     with broken("CP-4"):
-        check(state, sight)
-    check(None, sight)
+        check(state, summary)
+    check(None, summary)
     check(state, None)
-    check(state, sight._replace(revision=8))
-    check(state, sight._replace(segments=3))
-    check(state, sight, "other settings")
+    check(state, summary._replace(revision=8))
+    check(state, summary._replace(segments=3))
+    check(state, summary, "other settings")

@@ -9,10 +9,10 @@ import pytest
 
 from carnac.core.compaction.control.states import (
     RETRY_MAX_MS,
-    ChunkSight,
     ChunkState,
     ChunkStatus,
-    find_sights,
+    ChunkSummary,
+    find_summaries,
     fingerprint,
     standing_of,
 )
@@ -21,7 +21,7 @@ from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent, plan_stretches
+from carnac.core.compaction.plan.target_periods import Extent, plan_target_periods
 from carnac.core.log.entries import Chunk
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import ETERNITY, Interval
@@ -31,7 +31,7 @@ from tests.compactions import CHEAP, DAY_MS, HOUR_MS
 DAY = Interval(0, DAY_MS)
 TARGET = CompactionTarget(segment_granularity="DAY")
 STATE = ChunkState(DAY, ChunkStatus.UNSTABLE, 7, 2, "by", "failed once: disk full")
-SIGHT = ChunkSight(DAY, 7, 2, TARGET)
+SIGHT = ChunkSummary(DAY, 7, 2, TARGET)
 
 
 def live(start_h: int, end_h: int, revision: int, entries: int) -> Chunk:
@@ -80,17 +80,17 @@ def test_how_a_chunk_stands_is_said_where_its_score_does_not() -> None:
 
 
 def test_live_chunks_of_one_target_chunk_are_seen_together() -> None:
-    stretches = plan_stretches(CompactionSettings(target=TARGET), 0)
+    target_periods = plan_target_periods(CompactionSettings(target=TARGET), 0)
     hours = [live(0, 1, 5, 2), live(3, 4, 9, 1), live(5, 6, 4, 3), live(24, 25, 6, 1)]
-    assert find_sights(hours, stretches) == {
-        0: ChunkSight(DAY, 9, 6, TARGET),
-        DAY_MS: ChunkSight(Interval(DAY_MS, 2 * DAY_MS), 6, 1, TARGET),
+    assert find_summaries(hours, target_periods) == {
+        0: ChunkSummary(DAY, 9, 6, TARGET),
+        DAY_MS: ChunkSummary(Interval(DAY_MS, 2 * DAY_MS), 6, 1, TARGET),
     }
 
 
 def test_a_live_chunk_is_seen_in_every_target_chunk_that_it_touches() -> None:
-    stretches = plan_stretches(CompactionSettings(target=TARGET), 0)
-    found = find_sights([live(12, 50, 5, 2)], stretches)
+    target_periods = plan_target_periods(CompactionSettings(target=TARGET), 0)
+    found = find_summaries([live(12, 50, 5, 2)], target_periods)
     assert [(one.chunk, one.extent, one.segments) for one in found.values()] == [
         (DAY, Extent.WHOLE, 2),
         (Interval(DAY_MS, 2 * DAY_MS), Extent.COARSE, 2),
@@ -99,14 +99,14 @@ def test_a_live_chunk_is_seen_in_every_target_chunk_that_it_touches() -> None:
 
 
 def test_the_chunk_of_all_times_is_seen_once_whatever_it_is_to_become() -> None:
-    stretches = plan_stretches(
+    target_periods = plan_target_periods(
         CompactionSettings(target=replace(TARGET, segment_granularity="MINUTE")), 0
     )
     everything = Chunk(
         interval=ETERNITY, version=SegmentVersion(0), next_partition_id=0, entries=7, revision=3
     )
-    (sight,) = find_sights([everything], stretches).values()
-    assert (sight.chunk, sight.extent, sight.segments) == (ETERNITY, Extent.COARSE, 7)
+    (summary,) = find_summaries([everything], target_periods).values()
+    assert (summary.chunk, summary.extent, summary.segments) == (ETERNITY, Extent.COARSE, 7)
 
 
 def test_what_the_border_of_two_rules_leaves_of_a_bucket_is_seen_as_cut() -> None:
@@ -116,8 +116,8 @@ def test_what_the_border_of_two_rules_leaves_of_a_bucket_is_seen_as_cut() -> Non
     monthly = CompactionSettings(
         target=replace(TARGET, segment_granularity="MONTH"), age_rules=(weekly,)
     )
-    stretches = plan_stretches(monthly, 20 * DAY_MS)
-    found = find_sights([live(0, 31 * 24, 5, 2)], stretches)
+    target_periods = plan_target_periods(monthly, 20 * DAY_MS)
+    found = find_summaries([live(0, 31 * 24, 5, 2)], target_periods)
     assert [one.extent for one in found.values()] == [Extent.WHOLE, Extent.COARSE, Extent.CUT]
     assert [one.target.segment_granularity for one in found.values()] == ["WEEK", "WEEK", "MONTH"]
 
@@ -142,7 +142,7 @@ def test_what_a_chunk_is_judged_by_differs_with_the_settings(change: dict[str, o
 def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
     """Each round has layouts of its own; a controller has rounds for months."""
     settings = CompactionSettings(target=replace(TARGET, query_granularity="HOUR"))
-    survey, sight = Survey("d", settings), SIGHT._replace(target=settings.target, segments=1)
+    survey, summary = Survey("d", settings), SIGHT._replace(target=settings.target, segments=1)
 
     def judge(number: int) -> None:
         layout = SegmentLayout(query_granularity="HOUR", dimensions=(f"of round {number}",))
@@ -155,7 +155,7 @@ def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
             chunk=DAY,
             layout=layout,
         )
-        (state,) = survey.analyse([sight], [segment], plan_stretches(settings, 0), now_ms=0)
+        (state,) = survey.analyse([summary], [segment], plan_target_periods(settings, 0), now_ms=0)
         assert state.status is ChunkStatus.STABLE
 
     for number in range(3):
@@ -177,19 +177,21 @@ def test_a_plan_says_how_a_chunk_stands() -> None:
     assert [one.reason for one in said] == ["1 segment, 10 B; it rests until noon"]
 
 
-def judged(survey: Survey, sight: ChunkSight, *, segments: int, now_ms: int) -> ChunkState | None:
+def judged(
+    survey: Survey, summary: ChunkSummary, *, segments: int, now_ms: int
+) -> ChunkState | None:
     """Return what a look at a chunk of so many small segments makes of it; None if it is not due."""
-    seen = sight._replace(segments=segments, revision=sight.revision + segments)
+    seen = summary._replace(segments=segments, revision=summary.revision + segments)
     if not survey.find_due([seen], now_ms=now_ms):
         return None
-    stretches = plan_stretches(survey.settings, 0)
+    target_periods = plan_target_periods(survey.settings, 0)
     found = [
         PlanSegment(
             segment_id=f"s{number}", start_ms=0, end_ms=DAY_MS, size_bytes=1, rows=1, chunk=DAY
         )
         for number in range(segments)
     ]
-    (state,) = survey.analyse([seen], found, stretches, now_ms=now_ms)
+    (state,) = survey.analyse([seen], found, target_periods, now_ms=now_ms)
     return state
 
 

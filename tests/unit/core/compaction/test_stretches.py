@@ -8,12 +8,12 @@ import pytest
 
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
-from carnac.core.compaction.plan.stretches import (
+from carnac.core.compaction.plan.target_periods import (
     Extent,
-    find_stretch,
+    find_target_period,
     first_instant_skipped,
     instant_before,
-    plan_stretches,
+    plan_target_periods,
 )
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, parse_instant, parse_interval
 from carnac.core.time.periods import parse_period
@@ -33,8 +33,8 @@ def at(text: str) -> int:
 
 
 def borders(settings: CompactionSettings, now_ms: int = NOW_MS) -> list[tuple[str, int]]:
-    """Return the granularity and the end of each stretch but the last."""
-    *old, last = plan_stretches(settings, now_ms)
+    """Return the granularity and the end of each target period but the last."""
+    *old, last = plan_target_periods(settings, now_ms)
     assert (last.target, last.interval.end_ms) == (settings.target, MAX_MS)
     ends = [one.interval.end_ms for one in old]
     starts = [one.interval.start_ms for one in (*old[1:], last)]
@@ -64,9 +64,9 @@ def test_a_rule_of_which_nothing_is_left_does_not_show() -> None:
     assert borders(how) == [("DAY", at("2026-03-11"))]
 
 
-def test_every_instant_has_its_stretch() -> None:
+def test_every_instant_has_its_target_period() -> None:
     how = CompactionSettings(target=RAW, age_rules=(rule("P1W", "DAY"), rule("P1M", "MONTH")))
-    stretches = plan_stretches(how, NOW_MS)
+    target_periods = plan_target_periods(how, NOW_MS)
     for text, wanted in (
         ("1970-01-01", "MONTH"),
         ("2026-01-31T23:59:59.999Z", "MONTH"),
@@ -75,8 +75,8 @@ def test_every_instant_has_its_stretch() -> None:
         ("2026-03-11", "HOUR"),
         ("2090-01-01", "HOUR"),
     ):
-        assert str(find_stretch(stretches, at(text)).granularity) == wanted
-    assert find_stretch(stretches[2:], at("1970-01-01")) is stretches[2]
+        assert str(find_target_period(target_periods, at(text)).granularity) == wanted
+    assert find_target_period(target_periods[2:], at("1970-01-01")) is target_periods[2]
 
 
 DAY, HALF = parse_interval("2026-03-05/2026-03-06"), parse_interval("2026-03-05/2026-03-05T12:00Z")
@@ -99,8 +99,8 @@ def test_the_target_chunk_of_an_instant(
     granularity: str | None, live: Interval | None, chunk: Interval
 ) -> None:
     target = replace(RAW, segment_granularity=granularity)
-    (stretch,) = plan_stretches(CompactionSettings(target=target), NOW_MS)
-    assert stretch.chunk_at(at("2026-03-05T07:00Z"), live) == (
+    (target_period,) = plan_target_periods(CompactionSettings(target=target), NOW_MS)
+    assert target_period.chunk_at(at("2026-03-05T07:00Z"), live) == (
         chunk,
         Extent.COARSE if (granularity, live) == ("DAY", WEEK) else Extent.WHOLE,
     )
@@ -110,7 +110,7 @@ def test_a_border_cuts_a_bucket() -> None:
     how = CompactionSettings(
         target=replace(RAW, segment_granularity="MONTH"), age_rules=(rule("P1W", "DAY"),)
     )
-    old, new = plan_stretches(how, NOW_MS)
+    old, new = plan_target_periods(how, NOW_MS)
     before, after = parse_interval("2026-03-01/2026-03-11"), parse_interval("2026-03-11/2026-04-01")
     month = Interval(before.start_ms, after.end_ms)
     assert new.chunk_at(after.start_ms, month) == (after, Extent.CUT)

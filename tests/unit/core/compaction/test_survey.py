@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from carnac.core.compaction.control.states import RETRY_FIRST_MS, ChunkSight, ChunkStatus
+from carnac.core.compaction.control.states import RETRY_FIRST_MS, ChunkStatus, ChunkSummary
 from carnac.core.compaction.control.survey import Survey
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import plan_stretches
+from carnac.core.compaction.plan.target_periods import plan_target_periods
 from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
 
 SETTINGS = CompactionSettings(
     target=CompactionTarget(target_bytes=1000, segment_granularity="DAY"), cost=CHEAP
 )
-STRETCHES = plan_stretches(SETTINGS, 0)
+STRETCHES = plan_target_periods(SETTINGS, 0)
 DAYS = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(4)]
 
 
@@ -30,8 +30,8 @@ def small_ones(day: Interval, count: int = 4) -> list[PlanSegment]:
     return [segment(f"{day.start_ms}-{n}", day.start_ms, day.end_ms, day) for n in range(count)]
 
 
-def seen(*days: Interval) -> list[ChunkSight]:
-    return [ChunkSight(day, 7, 4, SETTINGS.target) for day in days]
+def seen(*days: Interval) -> list[ChunkSummary]:
+    return [ChunkSummary(day, 7, 4, SETTINGS.target) for day in days]
 
 
 def surveyed(days: Iterable[Interval]) -> Survey:

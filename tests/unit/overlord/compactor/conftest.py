@@ -12,8 +12,8 @@ from tests.unit.store.events import fast_folder
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def service() -> Iterator[Desk]:
     with fast_folder() as name:
-        desk = Desk(Path(name))
-        yield desk
-        desk.close()
+        service = Desk(Path(name))
+        yield service
+        service.close()

@@ -10,8 +10,8 @@ from carnac.bootstrap.store import open_records
 from carnac.config import Settings
 from carnac.core.compaction.control.manager import Capacity
 from carnac.overlord.compactor.controller import Controller
-from carnac.overlord.compactor.desk import CompactionDesk
 from carnac.overlord.compactor.local import Compact, LocalRunner
+from carnac.overlord.compactor.service import CompactionService
 from carnac.store import Store
 from tests.support.clock import FakeClock, SequentialIds
 from tests.unit.store.events import NOW_MS, append, open_stamped
@@ -27,7 +27,7 @@ class Desk:
         self.settings = Settings(store=str(folder / "store"))
         self.store: Store = open_stamped(self.settings, clock=self.clock, ids=self.ids)
         self.metadata = open_records(settings=self.settings, clock=self.clock)
-        self.desk = CompactionDesk(self.metadata, self.clock)
+        self.service = CompactionService(self.metadata, self.clock)
         self.opened: list[LocalRunner] = []
         self.start(partial(compact_groups, self.store))
 

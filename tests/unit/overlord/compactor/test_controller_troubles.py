@@ -19,45 +19,45 @@ from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts, fill
 from tests.unit.store.events import read
 
 
-def test_a_clock_that_was_ahead_makes_no_chunk_rest_for_ever(desk: Desk) -> None:
-    fill(desk.store, 1, 4)
-    desk.desk.put_spec(SPEC)
+def test_a_clock_that_was_ahead_makes_no_chunk_rest_for_ever(service: Desk) -> None:
+    fill(service.store, 1, 4)
+    service.service.put_spec(SPEC)
 
     def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
         return [GroupEnd(group_id=groups[0].group_id, outcome="failed", error="disk full")]
 
     year_ms = 365 * 86_400_000
-    desk.start(compact)
-    desk.clock.advance_ms(year_ms)
-    desk.settle()
-    (state,) = desk.metadata.compaction_states("events")
-    assert state.rests(desk.clock.now_ms())
-    desk.clock.advance_ms(-year_ms)  # somebody has set it right
-    assert not state.rests(desk.clock.now_ms())
-    desk.start(partial(compact_groups, desk.store))
-    desk.settle()
-    assert counts(desk.store) == [1]
-    told = desk.desk.status().controller
+    service.start(compact)
+    service.clock.advance_ms(year_ms)
+    service.settle()
+    (state,) = service.metadata.compaction_states("events")
+    assert state.rests(service.clock.now_ms())
+    service.clock.advance_ms(-year_ms)  # somebody has set it right
+    assert not state.rests(service.clock.now_ms())
+    service.start(partial(compact_groups, service.store))
+    service.settle()
+    assert counts(service.store) == [1]
+    told = service.service.status().controller
     assert told is not None
     assert told["outlook"] == "clear"
 
 
-def test_two_controllers_at_once_waste_work_and_no_more(desk: Desk) -> None:
+def test_two_controllers_at_once_waste_work_and_no_more(service: Desk) -> None:
     """As `carnac compact --auto` beside an overlord: both begin the same, one of the two loses its inputs."""
-    fill(desk.store, 3, 4)
-    before = read(desk.store)
-    desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
+    fill(service.store, 3, 4)
+    before = read(service.store)
+    service.service.put_spec({**SPEC, "smallTaskBytes": 0})
     both_begun = threading.Barrier(2, timeout=60)
 
     def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
-        if desk.store.head().revision == 12:
+        if service.store.head().revision == 12:
             both_begun.wait()
-        return compact_groups(desk.store, groups)
+        return compact_groups(service.store, groups)
 
-    desk.start(compact)
-    first = desk.controller, desk.runner
-    desk.start(compact)
-    second = desk.controller, desk.runner
+    service.start(compact)
+    first = service.controller, service.runner
+    service.start(compact)
+    second = service.controller, service.runner
     for _ in range(100):
         reports = [controller.run_round() for controller, _ in (first, second)]
         if all(controller.is_settled() for controller, _ in (first, second)) and not any(
@@ -66,10 +66,10 @@ def test_two_controllers_at_once_waste_work_and_no_more(desk: Desk) -> None:
             break
         for _, runner in (first, second):
             runner.wait(30)
-        desk.clock.advance_ms(RETRY_MAX_MS)  # who has lost several times in a row rests
-    assert counts(desk.store) == [1, 1, 1]
-    assert read(desk.store) == before
-    states = desk.metadata.compaction_states("events")
+        service.clock.advance_ms(RETRY_MAX_MS)  # who has lost several times in a row rests
+    assert counts(service.store) == [1, 1, 1]
+    assert read(service.store) == before
+    states = service.metadata.compaction_states("events")
     assert [(one.status, one.failures) for one in states] == [(ChunkStatus.STABLE, 0)] * 3
 
 
@@ -96,18 +96,18 @@ class Flaky:
 
 
 @pytest.mark.parametrize("place", range(1, 17, 3))
-def test_a_connection_lost_at_any_call_costs_nothing_but_time(desk: Desk, place: int) -> None:
-    fill(desk.store, 2, 4)
-    before = read(desk.store)
-    desk.desk.put_spec({**SPEC, "smallTaskBytes": 0})
-    flaky = Flaky(desk.metadata)
+def test_a_connection_lost_at_any_call_costs_nothing_but_time(service: Desk, place: int) -> None:
+    fill(service.store, 2, 4)
+    before = read(service.store)
+    service.service.put_spec({**SPEC, "smallTaskBytes": 0})
+    flaky = Flaky(service.metadata)
     flaky.lost = range(place, place + 3)
 
     def start() -> Controller:
         return Controller(
             flaky,  # type: ignore[arg-type]
-            desk.runner,
-            desk.clock,
+            service.runner,
+            service.clock,
             capacity=Capacity(tasks=2),
         )
 
@@ -120,8 +120,8 @@ def test_a_connection_lost_at_any_call_costs_nothing_but_time(desk: Desk, place:
             continue
         if controller.is_settled() and not report.started and not report.ended:
             break
-        desk.runner.wait(30)
+        service.runner.wait(30)
     assert flaky.calls >= place, "it was lost while there was work"
-    assert counts(desk.store) == [1, 1]
-    assert read(desk.store) == before
+    assert counts(service.store) == [1, 1]
+    assert read(service.store) == before
     assert controller.is_settled()

@@ -34,8 +34,8 @@ Compact = Callable[[Sequence[CompactionGroup]], Sequence[GroupEnd]]
 class OneARound:
     """Runs tasks one after the other: the oldest ends in each round (port `CompactionRunner`)."""
 
-    def __init__(self, compact: Compact, desk: Desk) -> None:
-        self._compact, self._desk = compact, desk
+    def __init__(self, compact: Compact, service: Desk) -> None:
+        self._compact, self._desk = compact, service
         self._tasks: dict[str, tuple[CompactionTask, LiveRun]] = {}
         self._count = 0
 
@@ -71,35 +71,37 @@ class OneARound:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def service() -> Iterator[Desk]:
     with fast_folder() as name:
-        desk = Desk(Path(name))
-        desk.desk.put_spec(SPEC)
-        yield desk
-        desk.close()
+        service = Desk(Path(name))
+        service.service.put_spec(SPEC)
+        yield service
+        service.close()
 
 
-def keep(desk: Desk, compact: Compact) -> Controller:
+def keep(service: Desk, compact: Compact) -> Controller:
     """Let rows come to more and more time chunks while one task a round is done."""
     capacity = Capacity(tasks=1, queue_max=QUEUE_MAX)
-    controller = Controller(desk.metadata, OneARound(compact, desk), desk.clock, capacity=capacity)
+    controller = Controller(
+        service.metadata, OneARound(compact, service), service.clock, capacity=capacity
+    )
     for number in range(ROUNDS):
         for segment in range(SEGMENTS):
-            append(desk.store, *((segment, number * CHUNKS + place) for place in range(CHUNKS)))
+            append(service.store, *((segment, number * CHUNKS + place) for place in range(CHUNKS)))
         controller.run_round()
-        desk.clock.advance_ms(ROUND_MS)
+        service.clock.advance_ms(ROUND_MS)
     return controller
 
 
-def status(desk: Desk, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def status(service: Desk, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
-    assert main(["compaction", "status", "--store", desk.settings.store.get_secret_value()]) == 0
+    assert main(["compaction", "status", "--store", service.settings.store.get_secret_value()]) == 0
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_more_arrives_than_is_done(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    controller = keep(desk, partial(compact_groups, desk.store))
-    lines = status(desk, capsys)
+def test_more_arrives_than_is_done(service: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    controller = keep(service, partial(compact_groups, service.store))
+    lines = status(service, capsys)
     done, waiting = ROUNDS - 1, QUEUE_MAX + 1  # with the one that runs
     shed = ROUNDS * CHUNKS - done - waiting
     (verdict,) = (line for line in lines if line.startswith("verdict"))
@@ -116,7 +118,7 @@ def test_more_arrives_than_is_done(desk: Desk, capsys: pytest.CaptureFixture[str
     assert max(one.priority for one in deferred) <= min(one.priority for one in queued)
 
 
-def test_every_try_fails(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_try_fails(service: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(groups: Sequence[CompactionGroup]) -> Sequence[GroupEnd]:
         error = DiskFull("the disk of deep storage x is full; make room and run the job again")
         return [
@@ -124,10 +126,10 @@ def test_every_try_fails(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None
             for one in groups
         ]
 
-    controller = keep(desk, fail)
+    controller = keep(service, fail)
     for _ in range(ROUNDS * CHUNKS):
         controller.run_round()
-    lines = status(desk, capsys)
+    lines = status(service, capsys)
     (verdict,) = (line for line in lines if line.startswith("verdict"))
     assert verdict.startswith(
         f"verdict nothing waits; {ROUNDS * CHUNKS} time chunks rest after they failed, and are tried again from 2096-"
@@ -135,9 +137,9 @@ def test_every_try_fails(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None
     (summary,) = (line for line in lines if line.startswith("events"))
     assert summary.split()[5] == str(ROUNDS * CHUNKS), "of the table: failing"
     assert f"wasted {7 * ROUNDS * CHUNKS} B written for nothing so far" in lines
-    states = desk.metadata.compaction_states("events")
+    states = service.metadata.compaction_states("events")
     assert {state.reason for state in states if state.failures} == {
         "failed once: the disk of deep storage x is full; make room and run the job again"
     }
-    desk.clock.advance_ms(RETRY_FIRST_MS)
+    service.clock.advance_ms(RETRY_FIRST_MS)
     assert controller.run_round().started, "what rested is tried again"

@@ -29,19 +29,19 @@ from carnac.core.compaction.control.manager import (
     start_task,
 )
 from carnac.core.compaction.control.states import (
-    ChunkSight,
     ChunkState,
-    find_sights,
+    ChunkSummary,
+    find_summaries,
 )
 from carnac.core.compaction.control.survey import Survey
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import (
+from carnac.core.compaction.plan.target_periods import (
     Extent,
-    Stretch,
-    find_stretch,
+    TargetPeriod,
+    find_target_period,
     first_instant_skipped,
-    plan_stretches,
+    plan_target_periods,
 )
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.log.entries import Chunk
@@ -55,24 +55,24 @@ class _Watch:
     """A datasource, and where its round is."""
 
     survey: Survey
-    stretches: Sequence[Stretch] = ()
+    target_periods: Sequence[TargetPeriod] = ()
     skip_from_ms: int = MAX_MS
     now_ms: int = 0
     again: set[Interval] = field(default_factory=set)
     ripe_ms: dict[Interval, int] = field(default_factory=dict)
     """By coarse chunk that reaches into what is too new: where what is too new must begin for more of it to be due."""
-    due: Sequence[ChunkSight] = ()
+    due: Sequence[ChunkSummary] = ()
     gone: list[ChunkState] = field(default_factory=list)
     is_stale: bool = False
     is_new: bool = True
 
-    def wait_for_age(self, seen: Iterable[ChunkSight]) -> None:
+    def wait_for_age(self, seen: Iterable[ChunkSummary]) -> None:
         """Note what is to be looked at again when it is old enough."""
         for one in seen:
             chunk, skip_from_ms = one.chunk, self.skip_from_ms
             if chunk.end_ms <= skip_from_ms:
                 continue
-            granularity = find_stretch(self.stretches, chunk.start_ms).granularity
+            granularity = find_target_period(self.target_periods, chunk.start_ms).granularity
             if one.extent is _COARSE and granularity is not None:
                 newest = granularity.bucket(max(skip_from_ms, chunk.start_ms))
                 self.ripe_ms[chunk] = newest.end_ms
@@ -88,7 +88,7 @@ class _Watch:
 
     def is_bucket(self, chunk: Interval) -> bool:
         """Whether a chunk is what the target asks for, and no part of a coarse one."""
-        granularity = find_stretch(self.stretches, chunk.start_ms).granularity
+        granularity = find_target_period(self.target_periods, chunk.start_ms).granularity
         return granularity is None or granularity.is_bucket(chunk)
 
 
@@ -154,9 +154,12 @@ class Conductor:
         watch = self._watches[datasource]
         settings = watch.survey.settings
         moved: Sequence[Interval] = ()
-        if settings.age_rules or not watch.stretches:  # else they do not depend on the time
-            before, watch.stretches = watch.stretches, plan_stretches(settings, now_ms)
-            moved = _moved(before, watch.stretches)
+        if settings.age_rules or not watch.target_periods:  # else they do not depend on the time
+            before, watch.target_periods = (
+                watch.target_periods,
+                plan_target_periods(settings, now_ms),
+            )
+            moved = _moved(before, watch.target_periods)
         for interval in moved:
             watch.gone.extend(watch.survey.drop(watch.survey.known_in(interval)))
         watch.skip_from_ms = first_instant_skipped(settings, newest_ms)
@@ -166,7 +169,7 @@ class Conductor:
         ready = {chunk for chunk in watch.again if chunk.end_ms <= watch.skip_from_ms}
         watch.again -= ready
         ready.update(watch.take_ripe())
-        return _whole_chunks([*dirty, *moved, *ready], watch.stretches)
+        return _whole_chunks([*dirty, *moved, *ready], watch.target_periods)
 
     def look(
         self, datasource: str, reached: IntervalSet, live: Sequence[Chunk], *, now_ms: int
@@ -179,8 +182,8 @@ class Conductor:
         """
         watch = self._watches[datasource]
         survey, skip_from_ms, watch.now_ms = watch.survey, watch.skip_from_ms, now_ms
-        sights = _inside(reached, find_sights(live, watch.stretches))
-        seen = sights.values()
+        summaries = _inside(reached, find_summaries(live, watch.target_periods))
+        seen = summaries.values()
         busy = self._busy(datasource, seen)
         watch.due = survey.find_due(seen, now_ms=now_ms, skip_from_ms=skip_from_ms, busy=busy)
         watch.again.update(busy)
@@ -191,7 +194,7 @@ class Conductor:
             chunk
             for interval in reached
             for chunk in survey.known_in(interval)
-            if ((one := sights.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms)
+            if ((one := summaries.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms)
             and not (coarse and _is_within(coarse, chunk))
         ]
         states = [
@@ -210,7 +213,7 @@ class Conductor:
         states = watch.survey.analyse(
             watch.due,
             segments,
-            watch.stretches,
+            watch.target_periods,
             now_ms=watch.now_ms,
             skip_from_ms=watch.skip_from_ms,
         )
@@ -305,9 +308,13 @@ class Conductor:
     ) -> None:
         """Add to the history of the chunk that holds an instant."""
         watch = self._watches[datasource]
-        if watch.stretches:
-            stretch = find_stretch(watch.stretches, at_ms)
-            chunk = None if stretch.granularity is None else stretch.granularity.bucket(at_ms)
+        if watch.target_periods:
+            target_period = find_target_period(watch.target_periods, at_ms)
+            chunk = (
+                None
+                if target_period.granularity is None
+                else target_period.granularity.bucket(at_ms)
+            )
             known = watch.survey.known_in(chunk or Interval(at_ms, at_ms + 1))
             for one in known[:1]:
                 watch.survey.note_bytes(one, arrived=arrived, rewritten=rewritten)
@@ -327,7 +334,7 @@ class Conductor:
             shed=self._shed,
         )
 
-    def _busy(self, datasource: str, seen: Iterable[ChunkSight]) -> set[Interval]:
+    def _busy(self, datasource: str, seen: Iterable[ChunkSummary]) -> set[Interval]:
         """Return the chunks that running tasks are at work on."""
         mine = [one.task for one in self.queue.running if one.task.datasource == datasource]
         if not mine:
@@ -380,34 +387,38 @@ class Conductor:
         return any(watch.survey.has_deferred for watch in self._watches.values())
 
 
-def _moved(before: Sequence[Stretch], after: Sequence[Stretch]) -> list[Interval]:
+def _moved(before: Sequence[TargetPeriod], after: Sequence[TargetPeriod]) -> list[Interval]:
     """Return the time in which chunks have another target than before, or are cut otherwise."""
     if not before or before == after:
         return []
     changed: list[Interval] = []
-    for stretch in after:
+    for target_period in after:
         for old in before:
-            shared = stretch.interval.intersect(old.interval)
-            if shared is not None and old.target is not stretch.target:
+            shared = target_period.interval.intersect(old.interval)
+            if shared is not None and old.target is not target_period.target:
                 changed.append(shared)
     return changed
 
 
-def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -> IntervalSet:
+def _whole_chunks(
+    intervals: Iterable[Interval], target_periods: Sequence[TargetPeriod]
+) -> IntervalSet:
     """Return the time of all target chunks that overlap one of the intervals."""
     found: list[Interval] = []
     for interval in intervals:
         if interval.start_ms == MIN_MS and interval == ETERNITY:
             return IntervalSet((ETERNITY,))
-        for stretch in stretches:
-            is_whole = stretch.interval.contains(interval)
-            piece = interval if is_whole else interval.intersect(stretch.interval)
+        for target_period in target_periods:
+            is_whole = target_period.interval.contains(interval)
+            piece = interval if is_whole else interval.intersect(target_period.interval)
             if piece is None:
                 continue
-            if stretch.granularity is not None and not stretch.granularity.is_bucket(piece):
-                first = stretch.granularity.bucket(piece.start_ms)
+            if target_period.granularity is not None and not target_period.granularity.is_bucket(
+                piece
+            ):
+                first = target_period.granularity.bucket(piece.start_ms)
                 if first.end_ms < piece.end_ms:
-                    last = stretch.granularity.bucket(piece.end_ms - 1)
+                    last = target_period.granularity.bucket(piece.end_ms - 1)
                     piece = Interval(first.start_ms, last.end_ms)
                 else:
                     piece = first
@@ -415,21 +426,21 @@ def _whole_chunks(intervals: Iterable[Interval], stretches: Sequence[Stretch]) -
     return interval_set(found)
 
 
-def _inside(intervals: IntervalSet, sights: dict[int, ChunkSight]) -> dict[int, ChunkSight]:
-    """Return the sights of chunks that lie in one of the intervals, and of coarse ones that touch one."""
+def _inside(intervals: IntervalSet, summaries: dict[int, ChunkSummary]) -> dict[int, ChunkSummary]:
+    """Return the summaries of chunks that lie in one of the intervals, and of coarse ones that touch one."""
     if intervals.intervals == (ETERNITY,):
-        return sights
+        return summaries
     starts = [one.start_ms for one in intervals]
     ends = [one.end_ms for one in intervals]
     outside = [
         start_ms
-        for start_ms, one in sights.items()
+        for start_ms, one in summaries.items()
         if (not (place := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[place - 1])
         and not (one.extent is _COARSE and _touches(intervals, one.chunk))
     ]
     for start_ms in outside:
-        del sights[start_ms]
-    return sights
+        del summaries[start_ms]
+    return summaries
 
 
 def _is_within(intervals: IntervalSet, chunk: Interval) -> bool:

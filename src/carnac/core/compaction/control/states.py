@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent, Stretch, find_stretch
+from carnac.core.compaction.plan.target_periods import Extent, TargetPeriod, find_target_period
 from carnac.core.log.entries import Chunk
 from carnac.core.time.intervals import Interval
 from carnac.core.words import time_text
@@ -35,7 +35,7 @@ class ChunkStatus(StrEnum):
     DEFERRED = "deferred"
 
 
-class ChunkSight(NamedTuple):
+class ChunkSummary(NamedTuple):
     """What can be seen of a chunk without looking at its segments.
 
     Attributes:
@@ -52,7 +52,7 @@ class ChunkSight(NamedTuple):
     extent: Extent = Extent.WHOLE
 
 
-_new_sight = partial(tuple.__new__, ChunkSight)  # half of what `ChunkSight(...)` takes
+_new_summary = partial(tuple.__new__, ChunkSummary)  # half of what `ChunkSummary(...)` takes
 
 
 class ChunkState(NamedTuple):
@@ -93,11 +93,11 @@ class ChunkState(NamedTuple):
         """
         return now_ms < self.retry_at_ms <= now_ms + RETRY_MAX_MS
 
-    def is_as_seen(self, sight: ChunkSight, judged_by: str) -> bool:
+    def is_as_seen(self, summary: ChunkSummary, judged_by: str) -> bool:
         """Whether an analysis would find what the last one found."""
         return (
-            self.revision == sight.revision
-            and self.segments == sight.segments
+            self.revision == summary.revision
+            and self.segments == summary.segments
             and self.judged_by == judged_by
         )
 
@@ -119,24 +119,28 @@ def standing_of(state: ChunkState, *, now_ms: int) -> str | None:
     return f"the controller's last try {state.reason}; {again}"
 
 
-def find_sights(live: Iterable[Chunk], stretches: Sequence[Stretch]) -> dict[int, ChunkSight]:
+def find_summaries(
+    live: Iterable[Chunk], target_periods: Sequence[TargetPeriod]
+) -> dict[int, ChunkSummary]:
     """Return what can be seen of the chunks that live chunks overlap, by where they start: chunks are disjoint.
 
     Args:
-        live: All live chunks that overlap a chunk that is asked about: a sight is only as whole as they are.
+        live: All live chunks that overlap a chunk that is asked about: a summary is only as whole as they are.
     """
-    found: dict[int, ChunkSight] = {}
+    found: dict[int, ChunkSummary] = {}
     for one in live:
         interval = one.interval
         at_ms, end_ms = interval.start_ms, interval.end_ms
         while at_ms < end_ms:
-            stretch = find_stretch(stretches, at_ms)
-            chunk, extent = stretch.chunk_at(at_ms, interval)
+            target_period = find_target_period(target_periods, at_ms)
+            chunk, extent = target_period.chunk_at(at_ms, interval)
             known = found.get(chunk.start_ms)
             revision, segments = one.revision, one.entries
             if known is not None:
                 revision, segments = max(revision, known.revision), segments + known.segments
-            found[chunk.start_ms] = _new_sight((chunk, revision, segments, stretch.target, extent))
+            found[chunk.start_ms] = _new_summary(
+                (chunk, revision, segments, target_period.target, extent)
+            )
             at_ms = chunk.end_ms
     return found
 

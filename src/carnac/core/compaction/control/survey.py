@@ -1,6 +1,6 @@
 """What is known of all chunks of one datasource, and what of it has to be looked at again.
 
-A survey is fed with sights, which are cheap, and says which chunks are due; it is given their segments, judges them,
+A survey is fed with summaries, which are cheap, and says which chunks are due; it is given their segments, judges them,
 and keeps the unstable ones until they are compacted, deferred or changed. It never asks for a chunk whose revision and
 count are as they were (CP-4), except for one that it has to plan anew after a restart.
 """
@@ -18,9 +18,9 @@ from carnac.core.compaction.control.backlog import Backlog, PlanChange
 from carnac.core.compaction.control.states import (
     RETRY_FIRST_MS,
     RETRY_MAX_MS,
-    ChunkSight,
     ChunkState,
     ChunkStatus,
+    ChunkSummary,
     fingerprint,
 )
 from carnac.core.compaction.plan.candidates import JudgedChunk
@@ -31,7 +31,7 @@ from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.scoring import DEFAULT_RULES, Action, Rule, Situation, score_chunk
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent, Stretch
+from carnac.core.compaction.plan.target_periods import Extent, TargetPeriod
 from carnac.core.time.intervals import MAX_MS, Interval
 
 CONFLICTS_MAX = 3
@@ -70,7 +70,7 @@ class Survey:
         self._deferred = {
             state.chunk for state in self.states.values() if state.status is ChunkStatus.DEFERRED
         }
-        self._divided: dict[int, tuple[ChunkSight, int]] = {}
+        self._divided: dict[int, tuple[ChunkSummary, int]] = {}
         """By where a coarse chunk starts: what was seen of it, and where it was too new, when it was divided last."""
         self._carried: Counter[Interval] = Counter()
         """Bytes that compaction has written into chunks of which nothing is known yet: it made them of a coarse one."""
@@ -88,12 +88,12 @@ class Survey:
 
     def find_due(
         self,
-        sights: Iterable[ChunkSight],
+        summaries: Iterable[ChunkSummary],
         *,
         now_ms: int,
         skip_from_ms: int = MAX_MS,
         busy: Collection[Interval] = (),
-    ) -> list[ChunkSight]:
+    ) -> list[ChunkSummary]:
         """Return the chunks that have to be analysed, in order of time.
 
         What is too new, cut or in the hands of a task is not due yet, nor what rests after a failure and is as it was.
@@ -102,27 +102,27 @@ class Survey:
             busy: Chunks of running tasks.
         """
         due = [
-            sight
-            for sight in sights
-            if sight.extent is not _CUT
-            and (sight.chunk.end_ms <= skip_from_ms or sight.extent is _COARSE)
-            and not (busy and sight.chunk in busy)
+            summary
+            for summary in summaries
+            if summary.extent is not _CUT
+            and (summary.chunk.end_ms <= skip_from_ms or summary.extent is _COARSE)
+            and not (busy and summary.chunk in busy)
             and (
-                self._is_due(sight, now_ms)
-                if sight.extent is not _COARSE
-                else self._has_due_parts(sight, now_ms, skip_from_ms)
+                self._is_due(summary, now_ms)
+                if summary.extent is not _COARSE
+                else self._has_due_parts(summary, now_ms, skip_from_ms)
             )
         ]
         return sorted(due, key=attrgetter("chunk.start_ms"))
 
-    def _is_due(self, sight: ChunkSight, now_ms: int) -> bool:
-        state = self.states.get(sight.chunk)
-        return state is None or self._is_changed(state, sight, now_ms)
+    def _is_due(self, summary: ChunkSummary, now_ms: int) -> bool:
+        state = self.states.get(summary.chunk)
+        return state is None or self._is_changed(state, summary, now_ms)
 
-    def _is_changed(self, state: ChunkState, sight: ChunkSight, now_ms: int) -> bool:
+    def _is_changed(self, state: ChunkState, summary: ChunkSummary, now_ms: int) -> bool:
         """Whether a state is not what an analysis would find, or is unstable and waits for nothing."""
-        if state.revision == sight.revision and state.is_as_seen(
-            sight, self.judged_by(sight.target)
+        if state.revision == summary.revision and state.is_as_seen(
+            summary, self.judged_by(summary.target)
         ):
             return (
                 state.status is _UNSTABLE
@@ -131,21 +131,21 @@ class Survey:
             )
         return True
 
-    def _has_due_parts(self, sight: ChunkSight, now_ms: int, skip_from_ms: int) -> bool:
+    def _has_due_parts(self, summary: ChunkSummary, now_ms: int, skip_from_ms: int) -> bool:
         """Whether a coarse chunk is to be divided, or a part of it to be judged."""
-        known = self._divided.get(sight.chunk.start_ms)
-        if known is not None and known != (sight, skip_from_ms):
+        known = self._divided.get(summary.chunk.start_ms)
+        if known is not None and known != (summary, skip_from_ms):
             return True  # it has changed, or more of it is old enough now
-        parts = [self.states[one] for one in self.known_in(sight.chunk)]
+        parts = [self.states[one] for one in self.known_in(summary.chunk)]
         if known is None and (skip_from_ms < MAX_MS or not parts):
             return True
-        return any(self._is_changed(state, sight, now_ms) for state in parts)
+        return any(self._is_changed(state, summary, now_ms) for state in parts)
 
     def analyse(
         self,
-        due: Iterable[ChunkSight],
+        due: Iterable[ChunkSummary],
         segments: Sequence[PlanSegment],
-        stretches: Sequence[Stretch],
+        target_periods: Sequence[TargetPeriod],
         *,
         now_ms: int,
         skip_from_ms: int = MAX_MS,
@@ -155,21 +155,21 @@ class Survey:
         Args:
             segments: At least all that have rows in them.
         """
-        left = {sight.chunk.start_ms: sight for sight in due}
+        left = {summary.chunk.start_ms: summary for summary in due}
         for view in self._views.values():
             view.forget()
         situation = Situation(settings=self.settings, histories=self.states, views=self._views)
         found: list[ChunkState] = []
-        for chunk in cut_chunks(segments, stretches):
+        for chunk in cut_chunks(segments, target_periods):
             interval = chunk.interval
-            sight = left.get(interval.start_ms)
-            if sight is not None and sight.chunk.end_ms == interval.end_ms:
+            summary = left.get(interval.start_ms)
+            if summary is not None and summary.chunk.end_ms == interval.end_ms:
                 del left[interval.start_ms]
-                if sight.extent is _COARSE:
-                    found += self._analyse_parts(chunk, sight, situation, now_ms, skip_from_ms)
+                if summary.extent is _COARSE:
+                    found += self._analyse_parts(chunk, summary, situation, now_ms, skip_from_ms)
                     continue
                 score = score_chunk(chunk, situation, self._rules)
-                found.append(self._record(JudgedChunk(chunk, score), sight, now_ms))
+                found.append(self._record(JudgedChunk(chunk, score), summary, now_ms))
         for key in sorted(left):
             if left[key].extent is _COARSE:
                 self._divided[key] = (left[key], skip_from_ms)
@@ -183,13 +183,13 @@ class Survey:
     def _analyse_parts(
         self,
         chunk: TimeChunk,
-        sight: ChunkSight,
+        summary: ChunkSummary,
         situation: Situation,
         now_ms: int,
         skip_from_ms: int,
     ) -> list[ChunkState]:
         """Divide a coarse chunk and judge its parts. A part of what failed rests on as that does."""
-        self._divided[chunk.interval.start_ms] = (sight, skip_from_ms)
+        self._divided[chunk.interval.start_ms] = (summary, skip_from_ms)
         parts = [
             part
             for part in divide_coarse((chunk,), self.settings, ends=(skip_from_ms,))
@@ -205,9 +205,9 @@ class Survey:
                 of_it = [state for state in failed if state.chunk.overlaps(interval)]
                 if of_it:
                     worst = max(of_it, key=attrgetter("retry_at_ms"))
-                    self._set(worst._replace(chunk=interval, segments=sight.segments))
+                    self._set(worst._replace(chunk=interval, segments=summary.segments))
             score = score_chunk(part, situation, self._rules)
-            found.append(self._record(JudgedChunk(part, score), sight, now_ms))
+            found.append(self._record(JudgedChunk(part, score), summary, now_ms))
         return found
 
     def forget(self, chunks: Iterable[Interval]) -> list[ChunkState]:
@@ -342,7 +342,7 @@ class Survey:
         """Remember what compaction has written into a chunk until the chunk is judged for the first time."""
         self._carried[chunk] += rewritten
 
-    def _record(self, one: JudgedChunk, sight: ChunkSight, now_ms: int) -> ChunkState:
+    def _record(self, one: JudgedChunk, summary: ChunkSummary, now_ms: int) -> ChunkState:
         chunk = one.chunk
         interval, (action, reason, priority, choice, may_join) = chunk.interval, one.score
         known = self.states.get(interval)
@@ -352,12 +352,12 @@ class Survey:
             known is not None
             and known.retry_at_ms
             and is_wanted
-            and _rests_on(known, sight, now_ms)
+            and _rests_on(known, summary, now_ms)
         ):
             retry_at_ms, reason = known.retry_at_ms, known.reason
             self._backlog.take(interval)
         elif is_wanted or may_join:
-            self._backlog.put(one, sight.revision)
+            self._backlog.put(one, summary.revision)
         else:
             self._backlog.take(interval)
         failures = arrived_bytes = rewritten_bytes = 0
@@ -366,7 +366,7 @@ class Survey:
         else:
             arrived_bytes, rewritten_bytes = known.arrived_bytes, known.rewritten_bytes
             failures = known.failures if is_wanted else 0
-        _, revision, segments, target, _ = sight
+        _, revision, segments, target, _ = summary
         return self._set(
             _new_state(
                 (
@@ -386,15 +386,15 @@ class Survey:
             )
         )
 
-    def _record_empty(self, sight: ChunkSight) -> ChunkState:
-        self._backlog.take(sight.chunk)
+    def _record_empty(self, summary: ChunkSummary) -> ChunkState:
+        self._backlog.take(summary.chunk)
         return self._set(
             ChunkState(
-                chunk=sight.chunk,
+                chunk=summary.chunk,
                 status=ChunkStatus.EMPTY,
-                revision=sight.revision,
-                segments=sight.segments,
-                judged_by=self.judged_by(sight.target),
+                revision=summary.revision,
+                segments=summary.segments,
+                judged_by=self.judged_by(summary.target),
                 reason="no rows of any segment",
             )
         )
@@ -413,10 +413,10 @@ class Survey:
         return state
 
 
-def _rests_on(known: ChunkState, sight: ChunkSight, now_ms: int) -> bool:
+def _rests_on(known: ChunkState, summary: ChunkSummary, now_ms: int) -> bool:
     """Whether a chunk that failed and has changed since rests on: what came to it mends nothing, what went may.
 
     What goes of a coarse chunk goes from other parts of it.
     """
-    is_smaller = sight.segments < known.segments and sight.extent is not _COARSE
+    is_smaller = summary.segments < known.segments and summary.extent is not _COARSE
     return known.rests(now_ms) and not is_smaller

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.stretches import Extent, Stretch, find_stretch
+from carnac.core.compaction.plan.target_periods import Extent, TargetPeriod, find_target_period
 from carnac.core.time.intervals import Interval
 
 _name_of = attrgetter("segment_id")
@@ -51,19 +51,21 @@ class TimeChunk(NamedTuple):
 _new_chunk = partial(tuple.__new__, TimeChunk)  # half of what `TimeChunk(...)` takes
 
 
-def cut_chunks(segments: Sequence[PlanSegment], stretches: Sequence[Stretch]) -> list[TimeChunk]:
+def cut_chunks(
+    segments: Sequence[PlanSegment], target_periods: Sequence[TargetPeriod]
+) -> list[TimeChunk]:
     """Return the time chunks that have segments, in order of time."""
     whole: dict[int, _Place] = {}
-    place = _Place(Interval(0, 1), stretches[-1], Extent.WHOLE)
+    place = _Place(Interval(0, 1), target_periods[-1], Extent.WHOLE)
     inside, interval = place.segments, place.interval
     start_ms = end_ms = 0  # of `place`; no segment fits into it yet
     for segment in segments:  # those of one chunk mostly come one after another
         if not (start_ms <= segment.start_ms and segment.end_ms <= end_ms):
-            place = _place_at(segment.start_ms, segment.chunk, stretches, whole)
+            place = _place_at(segment.start_ms, segment.chunk, target_periods, whole)
             inside, interval = place.segments, place.interval
             start_ms, end_ms = interval.start_ms, interval.end_ms
             if segment.end_ms > end_ms:
-                for one in _places_of(segment, stretches, whole):
+                for one in _places_of(segment, target_periods, whole):
                     one.add_part(segment)
                 end_ms = start_ms  # the next one fits nowhere, and looks for its place
                 continue
@@ -93,11 +95,11 @@ def share_of(segment: PlanSegment, whole: Interval, interval: Interval) -> PlanS
 class _Place:
     """A time chunk while it is filled."""
 
-    __slots__ = ("extent", "interval", "is_plain", "later", "prior", "segments", "stretch")
+    __slots__ = ("extent", "interval", "is_plain", "later", "prior", "segments", "target_period")
 
-    def __init__(self, interval: Interval, stretch: Stretch, extent: Extent) -> None:
+    def __init__(self, interval: Interval, target_period: TargetPeriod, extent: Extent) -> None:
         self.interval = interval
-        self.stretch = stretch
+        self.target_period = target_period
         self.extent = extent
         self.is_plain = extent is not _COARSE
         self.segments: list[PlanSegment] = []
@@ -119,7 +121,7 @@ class _Place:
         size_bytes = rows = 0
         for one in segments:
             size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
-        target, sides = self.stretch.target, (self.prior, self.later)
+        target, sides = self.target_period.target, (self.prior, self.later)
         return _new_chunk(
             (
                 self.interval,
@@ -136,23 +138,26 @@ class _Place:
 
 
 def _places_of(
-    segment: PlanSegment, stretches: Sequence[Stretch], whole: dict[int, _Place]
+    segment: PlanSegment, target_periods: Sequence[TargetPeriod], whole: dict[int, _Place]
 ) -> Iterator[_Place]:
     at_ms = segment.start_ms
     while at_ms < segment.end_ms:
-        place = _place_at(at_ms, segment.chunk, stretches, whole)
+        place = _place_at(at_ms, segment.chunk, target_periods, whole)
         yield place
         at_ms = place.interval.end_ms
 
 
 def _place_at(
-    at_ms: int, live: Interval | None, stretches: Sequence[Stretch], whole: dict[int, _Place]
+    at_ms: int,
+    live: Interval | None,
+    target_periods: Sequence[TargetPeriod],
+    whole: dict[int, _Place],
 ) -> _Place:
-    stretch = find_stretch(stretches, at_ms)
-    interval, extent = stretch.chunk_at(at_ms, live)
+    target_period = find_target_period(target_periods, at_ms)
+    interval, extent = target_period.chunk_at(at_ms, live)
     place = whole.get(interval.start_ms)
     if place is None:
-        place = whole[interval.start_ms] = _Place(interval, stretch, extent)
+        place = whole[interval.start_ms] = _Place(interval, target_period, extent)
     return place
 
 

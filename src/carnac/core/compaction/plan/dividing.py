@@ -14,7 +14,7 @@ from carnac.core.compaction.plan.chunks import TimeChunk, share_of
 from carnac.core.compaction.plan.groups import CHUNKS_MAX
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent
+from carnac.core.compaction.plan.target_periods import Extent
 from carnac.core.time.granularity import Granularity, parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 

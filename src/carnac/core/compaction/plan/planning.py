@@ -26,7 +26,7 @@ from carnac.core.compaction.plan.scoring import (
     score_chunk,
 )
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import first_instant_skipped, plan_stretches
+from carnac.core.compaction.plan.target_periods import first_instant_skipped, plan_target_periods
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
@@ -90,10 +90,10 @@ def _absent(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What the planner has to say about a stretch of time.
+    """What the planner has to say about a target period of time.
 
     Attributes:
-        interval: The stretch: a time chunk, or a gap.
+        interval: The target_period: a time chunk, or a gap.
         action: None: a gap, where there is no segment.
         reason: Why, as a phrase.
         segments: That show something there.
@@ -212,7 +212,7 @@ def plan_compaction(
         histories=histories or {},
     )
     chunks = divide_coarse(
-        cut_chunks(segments, plan_stretches(settings, now_ms)),
+        cut_chunks(segments, plan_target_periods(settings, now_ms)),
         settings,
         starts=[one.start_ms for one in within or ()],
         ends=[situation.skip_from_ms, *(one.end_ms for one in within or ())],

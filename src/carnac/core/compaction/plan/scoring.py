@@ -19,7 +19,7 @@ from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import Mixture, TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.stretches import Extent
+from carnac.core.compaction.plan.target_periods import Extent
 from carnac.core.time.intervals import MAX_MS, Interval, IntervalSet
 from carnac.core.words import (
     bytes_text,

@@ -44,7 +44,7 @@ class CompactionStatus:
 
 
 @checked
-class CompactionDesk(Closing):
+class CompactionService(Closing):
     """Answers over one store. Use it in a `with` block, or call `close`."""
 
     def __init__(self, metadata: MetadataStore, clock: Clock) -> None:

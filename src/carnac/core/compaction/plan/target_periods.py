@@ -31,8 +31,8 @@ _WHOLE, _CUT, _COARSE = Extent.WHOLE, Extent.CUT, Extent.COARSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """A stretch of time in which all chunks have one target.
+class TargetPeriod:
+    """A target period of time in which all chunks have one target.
 
     Attributes:
         granularity: Of the target; None: chunks stay as they are.
@@ -43,7 +43,7 @@ class Stretch:
     granularity: Granularity | None
 
     def chunk_at(self, at_ms: int, live: Interval | None) -> tuple[Interval, Extent]:
-        """Return the target chunk that holds an instant of the stretch, and how it came about.
+        """Return the target chunk that holds an instant of the target period, and how it came about.
 
         Buckets that lie wholly in one live chunk, which is coarser than the target, are one chunk, however many they
         are: the calendar may have more of them than anybody can look at, and what has no rows matters to nobody.
@@ -68,17 +68,17 @@ class Stretch:
             return bucket, _WHOLE
         piece = bucket.intersect(mine)
         if piece is None:
-            raise AssertionError("an instant lies in its stretch and in its bucket")
+            raise AssertionError("an instant lies in its target_period and in its bucket")
         return piece, _CUT
 
 
-def plan_stretches(settings: CompactionSettings, now_ms: int) -> tuple[Stretch, ...]:
-    """Return the stretches of all of time, oldest first.
+def plan_target_periods(settings: CompactionSettings, now_ms: int) -> tuple[TargetPeriod, ...]:
+    """Return the target periods of all of time, oldest first.
 
     A chunk follows an age rule once all of it is so old, so the border of two rules is where a bucket of the older
     rule's granularity begins. Rules of which nothing is left between their neighbours do not show.
     """
-    stretches: list[Stretch] = []
+    target_periods: list[TargetPeriod] = []
     start_ms = MIN_MS
     for rule in reversed(settings.age_rules):
         granularity = _granularity_of(rule.target)
@@ -86,29 +86,31 @@ def plan_stretches(settings: CompactionSettings, now_ms: int) -> tuple[Stretch, 
         if granularity is not None and border_ms < MAX_MS:
             border_ms = granularity.bucket(border_ms).start_ms
         if border_ms > start_ms:
-            stretches.append(
-                Stretch(
+            target_periods.append(
+                TargetPeriod(
                     interval=Interval(start_ms, border_ms),
                     target=rule.target,
                     granularity=granularity,
                 )
             )
             start_ms = border_ms
-    stretches.append(
-        Stretch(
+    target_periods.append(
+        TargetPeriod(
             interval=Interval(start_ms, MAX_MS),
             target=settings.target,
             granularity=_granularity_of(settings.target),
         )
     )
-    return tuple(stretches)
+    return tuple(target_periods)
 
 
-def find_stretch(stretches: Sequence[Stretch], at_ms: int) -> Stretch:
-    """Return the stretch that holds the instant."""
-    if len(stretches) == 1:
-        return stretches[0]
-    return stretches[bisect_right(stretches, at_ms, key=lambda one: one.interval.start_ms) - 1]
+def find_target_period(target_periods: Sequence[TargetPeriod], at_ms: int) -> TargetPeriod:
+    """Return the target period that holds the instant."""
+    if len(target_periods) == 1:
+        return target_periods[0]
+    return target_periods[
+        bisect_right(target_periods, at_ms, key=lambda one: one.interval.start_ms) - 1
+    ]
 
 
 def first_instant_skipped(settings: CompactionSettings, latest_ms: int | None) -> int:

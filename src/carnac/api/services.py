@@ -13,7 +13,7 @@ from carnac.core.tasks.model import Attempt, Task
 from carnac.ports.task_records import EVERY_TASK, TaskFilter
 
 
-class TaskDesk(Protocol):
+class TaskCalls(Protocol):
     """Tasks, as `carnac.overlord.tasks.TaskService` has them.
 
     A task that is not known is `NotFound` everywhere.
@@ -70,7 +70,7 @@ class TaskDesk(Protocol):
         ...
 
 
-class LockDesk(Protocol):
+class LockCalls(Protocol):
     """Locks, as `carnac.overlord.Lockbox` has them."""
 
     def explain(self, datasource: str | None = None) -> Sequence[LockPicture]:
@@ -102,15 +102,15 @@ class Turns(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class Services:
     """The services behind one HTTP API.
 
     Attributes:
-        duties: What must turn for this process to be healthy.
+        loops: What must turn for this process to be healthy.
     """
 
-    tasks: TaskDesk
-    locks: LockDesk
+    tasks: TaskCalls
+    locks: LockCalls
     loop: Leads
     admission: Admission
-    duties: Sequence[Turns] = ()
+    loops: Sequence[Turns] = ()
