@@ -34,7 +34,7 @@ NOT_FOR_A_QUERY = re.compile(
     r"carnac\.core\.(balancing|locks|tasks)$|"
     r"carnac\.core\.log\.(allocation|drafts|late_ledger|publishing|retention|reverting)$|"
     r"carnac\.core\.compaction\.(?!plan$|plan\.groups$)|"
-    r"carnac\.metadata\.(allocation|checks|definitions|locks|memory|tables|tasks|trimming|upgrade|writer)$|"
+    r"carnac\.metadata\.(allocation|checks|locks|memory|tables|tasks|trimming|upgrade|writer)$|"
     r"carnac\.store\.(cleaning|compacting|deleting|history|maintenance|writing)$"
 )
 """Each takes milliseconds to load; together they took longer than the rest."""

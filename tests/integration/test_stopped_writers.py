@@ -19,9 +19,9 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.core.tasks.model import Attempt, AttemptState, Task
 from carnac.errors import Unavailable
 from carnac.metadata import open_metadata
-from carnac.metadata.definitions.building import statement
 from carnac.metadata.session import Session
-from carnac.metadata.texts.statements import PUT_SETTING
+from carnac.metadata.sql.dialects import statement
+from carnac.metadata.sql.statements import PUT_SETTING
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.runners.process import ProcessRunner
 from tests.integration.stopping_children import UNAVAILABLE
@@ -131,7 +131,7 @@ def test_on_postgresql_who_waits_in_vain_ends_who_is_stopped(
 @pytest.mark.sql
 def test_on_postgresql_a_writer_at_work_is_not_ended(postgresql_url: str) -> None:
     slow, hasty = open_writer(postgresql_url, LONG_MS), open_writer(postgresql_url, SHORT_MS)
-    busy = statement(lambda: select(func.pg_advisory_xact_lock(SOMETHING)))
+    busy = statement(f"SELECT pg_advisory_xact_lock({SOMETHING})")
 
     def work(session: Session) -> None:
         session.rows(busy)

@@ -14,7 +14,7 @@ from carnac.errors import Revoked
 from carnac.metadata import pending_rows as rows
 from carnac.metadata.locks import SqlLockView, change_locks, check_owner
 from carnac.metadata.session import Session
-from carnac.metadata.texts import pending_rows as sql
+from carnac.metadata.sql import pending_rows as sql
 from carnac.metadata.view import SqlPublishView
 
 

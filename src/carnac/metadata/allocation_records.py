@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from carnac.metadata.texts import pending_rows as sql
+from carnac.metadata.sql import pending_rows as sql
 
 if TYPE_CHECKING:
     from carnac.core.log.allocation import (

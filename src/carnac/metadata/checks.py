@@ -18,9 +18,9 @@ from carnac.metadata.chunk_rows import ChunkRow, summarise
 from carnac.metadata.locks import load_locks
 from carnac.metadata.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Session
+from carnac.metadata.sql import checks as sql
+from carnac.metadata.sql import statements as s
 from carnac.metadata.tasks import load_all_tasks
-from carnac.metadata.texts import checks as sql
-from carnac.metadata.texts import statements as s
 
 
 def table_counts(session: Session) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from carnac.core.time.intervals import Interval
 from carnac.metadata.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
 from carnac.metadata.rows import chunk_row
 from carnac.metadata.session import Session
-from carnac.metadata.texts import statements as s
+from carnac.metadata.sql import statements as s
 from carnac.metadata.view import SqlPublishView
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
-from carnac.metadata.texts import compaction as sql
+from carnac.metadata.sql import compaction as sql
 
 if TYPE_CHECKING:
     from carnac.core.compaction.control.states import ChunkState

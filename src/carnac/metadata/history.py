@@ -21,8 +21,8 @@ from carnac.metadata.reader import decode_segment, load_head
 from carnac.metadata.retention import RetainedRevision
 from carnac.metadata.rows import KINDS, entry_of
 from carnac.metadata.session import Row, Session
-from carnac.metadata.texts import queries as q
-from carnac.metadata.texts import statements as s
+from carnac.metadata.sql import queries as q
+from carnac.metadata.sql import statements as s
 from carnac.ports import Head
 
 Key = tuple[int, int]

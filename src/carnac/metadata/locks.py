@@ -14,9 +14,10 @@ from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocatio
 from carnac.core.segments.version import parse_id_ranges
 from carnac.core.tasks.model import AttemptState, check_may_own, parse_lock_owner
 from carnac.core.time.intervals import Interval
-from carnac.metadata.session import Row, Session, Statement
-from carnac.metadata.texts import locks as sql
-from carnac.metadata.texts import tasks as tasks_sql
+from carnac.metadata.session import Row, Session
+from carnac.metadata.sql import locks as sql
+from carnac.metadata.sql import tasks as tasks_sql
+from carnac.metadata.sql.dialects import Statement
 
 
 class SqlLockView:

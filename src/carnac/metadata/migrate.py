@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from carnac.errors import Corrupt, NotFound
 from carnac.metadata.database import Database, translated
-from carnac.metadata.texts import statements as s
+from carnac.metadata.sql import statements as s
 
 HEAD_VERSION = "0101"
 """The newest migration in `migrations/versions`."""

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
 from carnac.core.time.intervals import Interval
 from carnac.metadata.names import RESERVATION_MAX_MS
-from carnac.metadata.session import Row, Session, Statement
-from carnac.metadata.texts import pending_rows as sql
+from carnac.metadata.session import Row, Session
+from carnac.metadata.sql import pending_rows as sql
+from carnac.metadata.sql.dialects import Statement
 
 
 def digest_of(key: Key) -> str:

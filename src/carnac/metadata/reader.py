@@ -14,9 +14,10 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.rows import chunk_row_of, entry_of
-from carnac.metadata.session import Row, Session, Statement
-from carnac.metadata.texts import queries as q
-from carnac.metadata.texts import statements as s
+from carnac.metadata.session import Row, Session
+from carnac.metadata.sql import queries as q
+from carnac.metadata.sql import statements as s
+from carnac.metadata.sql.dialects import Statement
 from carnac.ports import DatasourceInfo, Head
 
 PIECES_LIMIT = 64

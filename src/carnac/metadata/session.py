@@ -1,7 +1,6 @@
 """Running statements on a connection with little between the store and the driver.
 
-A statement is a text for each database (`texts`, written from `definitions` ahead of time), and goes to the driver's
-cursor as it is: SQLAlchemy is not even imported.
+A statement (`sql`) is a text for each database, and goes to the driver's cursor as it is.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from carnac.errors import Invalid
+from carnac.metadata.sql.dialects import Statement
 
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
@@ -22,26 +22,6 @@ MEMO_CHUNKS_MAX = 10_000
 """That a transaction leaves to the next one."""
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
-
-
-class SqlText(NamedTuple):
-    """A statement as a driver takes it.
-
-    Attributes:
-        names: Of the parameters, in order; empty where they go by name.
-        constants: Parameters whose values are part of the statement.
-    """
-
-    text: str
-    names: tuple[str, ...] = ()
-    constants: Mapping[str, object] = {}
-
-
-class Statement(NamedTuple):
-    """A statement's texts: the same meaning in each database."""
-
-    sqlite: SqlText
-    postgresql: SqlText
 
 
 class Session:
@@ -183,7 +163,7 @@ class Session:
         if len(rows) == 1:
             self._send(stated, rows[0])
             return
-        text, names, _ = stated.postgresql if self._by_name else stated.sqlite
+        text, names = stated.postgresql if self._by_name else stated.sqlite
         self._notify(text)
         cursor = self._connection.cursor()
         if self._by_name:
@@ -238,11 +218,9 @@ class Session:
         return self._send(stated, params)
 
     def _send(self, stated: Statement, params: Params) -> Any:
-        text, names, constants = stated.postgresql if self._by_name else stated.sqlite
+        text, names = stated.postgresql if self._by_name else stated.sqlite
         if self._on_statement is not None:
             self._on_statement(text)
-        if constants:
-            params = {**constants, **params}
         if self._by_name:
             return self._connection.execute(text, params)
         return self._connection.execute(text, _values_of(names)(params) if names else ())

@@ -19,10 +19,10 @@ from carnac.metadata.names import renewed, require_tag_name
 from carnac.metadata.reader import load_head
 from carnac.metadata.retention import require_whole
 from carnac.metadata.rows import lease_of
+from carnac.metadata.sql import pending_rows as pending_sql
+from carnac.metadata.sql import queries as q
+from carnac.metadata.sql import statements as s
 from carnac.metadata.task_records import SqlTaskRecords
-from carnac.metadata.texts import pending_rows as pending_sql
-from carnac.metadata.texts import queries as q
-from carnac.metadata.texts import statements as s
 from carnac.ports import (
     Lease,
     LeaseKind,
@@ -396,7 +396,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def trashed(self) -> tuple[TrashedSegment, ...]:
         """Return the segments in the trash."""
-        from carnac.metadata.texts import trimming as trimming_sql
+        from carnac.metadata.sql import trimming as trimming_sql
 
         with self._read() as session:
             return tuple(
@@ -413,7 +413,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def known_paths(self) -> frozenset[str]:
         """Return the paths of all segments that have a record, trash included."""
-        from carnac.metadata.texts import trimming as trimming_sql
+        from carnac.metadata.sql import trimming as trimming_sql
 
         with self._read() as session:
             return frozenset(row[0] for row in session.stream(trimming_sql.KNOWN_PATHS))

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.time.leases import CLOCKS_AGREE_MS
-from carnac.metadata.texts import checks
+from carnac.metadata.sql import checks
 from carnac.ports.task_records import EVERY_TASK
 
 if TYPE_CHECKING:

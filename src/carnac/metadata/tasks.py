@@ -16,8 +16,9 @@ from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.metadata.allocation import release_pending
 from carnac.metadata.locks import change_locks
-from carnac.metadata.session import Row, Session, Statement
-from carnac.metadata.texts import tasks as sql
+from carnac.metadata.session import Row, Session
+from carnac.metadata.sql import tasks as sql
+from carnac.metadata.sql.dialects import Statement
 from carnac.ports import TaskFilter
 
 
@@ -134,9 +135,7 @@ def load_tasks(session: Session, which: TaskFilter, limit: int) -> tuple[Task, .
     if which.created is not None:
         params["created_from_ms"] = which.created.start_ms
         params["created_before_ms"] = which.created.end_ms
-    from carnac.metadata.definitions.task_lists import listing
-
-    rows = session.rows(listing(tuple(sorted(params))), limit=limit, **params)
+    rows = session.rows(sql.listing(tuple(sorted(params))), limit=limit, **params)
     return tuple(task_of(row) for row in rows)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from carnac.metadata.database import OnStatement
 from carnac.metadata.migrate import migrate_if_needed
+from carnac.metadata.sql import statements as s
 from carnac.metadata.sqlite import SqliteDatabase, SqliteWriting
-from carnac.metadata.texts import statements as s
 
 _NAME = "metadata.db"
 

@@ -24,9 +24,9 @@ from carnac.metadata import retention as keeping
 from carnac.metadata.history import load_commit
 from carnac.metadata.retention import Kept, RetainedRevision
 from carnac.metadata.session import Row, Session
-from carnac.metadata.texts import queries as q
-from carnac.metadata.texts import statements as s
-from carnac.metadata.texts import trimming as sql
+from carnac.metadata.sql import queries as q
+from carnac.metadata.sql import statements as s
+from carnac.metadata.sql import trimming as sql
 from carnac.ports import Head, TrimReport
 
 BATCH = 5_000

@@ -10,9 +10,10 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from carnac.errors import Invalid
-from carnac.metadata.session import SQLITE, Session, SqlText, Statement
+from carnac.metadata.session import SQLITE, Session
+from carnac.metadata.sql import statements as s
+from carnac.metadata.sql.dialects import SqlText, Statement
 from carnac.metadata.tables import VERSION_TABLE
-from carnac.metadata.texts import statements as s
 
 _HAS_VERSION = Statement(
     sqlite=SqlText(f"SELECT count(*) FROM sqlite_master WHERE name = '{VERSION_TABLE}'"),

@@ -12,8 +12,9 @@ from carnac.metadata import pending_rows
 from carnac.metadata.chunk_rows import ChunkRow
 from carnac.metadata.locks import SqlLockView
 from carnac.metadata.rows import chunk_row_of, entry_of, life_of
-from carnac.metadata.session import Session, Statement
-from carnac.metadata.texts import statements as s
+from carnac.metadata.session import Session
+from carnac.metadata.sql import statements as s
+from carnac.metadata.sql.dialects import Statement
 
 
 class SqlPublishView:

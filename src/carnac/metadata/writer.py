@@ -30,9 +30,9 @@ from carnac.metadata.retention import (
     require_history,
 )
 from carnac.metadata.session import Row, Session
-from carnac.metadata.texts import pending_rows as pending_sql
-from carnac.metadata.texts import queries as q
-from carnac.metadata.texts import statements as s
+from carnac.metadata.sql import pending_rows as pending_sql
+from carnac.metadata.sql import queries as q
+from carnac.metadata.sql import statements as s
 from carnac.metadata.view import SqlPublishView
 from carnac.ports import Head, LeaseKind, Published
 

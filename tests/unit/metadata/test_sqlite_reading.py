@@ -9,9 +9,9 @@ import pytest
 from carnac.errors import ReadOnly, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.migrate import migrate_if_needed
+from carnac.metadata.sql import statements as s
 from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
 from carnac.metadata.store import SqlMetadataStore
-from carnac.metadata.texts import statements as s
 from carnac.ports import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import edited, lay_database

@@ -1,0 +1,104 @@
+"""What the gauges and the self-examination read."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import Statement, statement
+
+SERVER_NOW = Statement(
+    sqlite=statement("SELECT NULL").sqlite,
+    postgresql=statement(
+        "SELECT CAST(extract(epoch from clock_timestamp()) * 1000 AS BIGINT)"
+    ).postgresql,
+)
+SIGNS_AFTER = statement(
+    """
+    SELECT leaders.holder AS holder, leaders.heartbeat_at_ms AS sign_ms
+    FROM leaders
+    WHERE leaders.heartbeat_at_ms > :at_ms
+      AND leaders.lease_ms > 0
+    UNION ALL
+    SELECT task_attempts.holder AS holder, task_attempts.heartbeat_at_ms AS sign_ms
+    FROM task_attempts
+    WHERE task_attempts.heartbeat_at_ms > :at_ms
+      AND task_attempts.ended_at_ms IS NULL
+    UNION ALL
+    SELECT locks.holder AS holder, locks.heartbeat_at_ms AS sign_ms
+    FROM locks
+    WHERE locks.heartbeat_at_ms > :at_ms
+      AND locks.revoked_at_ms IS NULL
+    UNION ALL
+    SELECT leases.holder AS holder, leases.expires_at_ms - leases.ttl_ms AS sign_ms
+    FROM leases
+    WHERE leases.expires_at_ms - leases.ttl_ms > :at_ms
+    """
+)
+"""Of leaders, attempts, tasks with locks, readers and writers that have not ended."""
+TABLES = (
+    "origin",
+    "settings",
+    "datasources",
+    "commits",
+    "commit_datasources",
+    "covers",
+    "batches",
+    "schemas",
+    "segments",
+    "entries",
+    "chunks",
+    "key_frames",
+    "lookups",
+    "tags",
+    "leases",
+    "locks",
+    "lock_numbers",
+    "tasks",
+    "task_payloads",
+    "task_waits",
+    "task_attempts",
+    "task_reports",
+    "task_numbers",
+    "leaders",
+    "pending_segments",
+    "pending_chunks",
+    "compaction_specs",
+    "compaction_chunks",
+)
+COUNTS = {name: statement(f"SELECT count(*) FROM {name}") for name in TABLES}
+LIVE_OF = statement(
+    f"""
+    SELECT {c.ENTRY}
+    FROM entries
+    WHERE datasource_id = :datasource_id
+      AND dropped_revision IS NULL
+    """
+)
+CHUNKS_OF = statement(f"SELECT {c.CHUNK} FROM chunks WHERE datasource_id = :datasource_id")
+SCHEMAS_OF = statement(
+    """
+    SELECT digest, segments, rows, size_bytes
+    FROM schemas
+    WHERE datasource_id = :datasource_id
+    """
+)
+SEGMENTS_OF = statement(
+    """
+    SELECT segment_key, digest, rows, size_bytes, record, path
+    FROM segments
+    WHERE datasource_id = :datasource_id
+    """
+)
+FRAMES_OF = statement(
+    """
+    SELECT chunk_start, chunk_end, revision, entry_ids
+    FROM key_frames
+    WHERE datasource_id = :datasource_id
+    """
+)
+ALL_OF = statement(
+    """
+    SELECT entry_id, chunk_start, chunk_end, dropped_revision
+    FROM entries
+    WHERE datasource_id = :datasource_id
+    """
+)

@@ -1,0 +1,67 @@
+"""The statements of the lockbox."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import new_of, of, row_of, statement
+
+LAST_NUMBER = statement("SELECT last_number FROM lock_numbers")
+PUT_NUMBER = statement(
+    """
+    INSERT INTO lock_numbers (id, last_number)
+    VALUES (:id, :last_number)
+    ON CONFLICT (id)
+    DO UPDATE SET last_number = excluded.last_number
+    """
+)
+FOR_REQUEST = statement(
+    f"""
+    SELECT lock_numbers.last_number, {of("locks", c.LOCK)}
+    FROM lock_numbers
+    LEFT JOIN locks ON locks.task_id = :task_id
+      OR locks.datasource = :datasource
+      AND locks.start_ms < :end_ms
+      AND locks.end_ms > :start_ms
+    """
+)
+"""All that deciding a request nearly always needs, in one journey to the database; no row before the first lock."""
+OVERLAPPING = statement(
+    f"""
+    SELECT {c.LOCK}
+    FROM locks
+    WHERE datasource = :datasource
+      AND start_ms < :end_ms
+      AND end_ms > :start_ms
+    """
+)
+OF_TASK = statement(f"SELECT {c.LOCK} FROM locks WHERE task_id = :task_id")
+OF_TASKS = statement(f"SELECT {c.LOCK} FROM locks WHERE task_id IN :task_ids[]")
+FIND = statement(f"SELECT {c.LOCK} FROM locks WHERE lock_id IN :lock_ids[]")
+DUE = statement(
+    f"""
+    SELECT {c.LOCK}
+    FROM locks
+    WHERE heartbeat_at_ms + lease_ms <= :at_ms
+      OR heartbeat_at_ms - lease_ms >= :at_ms
+      OR state = 'revoked'
+      OR state = 'waiting'
+      AND waits_until_ms <= :at_ms
+    """
+)
+ALL = statement(f"SELECT {c.LOCK} FROM locks ORDER BY lock_id")
+ALL_OF = statement(f"SELECT {c.LOCK} FROM locks WHERE datasource = :datasource ORDER BY lock_id")
+PUT = statement(
+    f"""
+    INSERT INTO locks {row_of(c.LOCK)}
+    ON CONFLICT (lock_id)
+    DO UPDATE SET {new_of(c.LOCK, "lock_id")}
+    """
+)
+REMOVE = statement("DELETE FROM locks WHERE lock_id IN :lock_ids[]")
+BEAT = statement(
+    """
+    UPDATE locks SET heartbeat_at_ms = :at_ms
+    WHERE task_id = :k_task_id
+      AND state != 'revoked'
+    """
+)

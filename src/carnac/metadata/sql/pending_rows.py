@@ -1,0 +1,107 @@
+"""The statements over pending segments and the chunks they found."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import row_of, statement
+
+FIND_BY_REQUEST = statement(
+    """
+    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
+      previous_id, owner, lease_id, created_at_ms
+    FROM pending_segments
+    WHERE request IN :requests[]
+    """
+)
+FIND_BY_ID = statement(
+    """
+    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
+      previous_id, owner, lease_id, created_at_ms
+    FROM pending_segments
+    WHERE pending_id IN :pending_ids[]
+    """
+)
+ALL = statement(
+    """
+    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
+      previous_id, owner, lease_id, created_at_ms
+    FROM pending_segments
+    """
+)
+OF_OWNER = statement(
+    """
+    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
+      previous_id, owner, lease_id, created_at_ms
+    FROM pending_segments
+    WHERE owner = :owner
+    """
+)
+PUT = statement(
+    f"""
+    INSERT INTO pending_segments {row_of(c.PENDING)}
+    ON CONFLICT (request)
+    DO UPDATE SET created_at_ms = excluded.created_at_ms
+    """
+)
+REMOVE = statement("DELETE FROM pending_segments WHERE pending_id IN :pending_ids[]")
+REMOVE_OF_OWNER = statement("DELETE FROM pending_segments WHERE owner = :owner")
+REMOVE_OF_LEASE = statement("DELETE FROM pending_segments WHERE lease_id = :lease_id")
+SWEEP = statement(
+    """
+    DELETE FROM pending_segments
+    WHERE pending_segments.lease_id IS NOT NULL
+      AND NOT (EXISTS (SELECT * FROM leases
+        WHERE leases.lease_id = pending_segments.lease_id))
+      OR pending_segments.lease_id IS NULL
+      AND pending_segments.created_at_ms < :before_ms
+      AND NOT (EXISTS (SELECT * FROM task_attempts
+        WHERE (task_attempts.state = 'starting' OR task_attempts.state = 'running')
+        AND (task_attempts.task_id || '/' || CAST(task_attempts.number AS TEXT)) = pending_segments.owner))
+    """
+)
+"""What belongs to leases that are no more; and what is old and belongs to no attempt at work."""
+CHUNKS = statement(
+    """
+    SELECT datasource, start_ms, end_ms, major_ms, next_partition_id
+    FROM pending_chunks
+    WHERE datasource = :datasource
+      AND start_ms < :end_ms
+      AND end_ms > :start_ms
+    """
+)
+PUT_CHUNK = statement(
+    """
+    INSERT INTO pending_chunks (datasource, start_ms, end_ms, major_ms, next_partition_id)
+    VALUES (:datasource, :start_ms, :end_ms, :major_ms, :next_partition_id)
+    ON CONFLICT (datasource, start_ms, end_ms)
+    DO UPDATE SET major_ms = excluded.major_ms,
+      next_partition_id = excluded.next_partition_id
+    """
+)
+REMOVE_CHUNK = statement(
+    """
+    DELETE FROM pending_chunks
+    WHERE datasource = :datasource
+      AND start_ms = :start_ms
+      AND end_ms = :end_ms
+    """
+)
+SWEEP_CHUNKS = statement(
+    """
+    DELETE FROM pending_chunks
+    WHERE NOT (EXISTS (SELECT * FROM pending_segments
+      WHERE pending_segments.datasource = pending_chunks.datasource
+      AND pending_segments.start_ms = pending_chunks.start_ms
+      AND pending_segments.end_ms = pending_chunks.end_ms))
+    """
+)
+"""Those in which nothing is pending any more."""
+USE_UP = statement(
+    """
+    UPDATE chunks SET next_partition_id = :next_partition_id
+    WHERE datasource_id = :k_datasource_id
+      AND start_ms = :k_start_ms
+      AND end_ms = :k_end_ms
+    """
+)
+"""Partition ids of a live chunk that are reserved are used up: publishing takes the next ones."""

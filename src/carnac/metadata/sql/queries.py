@@ -1,0 +1,261 @@
+"""The statements of reading: states of datasources, commits, lookups."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import Statement, of, statement
+
+ENTRY_WIDTH = c.ENTRY.count(",") + 1
+"""Columns of an entry; what a query adds comes after them."""
+SEGMENT_COLUMNS = "segments.segment_key, segments.record"
+NUMBER_COLUMNS = "segments.segment_key, segments.digest, segments.rows, segments.size_bytes"
+LATE = """segments.record LIKE '%"late":{%' AND """
+"""Of segments with late rows: the record has that member. A few others may pass, whoever reads the record sees that."""
+
+
+def _entries_with(columns: str) -> str:
+    return f"""
+        SELECT {of("entries", c.ENTRY)}, {columns}
+        FROM entries JOIN segments ON segments.segment_key = entries.segment_key
+    """
+
+
+def _live(columns: str, condition: str = "") -> Statement:
+    """Live entries of chunks that start in a range, and that show something of an interval."""
+    return statement(
+        f"""
+        {_entries_with(columns)}
+        WHERE {condition} entries.datasource_id = :datasource_id
+          AND entries.dropped_revision IS NULL
+          AND entries.chunk_start >= :first_start
+          AND entries.chunk_start < :end_ms
+          AND entries.shown_start < :end_ms
+          AND entries.shown_end > :start_ms
+        """
+    )
+
+
+def _since_frame(columns: str, condition: str = "") -> Statement:
+    """Entries of a chunk added in a range of ids and still there at a revision."""
+    added = f"""
+        {_entries_with(columns)}
+        WHERE {condition} entries.datasource_id = :datasource_id
+          AND entries.chunk_start = :start_ms
+          AND entries.chunk_end = :end_ms
+          AND entries.entry_id >= :first_id
+          AND entries.entry_id < :end_id
+    """
+    return statement(
+        f"""
+        {added} AND entries.dropped_revision IS NULL
+        UNION ALL
+        {added} AND entries.dropped_revision > :revision
+        """
+    )
+
+
+def _of_frame(columns: str, condition: str = "") -> Statement:
+    """Entries that a key frame names, as far as they were still there at a revision."""
+    return statement(
+        f"""
+        {_entries_with(columns)}
+        WHERE {condition} entries.entry_id IN :entry_ids[]
+          AND (entries.dropped_revision IS NULL OR entries.dropped_revision > :revision)
+        """
+    )
+
+
+LIVE_SEGMENTS, LIVE_NUMBERS = _live(SEGMENT_COLUMNS), _live(NUMBER_COLUMNS)
+ADDED_SEGMENTS, ADDED_NUMBERS = _since_frame(SEGMENT_COLUMNS), _since_frame(NUMBER_COLUMNS)
+FRAME_SEGMENTS, FRAME_NUMBERS = _of_frame(SEGMENT_COLUMNS), _of_frame(NUMBER_COLUMNS)
+LIVE_LATE = _live(SEGMENT_COLUMNS, LATE)
+ADDED_LATE = _since_frame(SEGMENT_COLUMNS, LATE)
+FRAME_LATE = _of_frame(SEGMENT_COLUMNS, LATE)
+FIND_FRAME = statement(
+    """
+    SELECT revision, entry_ids
+    FROM key_frames
+    WHERE datasource_id = :datasource_id
+      AND chunk_start = :start_ms
+      AND chunk_end = :end_ms
+      AND revision <= :revision
+    ORDER BY revision DESC
+    LIMIT 1
+    """
+)
+FIRST_CHUNK_START = statement(
+    """
+    SELECT max(start_ms)
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND entries > 0
+      AND start_ms <= :start_ms
+    """
+)
+LIVE_CHUNKS = statement(
+    f"""
+    SELECT {c.CHUNK}
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND entries > 0
+    ORDER BY start_ms
+    """
+)
+COUNT_LIVE = statement(
+    """
+    SELECT coalesce(sum(entries), 0)
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND entries > 0
+    """
+)
+LIVE_EXTENTS = statement(
+    """
+    SELECT datasources.datasource_id, datasources.name, count(*), min(chunks.shown_start),
+      max(chunks.shown_end)
+    FROM datasources
+    JOIN chunks ON chunks.datasource_id = datasources.datasource_id
+    WHERE chunks.entries > 0
+    GROUP BY datasources.datasource_id, datasources.name
+    """
+)
+LIVE_TOTALS = statement(
+    """
+    SELECT datasource_id, sum(segments), sum(rows), sum(size_bytes)
+    FROM schemas
+    GROUP BY datasource_id
+    """
+)
+LAST_CHANGE = statement(
+    """
+    SELECT max(revision)
+    FROM commit_datasources
+    WHERE datasource_id = :datasource_id
+      AND revision <= :revision
+    """
+)
+SCHEMAS = statement(
+    """
+    SELECT digest, columns, segments
+    FROM schemas
+    WHERE datasource_id = :datasource_id
+    ORDER BY first_key
+    """
+)
+FIND_SEGMENT = statement("SELECT record FROM segments WHERE segment_id = :segment_id")
+SEGMENTS_AFTER = statement(
+    """
+    SELECT record
+    FROM segments
+    WHERE segment_id > :after
+      AND trashed_at_ms IS NULL
+    ORDER BY segment_id
+    LIMIT :limit
+    """
+)
+FIND_COMMIT = statement(f"SELECT {c.COMMIT} FROM commits WHERE revision = :revision")
+COMMITS_AFTER = statement(
+    f"""
+    SELECT {c.COMMIT} FROM commits WHERE revision > :after ORDER BY revision LIMIT :limit
+    """
+)
+NEWEST_COMMITS = statement(
+    f"""
+    SELECT {c.COMMIT}
+    FROM commits
+    WHERE revision < :before
+    ORDER BY revision DESC
+    LIMIT :limit
+    """
+)
+NEWEST_COMMITS_OF = statement(
+    f"""
+    SELECT {of("commits", c.COMMIT)}
+    FROM commits
+    JOIN commit_datasources ON commit_datasources.revision = commits.revision
+    WHERE commit_datasources.datasource_id = :datasource_id
+      AND commit_datasources.revision < :before
+    ORDER BY commit_datasources.revision DESC
+    LIMIT :limit
+    """
+)
+CHANGES_BETWEEN = statement(
+    f"""
+    SELECT {of("commit_datasources", c.COMMIT_DATASOURCE)}, datasources.name
+    FROM commit_datasources
+    JOIN datasources ON datasources.datasource_id = commit_datasources.datasource_id
+    WHERE commit_datasources.revision BETWEEN :first AND :last
+    """
+)
+CHANGES_OF = statement(
+    f"""
+    SELECT {of("commit_datasources", c.COMMIT_DATASOURCE)}, datasources.name
+    FROM commit_datasources
+    JOIN datasources ON datasources.datasource_id = commit_datasources.datasource_id
+    WHERE commit_datasources.revision IN :revisions[]
+    """
+)
+ENTRIES_ADDED = statement(
+    f"""
+    SELECT {c.ENTRY}
+    FROM entries
+    WHERE entry_id >= :first_id
+      AND entry_id < :end_id
+    ORDER BY entry_id
+    """
+)
+ENTRIES_DROPPED = statement(
+    f"""
+    SELECT {c.ENTRY}
+    FROM entries
+    WHERE dropped_revision >= :first
+      AND dropped_revision <= :last
+    ORDER BY entry_id
+    """
+)
+SEGMENTS_ADDED = statement(
+    """
+    SELECT segment_key, datasource_id, record
+    FROM segments
+    WHERE segment_key >= :first_id
+      AND segment_key < :end_id
+    ORDER BY segment_key
+    """
+)
+LOOKUPS_ADDED = statement(
+    """
+    SELECT name, added_revision, mapping
+    FROM lookups
+    WHERE added_revision BETWEEN :first AND :last
+    """
+)
+LOOKUPS_AT = statement(
+    """
+    SELECT name, mapping
+    FROM lookups
+    WHERE added_revision <= :revision
+      AND (dropped_revision IS NULL OR dropped_revision > :revision)
+    """
+)
+RETAINED = statement("SELECT revision, at_ms, until_ms FROM commits ORDER BY revision")
+LAST_UNTIL = statement(
+    """
+    SELECT revision, at_ms, until_ms
+    FROM commits
+    WHERE at_ms <= :at_ms
+    ORDER BY revision DESC
+    LIMIT 1
+    """
+)
+FIRST_ABOVE = statement(
+    """
+    SELECT revision, at_ms, until_ms
+    FROM commits
+    WHERE revision > :revision
+    ORDER BY revision
+    LIMIT 1
+    """
+)
+NEAREST_BELOW = statement("SELECT max(revision) FROM commits WHERE revision < :revision")
+NEAREST_ABOVE = statement("SELECT min(revision) FROM commits WHERE revision > :revision")
+OLDEST = statement("SELECT min(revision) FROM commits")

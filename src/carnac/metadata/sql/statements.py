@@ -1,0 +1,265 @@
+"""The statements of the publish path, and small ones for settings, tags and leases."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import new_of, of, row_of, statement
+
+HEAD = statement("SELECT revision, at_ms FROM commits ORDER BY revision DESC LIMIT 1")
+STORE_VERSION = statement("SELECT version_num FROM carnac_version")
+ORIGIN = statement("SELECT created_at_ms FROM origin")
+SET_ORIGIN = statement("UPDATE origin SET created_at_ms = :at_ms")
+FIND_BATCH = statement(
+    "SELECT revision, at_ms FROM batches WHERE writer = :writer AND batch = :batch"
+)
+FIND_BATCHES = statement(
+    """
+    SELECT writer, batch, revision, at_ms
+    FROM batches
+    WHERE (writer, batch) IN :pairs[][]
+    """
+)
+FIND_DATASOURCE = statement("SELECT datasource_id FROM datasources WHERE name = :name")
+DATASOURCES = statement("SELECT datasource_id, name FROM datasources")
+CHUNKS_LIVE_OVER = statement(
+    f"""
+    SELECT {of("chunks", c.CHUNK)}
+    FROM chunks
+    WHERE chunks.datasource_id = :datasource_id
+      AND chunks.entries > 0
+      AND chunks.start_ms >= coalesce((SELECT max(earlier.start_ms)
+        FROM chunks AS earlier WHERE earlier.datasource_id = :datasource_id
+        AND earlier.entries > 0 AND earlier.start_ms <= :start_ms), :start_ms)
+      AND chunks.start_ms < :end_ms
+      AND chunks.end_ms > :start_ms
+    ORDER BY chunks.start_ms
+    """
+)
+CHUNKS_EVER_OVER = statement(
+    f"""
+    SELECT {c.CHUNK}
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND start_ms < :end_ms
+      AND end_ms > :start_ms
+    """
+)
+FIND_CHUNK = statement(
+    f"""
+    SELECT {c.CHUNK}
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND start_ms = :start_ms
+      AND end_ms = :end_ms
+    """
+)
+LIVE_ENTRIES_OF_CHUNK = statement(
+    f"""
+    SELECT {c.ENTRY}
+    FROM entries
+    WHERE datasource_id = :datasource_id
+      AND chunk_start = :start_ms
+      AND chunk_end = :end_ms
+      AND dropped_revision IS NULL
+    """
+)
+LIVE_ENTRIES_OF_SEGMENTS = statement(
+    f"""
+    SELECT {of("entries", c.ENTRY)}
+    FROM entries
+    JOIN segments ON segments.segment_key = entries.segment_key
+    WHERE segments.segment_id IN :segment_ids[]
+      AND entries.datasource_id = :datasource_id
+      AND entries.dropped_revision IS NULL
+    """
+)
+DROPPED_BY = statement(
+    """
+    SELECT max(entries.dropped_revision)
+    FROM entries
+    JOIN segments ON segments.segment_key = entries.segment_key
+    WHERE segments.segment_id = :segment_id
+      AND entries.datasource_id = :datasource_id
+      AND entries.dropped_revision > :after
+    """
+)
+LIVES_AFTER = statement(
+    f"""
+    SELECT {of("entries", c.ENTRY)}, commits.kind
+    FROM entries
+    JOIN segments ON segments.segment_key = entries.segment_key
+    LEFT JOIN commits ON commits.revision = entries.dropped_revision
+    WHERE segments.segment_id IN :segment_ids[]
+      AND entries.datasource_id = :datasource_id
+      AND (entries.dropped_revision IS NULL OR entries.dropped_revision > :after)
+    """
+)
+CHANGED_AFTER = statement(
+    """
+    SELECT max(revision)
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND start_ms < :end_ms
+      AND end_ms > :start_ms
+      AND revision > :after
+    """
+)
+COVERING_AFTER = statement(
+    """
+    SELECT max(revision)
+    FROM covers
+    WHERE datasource_id = :datasource_id
+      AND revision > :after
+      AND start_ms < :end_ms
+      AND end_ms > :start_ms
+    """
+)
+LOOKUP_SET_BY = statement(
+    """
+    SELECT added_revision FROM lookups WHERE name = :name AND dropped_revision IS NULL
+    """
+)
+INSERT_DATASOURCE = statement(
+    "INSERT INTO datasources (datasource_id, name) VALUES (:datasource_id, :name)"
+)
+INSERT_COMMIT = statement(f"INSERT INTO commits {row_of(c.COMMIT)}")
+INSERT_COMMIT_DATASOURCE = statement(
+    f"INSERT INTO commit_datasources {row_of(c.COMMIT_DATASOURCE)}"
+)
+INSERT_COVER = statement(
+    """
+    INSERT INTO covers (datasource_id, revision, start_ms, end_ms)
+    VALUES (:datasource_id, :revision, :start_ms, :end_ms)
+    """
+)
+INSERT_BATCH = statement(
+    """
+    INSERT INTO batches (writer, batch, revision, at_ms)
+    VALUES (:writer, :batch, :revision, :at_ms)
+    """
+)
+INSERT_SEGMENT = statement(f"INSERT INTO segments {row_of(c.SEGMENT)}")
+INSERT_ENTRY = statement(f"INSERT INTO entries {row_of(c.ENTRY)}")
+INSERT_KEY_FRAME = statement(f"INSERT INTO key_frames {row_of(c.KEY_FRAME)}")
+INSERT_LOOKUP = statement(
+    """
+    INSERT INTO lookups (name, added_revision, dropped_revision, mapping)
+    VALUES (:name, :added_revision, :dropped_revision, :mapping)
+    """
+)
+PUT_CHUNK = statement(
+    f"""
+    INSERT INTO chunks {row_of(c.CHUNK)}
+    ON CONFLICT (datasource_id, start_ms, end_ms)
+    DO UPDATE SET {new_of(c.CHUNK, "datasource_id", "start_ms", "end_ms")}
+    """
+)
+ADD_TO_SCHEMA = statement(
+    f"""
+    INSERT INTO schemas {row_of(c.SCHEMA)}
+    ON CONFLICT (datasource_id, digest)
+    DO UPDATE SET segments = (schemas.segments + excluded.segments),
+      rows = (schemas.rows + excluded.rows),
+      size_bytes = (schemas.size_bytes + excluded.size_bytes)
+    """
+)
+DROP_ENTRIES = statement(
+    "UPDATE entries SET dropped_revision = :revision WHERE entry_id IN :entry_ids[]"
+)
+DROP_LOOKUP = statement(
+    """
+    UPDATE lookups SET dropped_revision = :revision
+    WHERE name = :k_name
+      AND dropped_revision IS NULL
+    """
+)
+SEGMENT_KEYS = statement(
+    """
+    SELECT segment_id, segment_key, digest, rows, size_bytes, trashed_at_ms
+    FROM segments
+    WHERE segment_id IN :segment_ids[]
+    """
+)
+LIVE_SEGMENT_KEYS = statement(
+    """
+    SELECT DISTINCT segment_key
+    FROM entries
+    WHERE segment_key IN :segment_keys[]
+      AND dropped_revision IS NULL
+    """
+)
+LIVE_SUMMARY = statement(
+    """
+    SELECT max(major_ms), max(minor), min(shown_start), max(shown_end)
+    FROM entries
+    WHERE datasource_id = :datasource_id
+      AND chunk_start = :start_ms
+      AND chunk_end = :end_ms
+      AND dropped_revision IS NULL
+    """
+)
+LIVE_IDS_OF_CHUNK = statement(
+    """
+    SELECT entry_id
+    FROM entries
+    WHERE datasource_id = :datasource_id
+      AND chunk_start = :start_ms
+      AND chunk_end = :end_ms
+      AND dropped_revision IS NULL
+    ORDER BY entry_id
+    """
+)
+SETTINGS = statement("SELECT name, value FROM settings")
+PUT_SETTING = statement(
+    """
+    INSERT INTO settings (name, value)
+    VALUES (:name, :value)
+    ON CONFLICT (name)
+    DO UPDATE SET value = excluded.value
+    """
+)
+TAGS = statement("SELECT name, revision, created_at_ms FROM tags")
+FIND_TAG = statement("SELECT revision FROM tags WHERE name = :name")
+PUT_TAG = statement(
+    """
+    INSERT INTO tags (name, revision, created_at_ms)
+    VALUES (:name, :revision, :created_at_ms)
+    ON CONFLICT (name)
+    DO UPDATE SET revision = excluded.revision, created_at_ms = excluded.created_at_ms
+    """
+)
+REMOVE_TAG = statement("DELETE FROM tags WHERE name = :name RETURNING name")
+INSERT_LEASE = statement(f"INSERT INTO leases {row_of(c.LEASE)}")
+LEASES = statement(
+    f"""
+    SELECT {c.LEASE}
+    FROM leases
+    WHERE NOT (expires_at_ms <= :now_ms
+      OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)
+    ORDER BY acquired_at_ms, lease_id
+    """
+)
+FIND_LEASE = statement(
+    f"""
+    SELECT {c.LEASE}
+    FROM leases
+    WHERE lease_id = :lease_id
+      AND NOT (expires_at_ms <= :now_ms
+        OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)
+    """
+)
+FIND_LEASES = statement(f"SELECT {c.LEASE} FROM leases WHERE lease_id IN :lease_ids[]")
+MOVE_LEASE = statement(
+    """
+    UPDATE leases SET revision = :revision, expires_at_ms = :expires_at_ms, ttl_ms = :ttl_ms
+    WHERE lease_id = :k_lease_id
+    """
+)
+RELEASE_LEASE = statement("DELETE FROM leases WHERE lease_id = :lease_id")
+SWEEP_LEASES = statement(
+    """
+    DELETE FROM leases
+    WHERE expires_at_ms <= :now_ms
+      OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms
+    """
+)

@@ -1,0 +1,171 @@
+"""What a trim reads, marks and removes, and the trash."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql.dialects import statement
+
+OLDEST_READER = statement(
+    """
+    SELECT min(revision)
+    FROM leases
+    WHERE kind = 'reader'
+      AND NOT (expires_at_ms <= :now_ms
+        OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)
+    """
+)
+DROPPED_IN = statement(
+    """
+    SELECT entry_id, segment_key, dropped_revision
+    FROM entries
+    WHERE dropped_revision BETWEEN :first AND :last
+    """
+)
+LIVES_OF = statement(
+    """
+    SELECT segment_key, entry_id, dropped_revision
+    FROM entries
+    WHERE segment_key IN :segment_keys[]
+    """
+)
+UNTRASHED = statement(
+    """
+    SELECT segment_key, record
+    FROM segments
+    WHERE segment_key IN :segment_keys[]
+      AND trashed_at_ms IS NULL
+    """
+)
+GONE_NAMED = statement(
+    """
+    SELECT segments.segment_id, entries.entry_id, entries.dropped_revision
+    FROM entries
+    JOIN segments ON segments.segment_key = entries.segment_key
+    WHERE entries.dropped_revision IS NOT NULL
+      AND segments.trashed_at_ms IS NULL
+    ORDER BY entries.entry_id
+    """
+)
+LIVE_AMONG = statement(
+    """
+    SELECT segments.segment_id
+    FROM segments
+    JOIN entries ON segments.segment_key = entries.segment_key
+    WHERE segments.segment_id IN :segment_ids[]
+      AND entries.dropped_revision IS NULL
+    """
+)
+SET_UNTIL = statement("UPDATE commits SET until_ms = :until_ms WHERE revision = :k_revision")
+DELETE_COMMITS = statement("DELETE FROM commits WHERE revision BETWEEN :first AND :last")
+DELETE_COMMIT_DATASOURCES = statement(
+    "DELETE FROM commit_datasources WHERE revision BETWEEN :first AND :last"
+)
+DELETE_ENTRIES = statement("DELETE FROM entries WHERE entry_id IN :ids[]")
+TRASH = statement("UPDATE segments SET trashed_at_ms = :at_ms WHERE segment_key IN :segment_keys[]")
+GONE_LOOKUPS = statement(
+    """
+    SELECT name, added_revision, dropped_revision
+    FROM lookups
+    WHERE dropped_revision IS NOT NULL
+    """
+)
+DELETE_LOOKUP = statement(
+    "DELETE FROM lookups WHERE name = :name AND added_revision = :added_revision"
+)
+COVERS_IN = statement(
+    """
+    SELECT datasource_id, revision, start_ms, end_ms
+    FROM covers
+    WHERE revision BETWEEN :first AND :last
+    """
+)
+REVERTS_IN = statement(
+    """
+    SELECT revision
+    FROM commits
+    WHERE revision BETWEEN :first AND :last
+      AND kind = 'revert'
+    """
+)
+DELETE_COVERS = statement("DELETE FROM covers WHERE revision BETWEEN :first AND :last")
+FRAMES = statement(
+    """
+    SELECT datasource_id, chunk_start, chunk_end, revision
+    FROM key_frames
+    ORDER BY datasource_id, chunk_start, chunk_end, revision
+    """
+)
+DELETE_FRAME = statement(
+    """
+    DELETE FROM key_frames
+    WHERE datasource_id = :datasource_id
+      AND chunk_start = :chunk_start
+      AND chunk_end = :chunk_end
+      AND revision = :revision
+    """
+)
+DELETE_DEAD_CHUNKS = statement(
+    """
+    DELETE FROM chunks
+    WHERE chunks.entries = 0
+      AND chunks.revision <= :oldest
+      AND NOT (EXISTS (SELECT entries.entry_id FROM entries
+        WHERE entries.datasource_id = chunks.datasource_id
+        AND entries.chunk_start = chunks.start_ms
+        AND entries.chunk_end = chunks.end_ms AND entries.dropped_revision IS NOT NULL))
+    """
+)
+COUNT_OLD_BATCHES = statement(
+    """
+    SELECT count(*)
+    FROM batches
+    WHERE batches.at_ms < :before_ms
+      AND (batches.revision NOT IN (SELECT max(batches.revision)
+        FROM batches GROUP BY batches.writer))
+    """
+)
+DELETE_OLD_BATCHES = statement(
+    """
+    DELETE FROM batches
+    WHERE batches.at_ms < :before_ms
+      AND (batches.revision NOT IN (SELECT max(batches.revision)
+        FROM batches GROUP BY batches.writer))
+    """
+)
+TRASHED = statement(
+    """
+    SELECT record, trashed_at_ms
+    FROM segments
+    WHERE trashed_at_ms IS NOT NULL
+    ORDER BY segment_key
+    """
+)
+FORGET_SEGMENTS = statement(
+    """
+    DELETE FROM segments
+    WHERE segment_id IN :segment_ids[]
+      AND trashed_at_ms IS NOT NULL
+    """
+)
+DELETE_EMPTY_SCHEMAS = statement(
+    """
+    DELETE FROM schemas
+    WHERE schemas.segments = 0
+      AND NOT (EXISTS (SELECT segments.segment_key FROM segments
+        WHERE segments.datasource_id = schemas.datasource_id
+        AND segments.digest = schemas.digest))
+    """
+)
+DELETE_EMPTY_DATASOURCES = statement(
+    """
+    DELETE FROM datasources
+    WHERE NOT (EXISTS (SELECT commit_datasources.revision FROM commit_datasources
+      WHERE commit_datasources.datasource_id = datasources.datasource_id))
+      AND NOT (EXISTS (SELECT schemas.digest FROM schemas
+        WHERE schemas.datasource_id = datasources.datasource_id))
+      AND NOT (EXISTS (SELECT covers.revision FROM covers
+        WHERE covers.datasource_id = datasources.datasource_id))
+      AND NOT (EXISTS (SELECT chunks.revision FROM chunks
+        WHERE chunks.datasource_id = datasources.datasource_id))
+    """
+)
+KNOWN_PATHS = statement("SELECT path FROM segments")
