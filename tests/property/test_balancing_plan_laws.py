@@ -1,9 +1,8 @@
-"""Laws of plans: for any cluster and strategy, no plan breaks a constraint, and a cluster left alone settles."""
+"""Laws of plans: for any cluster and policy, no plan breaks a constraint, and a cluster left alone settles."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 import hypothesis.strategies as st
 import numpy as np
@@ -22,7 +21,6 @@ from carnac.core.balancing.plan.laws import (
 from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits, Weights
 from carnac.core.balancing.plan.loads import plan_loads, requests_for
 from carnac.core.balancing.plan.moves import Policy, plan_moves, plan_rebalance
-from carnac.core.balancing.plan.scoring import Strategy
 from tests.clusters import clusters, naive_joint_cost, naive_total_cost
 
 PERIOD_MS = 60_000
@@ -32,9 +30,6 @@ policies = st.sampled_from(
         Policy(),
         Policy(weights=Weights(spread=2.0)),
         Policy(weights=Weights(spread=0.5, heat=0.7, disk=1.0)),
-        Policy(strategy=Strategy.LEGACY),
-        Policy(strategy=Strategy.LEGACY_LINEAR),
-        Policy(strategy=Strategy.RANDOM),
     ]
 )
 limits = st.builds(
@@ -49,7 +44,7 @@ limits = st.builds(
 def test_no_move_breaks_a_constraint_and_evacuations_are_accounted_for(
     state: ClusterState, policy: Policy, bounds: MoveLimits
 ) -> None:
-    plan = plan_moves(state, bounds, policy, rng=Random(1))
+    plan = plan_moves(state, bounds, policy)
     check_move_plan(state, plan)
     check_distinct(apply_moves(state, *plan.columns()))
 
@@ -62,7 +57,7 @@ def test_no_load_breaks_a_constraint(
     tier = data.draw(st.sampled_from(["hot", "cold"]))
     queue = data.draw(st.sampled_from([0, 1, 3]))
     requests = requests_for(state, np.array(wanted[: 99 * len(state.segments)], np.int64), tier)
-    plan = plan_loads(state, requests, LoadLimits(max_queue=queue), policy, rng=Random(1))
+    plan = plan_loads(state, requests, LoadLimits(max_queue=queue), policy)
     check_placements(state, plan.segment, plan.server.astype(np.int64), [tier] * len(plan))
     assert len(plan) + sum(plan.skipped.values()) == len(requests)
     loading = state.replicas.server[state.replicas.hold == Hold.LOADING]
@@ -93,14 +88,12 @@ def _after(state: ClusterState, columns: tuple[np.ndarray, ...], count: int) -> 
 def test_a_cluster_that_is_left_alone_settles_and_nothing_goes_back(
     state: ClusterState, policy: Policy, bounds: MoveLimits
 ) -> None:
-    # What the legacy functions make of a pair depends on the time: to it, another time is another input.
-    step_ms = 0 if policy.strategy.startswith("legacy") else PERIOD_MS
-    rng, plans, history = Random(2), [], []
+    plans, history = [], []
     for _ in range(200):
-        plan = plan_moves(state, bounds, policy, rng=rng)
+        plan = plan_moves(state, bounds, policy)
         plans.append(plan)
         history += [(state.now_ms, move.segment, move.source, move.target) for move in plan.moves]
-        state = apply_moves(state, *plan.columns()).at(state.now_ms + step_ms)
+        state = apply_moves(state, *plan.columns()).at(state.now_ms + PERIOD_MS)
         if len(plans) > 3 and not any(plan.moves for plan in plans[-3:]):
             break
     check_settled(plans)

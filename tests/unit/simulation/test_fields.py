@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carnac.core.balancing.cost.legacy import legacy_pair_cost
 from carnac.errors import Invalid
 from carnac.simulation import legacy
 
-HOUR_MS = 3_600_000
+WEEK, MONTH = 7 * 24, 30 * 24
 SERVERS = 5
 CELLS = 1_500
 HOURS = np.array([1, 24, 6], np.int64)
@@ -31,11 +30,17 @@ def draw_segments(seed: int, count: int) -> list[tuple[int, int, int]]:
 
 
 def old_cost(x: tuple[int, int], y: tuple[int, int], *, is_step: bool) -> float:
-    rows = [
-        (source, start * HOUR_MS, (start + int(HOURS[source])) * HOUR_MS, int(SIZES[source]))
-        for source, start in (x, y)
-    ]
-    return legacy_pair_cost(rows[0], rows[1], reference_ms=NOW * HOUR_MS, is_step=is_step)
+    """The function of Druid before 0.9.1 for two segments, written down as the source has it."""
+    x_end, y_end = x[1] + int(HOURS[x[0]]), y[1] + int(HOURS[y[0]])
+    cost = float(min(SIZES[x[0]], SIZES[y[0]])) * (2 if x[0] == y[0] else 1)
+    if NOW - x_end < WEEK and NOW - y_end < WEEK:
+        cost *= (2 - (NOW - x_end) / WEEK) * (2 - (NOW - y_end) / WEEK)
+    gap = max(x[1], y[1]) - min(x_end, y_end)
+    if gap <= 0:
+        return cost * 2
+    if gap < MONTH:
+        return cost * (2 if is_step else 2 - gap / MONTH)
+    return cost
 
 
 @pytest.mark.parametrize("is_step", [True, False])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 import pytest
 
@@ -13,16 +11,13 @@ from carnac.core.balancing.plan.limits import LoadLimits, Weights
 from carnac.core.balancing.plan.loads import LoadRequests, plan_loads, requests_for
 from carnac.core.balancing.plan.moves import Policy
 from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
-from carnac.core.balancing.plan.scoring import Strategy, index_of
-from carnac.errors import Invalid
+from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import cluster, segment, server
 
 EVERY_WAY = [
     Policy(),
     Policy(weights=Weights(spread=1.0)),
     Policy(weights=Weights(disk=0.5, heat=0.5)),
-    Policy(strategy=Strategy.LEGACY),
-    Policy(strategy=Strategy.RANDOM),
 ]
 
 
@@ -30,7 +25,7 @@ def load_all(
     state: ClusterState, *, policy: Policy | None = None, limits: LoadLimits | None = None
 ) -> LoadPlan:
     requests = requests_for(state, np.arange(len(state.segments)), DEFAULT_TIER)
-    return plan_loads(state, requests, limits, policy, rng=Random(1))
+    return plan_loads(state, requests, limits, policy)
 
 
 def placed(state: ClusterState, plan: LoadPlan) -> list[tuple[str, str]]:
@@ -87,7 +82,7 @@ def test_replicas_are_on_different_servers(policy: Policy) -> None:
         [server("x"), server("y"), server("z")], [segment("s")], {}, leaving={"z": ["s"]}
     )
     requests = requests_for(state, np.array([0, 0, 0]), DEFAULT_TIER)
-    plan = plan_loads(state, requests, None, policy, rng=Random(1))
+    plan = plan_loads(state, requests, None, policy)
     assert sorted(plan.server) == [0, 1]
     assert plan.skipped == {Reason.ALL_HOLD_IT: 1}
 
@@ -107,7 +102,7 @@ def test_tiers_and_decommissioning_servers(policy: Policy) -> None:
         reason=np.full(4, CODES[Reason.FIRST_REPLICA], np.int32),
         tiers=("hot", "cold", "ice", "nowhere"),
     )
-    plan = plan_loads(state, requests, None, policy, rng=Random(1))
+    plan = plan_loads(state, requests, None, policy)
     assert sorted(placed(state, plan)) == [("s", "cold"), ("s", "hot")]
     assert plan.skipped == {Reason.NO_SERVER: 2}
 
@@ -117,7 +112,7 @@ def test_queues_have_an_end(policy: Policy) -> None:
     segments = [segment(f"s{n}", n) for n in range(9)]
     state = cluster([server("x"), server("y")], segments, {}, loading={"x": ["s0", "s1"]})
     requests = requests_for(state, np.arange(2, 9), DEFAULT_TIER)
-    plan = plan_loads(state, requests, LoadLimits(max_queue=3), policy, rng=Random(1))
+    plan = plan_loads(state, requests, LoadLimits(max_queue=3), policy)
     assert np.bincount(plan.server, minlength=2).tolist() == [1, 3]
     assert plan.skipped == {Reason.QUEUE_FULL: 3}
     assert sorted(plan.segment) == [5, 6, 7, 8], "the newest were queued"
@@ -192,16 +187,6 @@ def test_an_index_that_is_kept_sees_the_loads() -> None:
         name: [f"s{one}" for one in replicas.segment[replicas.server == at]] for at, name in enumerate("xy")
     }))  # fmt: skip
     assert index.total() == pytest.approx(after.total(), rel=1e-12)
-
-
-def test_random_needs_a_seed_and_is_the_same_for_one() -> None:
-    state = cluster([server("x"), server("y")], [segment(f"s{n}", n) for n in range(20)], {})
-    policy = Policy(strategy=Strategy.RANDOM)
-    assert placed(state, load_all(state, policy=policy)) == placed(
-        state, load_all(state, policy=policy)
-    )
-    with pytest.raises(Invalid, match="needs a source of randomness"):
-        plan_loads(state, requests_for(state, np.arange(20), DEFAULT_TIER), None, policy)
 
 
 def test_reasons_have_codes() -> None:

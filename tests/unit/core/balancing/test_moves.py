@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from carnac.core.balancing.plan.cluster import ClusterState, Departures, apply_m
 from carnac.core.balancing.plan.laws import check_move_plan, check_settled
 from carnac.core.balancing.plan.limits import MoveLimits, Weights
 from carnac.core.balancing.plan.moves import Policy, plan_moves, plan_rebalance
-from carnac.core.balancing.plan.scoring import Strategy, index_of
+from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import InvariantError
 from tests.clusters import START_MS, cluster, counts_by_server, naive_total_cost, segment, server
 
@@ -160,20 +159,18 @@ def test_broadcast_segments_stay() -> None:
     assert plan_moves(everywhere, LIMITS).moves == ()
 
 
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_a_decommissioning_server_is_emptied_newest_first(strategy: Strategy) -> None:
+def test_a_decommissioning_server_is_emptied_newest_first() -> None:
     state = lopsided(9)
     dying = replace(
         state, servers=(replace(state.servers[0], decommissioning=True), *state.servers[1:])
     )
-    policy = Policy(strategy=strategy)
-    plan = plan_moves(dying, replace(LIMITS, max_moves=4), policy, rng=Random(1))
+    plan = plan_moves(dying, replace(LIMITS, max_moves=4))
     assert [move.segment_id for move in plan.moves] == ["s8", "s7", "s6", "s5"]
     assert {move.reason for move in plan.moves} == {Reason.EVACUATE}
     assert plan.skipped[Reason.THROTTLED] == 5
     assert plan.blockers == ()
     assert str(plan.moves[0]).endswith("h0 is decommissioning")
-    done = plan_rebalance(dying, LIMITS, policy, rng=Random(1))
+    done = plan_rebalance(dying, LIMITS)
     assert counts_by_server(done.cluster)[0] == 0
 
 
@@ -245,21 +242,6 @@ def test_an_index_that_is_kept_gives_the_same_plans() -> None:
         assert kept.cost_before == pytest.approx(plan.cost_before, rel=1e-12)
         state = apply_moves(state, *plan.columns())
     assert index.total() == pytest.approx(naive_total_cost(state), rel=1e-9)
-
-
-@pytest.mark.parametrize("strategy", [Strategy.LEGACY, Strategy.LEGACY_LINEAR])
-def test_legacy_moves_what_costs_less_elsewhere_and_settles(strategy: Strategy) -> None:
-    done = plan_rebalance(lopsided(), LIMITS, Policy(strategy=strategy), rng=Random(3))
-    assert done.settled
-    assert max(counts_by_server(done.cluster)) < 24
-    few = replace(LIMITS, max_picks=2)
-    assert len(plan_moves(lopsided(), few, Policy(strategy=strategy), rng=Random(3)).moves) <= 2
-
-
-def test_random_moves_nothing_for_its_own_sake() -> None:
-    assert (
-        plan_moves(lopsided(), LIMITS, Policy(strategy=Strategy.RANDOM), rng=Random(3)).moves == ()
-    )
 
 
 def test_all_terms_at_once_settle() -> None:

@@ -1,5 +1,4 @@
 """What does a segment cost on each server? Start at `joint.py` for two segments, at `index.py` for whole clusters.
 
 `field.py` is how the index answers in microseconds, and every compiled loop of it; `grids.py` cuts time for it.
-`legacy.py` is the one old heuristic, that of Druid before 0.9.1, kept for what it did to clusters.
 """

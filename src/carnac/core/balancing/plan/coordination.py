@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from carnac.core.balancing.plan.plans import CODES, REASONS, DropPlan, LoadPlan,
 from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import segment_rows
-
-if TYPE_CHECKING:
-    from random import Random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +89,6 @@ def plan_run(
     *,
     used: Flags | None = None,
     index: CostIndex | None = None,
-    rng: Random | None = None,
 ) -> CoordinatorPlan:
     """Return what one run of the coordinator does.
 
@@ -107,7 +102,6 @@ def plan_run(
         policy: How servers are chosen; None takes the exact cost of time alone.
         used: Segments that are a part of the data; others are dropped. None: all are.
         index: As in `plan_moves`: what the cluster's servers hold; it is changed as if the plan had been queued.
-        rng: For the strategies that throw dice.
     """
     limits = limits or CoordinatorLimits()
     matches = decide_rules(rules, cluster.segments, cluster.now_ms)
@@ -118,7 +112,7 @@ def plan_run(
     if index is not None:
         _keep_in_step(index, given, cluster, drops)
     kept = _queue_drops(cluster, drops)
-    loads = plan_loads(kept, wanted.requests, limits.loads, policy, index=index, rng=rng)
+    loads = plan_loads(kept, wanted.requests, limits.loads, policy, index=index)
     skipped.update(loads.skipped)
     loads = _with_broadcast(kept, loads, skipped)
     loaded = replace(kept, replicas=kept.replicas.plus(loads.segment, loads.server, Hold.LOADING))
@@ -127,7 +121,6 @@ def plan_run(
         limits.moves,
         policy,
         index=index,
-        rng=rng,
         moves_by_tier=limits.moves_by_tier,
     )
     return CoordinatorPlan(

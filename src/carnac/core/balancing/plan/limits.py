@@ -55,7 +55,6 @@ class MoveLimits:
         return_window_ms: No move takes a segment back to a server that one took it from less than this ago (BL-2).
         period_ms: Time between two runs.
         bytes_per_second: What a server can load; for the time that a plan takes.
-        max_picks: Segments that the `legacy` strategy picks at random in a run; None: all, which settling needs.
     """
 
     max_moves: int = 100
@@ -64,7 +63,6 @@ class MoveLimits:
     return_window_ms: int = DAY_MS
     period_ms: int = 60_000
     bytes_per_second: int = 100_000_000
-    max_picks: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_moves < 0 or self.max_queue < 0 or self.return_window_ms < 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +14,7 @@ from carnac.core.balancing.plan.cluster import ClusterState, SegmentTable
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.moves import Policy, scorer_of, weights_of
 from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
-from carnac.core.balancing.plan.scoring import Strategy, index_of, pick_server, segment_rows
-
-if TYPE_CHECKING:
-    from random import Random
+from carnac.core.balancing.plan.scoring import index_of, pick_server, segment_rows
 
 _RANKS = {
     Reason.DROP_RULE: 0,
@@ -94,7 +90,6 @@ def plan_loads(
     policy: Policy | None = None,
     *,
     index: CostIndex | None = None,
-    rng: Random | None = None,
 ) -> LoadPlan:
     """Return where each replica that is wanted is loaded, in the order of the load queue.
 
@@ -106,19 +101,18 @@ def plan_loads(
         limits: Of the run; None takes the defaults.
         policy: How servers are chosen; None takes the exact cost of time alone.
         index: What the cluster's servers hold, as in `plan_moves`; the loads are noted in it.
-        rng: For the strategies that throw dice.
     """
     limits, policy = limits or LoadLimits(), policy or Policy()
     requests = requests.take(order_queue(requests.segment, requests.reason, cluster.segments))
     board = Board(cluster)
-    if policy.strategy is Strategy.COST and policy.weights.is_plain:
+    if policy.weights.is_plain:
         weights = weights_of(board, policy)
         if index is None or policy.weights.heat:
             index = index_of(cluster, half_life_ms=policy.half_life_ms, weights=weights)
         server = _place_in_bulk(board, requests, limits, index, weights)
         skipped = _why_not(board, requests.take(server < 0), limits)
     else:
-        server, skipped = _place_one_by_one(board, requests, limits, policy, index, rng)
+        server, skipped = _place_one_by_one(board, requests, limits, policy, index)
     done = server >= 0
     return LoadPlan(
         segment=requests.segment[done],
@@ -194,10 +188,9 @@ def _place_one_by_one(
     limits: LoadLimits,
     policy: Policy,
     index: CostIndex | None,
-    rng: Random | None,
 ) -> tuple[Ints, Counter[Reason]]:
     """Return the server of each request, or -1, and why those have none."""
-    scorer = scorer_of(board, policy, index=index, rng=rng)
+    scorer = scorer_of(board, policy, index=index)
     flags = _tier_flags(board, requests.tiers)
     server = np.full(len(requests), -1, np.int64)
     skipped: Counter[Reason] = Counter()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,22 +20,14 @@ from carnac.core.balancing.plan.rebalancing import (
     Found,
     Scanner,
     choose_best,
-    choose_by_picking,
 )
 from carnac.core.balancing.plan.scoring import (
     CostScorer,
-    LegacyScorer,
-    RandomScorer,
-    Scorer,
-    Strategy,
     index_of,
     pick_server,
     segment_weights,
 )
 from carnac.errors import Invalid
-
-if TYPE_CHECKING:
-    from random import Random
 
 MAX_PASSES = 8
 """Passes over all segments in a run that has moves left."""
@@ -50,36 +41,24 @@ class Policy:
 
     Attributes:
         half_life_ms: Time difference at which two instants count half.
-        weights: What counts beside time, for `Strategy.COST`.
+        weights: What counts beside time.
     """
 
-    strategy: Strategy = Strategy.COST
     half_life_ms: int = DAY_MS
     weights: Weights = field(default_factory=Weights)
 
 
-def scorer_of(
-    board: Board, policy: Policy, *, index: CostIndex | None = None, rng: Random | None = None
-) -> Scorer:
-    """Return the strategy at work on a board.
+def scorer_of(board: Board, policy: Policy, *, index: CostIndex | None = None) -> CostScorer:
+    """Return what tells the cost of segments on a board.
 
     Args:
         board: Where the run stands.
-        policy: Names the strategy.
-        index: What the servers hold, for `Strategy.COST`; None makes one.
-        rng: For the strategies that throw dice.
+        policy: What counts.
+        index: What the servers hold; None makes one.
 
     Raises:
-        Invalid: The strategy is random and there is no `rng`.
+        Invalid: Heat counts, and an index was kept.
     """
-    if policy.strategy in {Strategy.LEGACY, Strategy.LEGACY_LINEAR}:
-        return LegacyScorer(board, is_step=policy.strategy is Strategy.LEGACY)
-    if policy.strategy is Strategy.RANDOM:
-        if rng is None:
-            raise Invalid(
-                "the random strategy needs a source of randomness; pass rng=random.Random(seed)"
-            )
-        return RandomScorer(board, rng)
     weights = weights_of(board, policy)
     if index is not None and policy.weights.heat:
         raise Invalid("a cost index cannot be kept from run to run if heat counts; leave it out")
@@ -109,11 +88,10 @@ class _Run:
         limits: MoveLimits,
         policy: Policy,
         index: CostIndex | None,
-        rng: Random | None,
     ) -> None:
-        self.cluster, self.limits, self.policy, self.rng = cluster, limits, policy, rng
+        self.cluster, self.limits, self.policy = cluster, limits, policy
         self.board = Board(cluster, return_window_ms=limits.return_window_ms)
-        self.scorer = scorer_of(self.board, policy, index=index, rng=rng)
+        self.scorer = scorer_of(self.board, policy, index=index)
         self.scanner: Scanner | None = None
         self.cost_before = self.saved_before = 0.0
         self.skipped: Counter[Reason] = Counter()
@@ -170,13 +148,7 @@ class _Run:
 
     def rebalance(self, chooser: Chooser, budget: int) -> None:
         """Move what helps most."""
-        found: list[Found] = []
-        if isinstance(self.scorer, CostScorer):
-            found = self.choose_best(chooser, self.scorer, budget)
-        elif isinstance(self.scorer, LegacyScorer):
-            if self.rng is None:
-                raise Invalid("the legacy strategies pick at random; pass rng=random.Random(seed)")
-            found = choose_by_picking(chooser, budget, self.rng)
+        found = self.choose_best(chooser, self.scorer, budget)
         for move in found:
             self.note(move, Reason.SAVE)
 
@@ -210,26 +182,23 @@ class _Run:
 
     def note_cost(self, cost: float) -> None:
         """Note what a tier costs now, after the moves that were planned in it so far."""
-        if isinstance(self.scorer, CostScorer):
-            self.cost_before += cost + self.scorer.time_saved - self.saved_before
+        self.cost_before += cost + self.scorer.time_saved - self.saved_before
 
     def run_tier(self, name: str, max_moves: int) -> None:
         """Plan the moves of one tier."""
         tier, scorer = self.cluster.in_tier(name), self.scorer
-        self.saved_before = scorer.time_saved if isinstance(scorer, CostScorer) else 0.0
+        self.saved_before = scorer.time_saved
         budget = max(0, max_moves - moves_under_way(self.cluster, tier))
         chooser = Chooser(self.board, scorer, tier, limits=self.limits, skipped=self.skipped)
         budget -= self.evacuate(chooser, tier, budget)
         if budget:
             self.rebalance(chooser, budget)
-        elif isinstance(scorer, CostScorer):  # no pass was made that would have told
+        else:  # no pass was made that would have told
             self.note_cost(float(scorer.index.totals()[tier].sum()))
 
-    def costs(self) -> tuple[float, float] | tuple[None, None]:
-        """Return the cost of time before and after; None where the strategy does not go by it."""
-        if isinstance(self.scorer, CostScorer):
-            return self.cost_before, self.cost_before - self.scorer.time_saved
-        return None, None
+    def costs(self) -> tuple[float, float]:
+        """Return the cost of time before and after."""
+        return self.cost_before, self.cost_before - self.scorer.time_saved
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Return what keeps servers from being emptied."""
@@ -252,7 +221,6 @@ def plan_moves(
     policy: Policy | None = None,
     *,
     index: CostIndex | None = None,
-    rng: Random | None = None,
     moves_by_tier: Mapping[str, int] | None = None,
 ) -> MovePlan:
     """Return the moves of one run: first off decommissioning servers, then what helps most, tier by tier.
@@ -263,13 +231,12 @@ def plan_moves(
         cluster: The cluster.
         limits: Of the run; None takes the defaults.
         policy: How servers are chosen; None takes the exact cost of time alone.
-        index: What the cluster's servers hold, for `Strategy.COST`, if the caller keeps one from run to run: it is
+        index: What the cluster's servers hold, if the caller keeps one from run to run: it is
             changed as if the plan had been carried out. None makes one. Not if heat counts, for that changes.
-        rng: For the strategies that throw dice.
         moves_by_tier: `max_moves` of tiers, where they differ.
     """
     limits, policy = limits or MoveLimits(), policy or Policy()
-    run = _Run(cluster, limits, policy, index, rng)
+    run = _Run(cluster, limits, policy, index)
     for name in cluster.tiers:
         run.run_tier(name, (moves_by_tier or {}).get(name, limits.max_moves))
     before, after = run.costs()
@@ -309,7 +276,7 @@ class Rebalance:
         runs: Runs that had moves.
         moves: Moves of all runs.
         size_bytes: Bytes to load.
-        cost_before: At the start; None where the strategy does not go by it.
+        cost_before: At the start.
         cost_after: At the end.
         duration_ms: Time until the last move has ended: a run starts when its period has passed and the moves of the
             one before have ended.
@@ -321,8 +288,8 @@ class Rebalance:
     runs: int
     moves: int
     size_bytes: int
-    cost_before: float | None
-    cost_after: float | None
+    cost_before: float
+    cost_after: float
     duration_ms: int
     settled: bool
     blockers: tuple[Blocker, ...]
@@ -334,14 +301,13 @@ def plan_rebalance(
     limits: MoveLimits | None = None,
     policy: Policy | None = None,
     *,
-    rng: Random | None = None,
     max_runs: int = MAX_RUNS,
 ) -> Rebalance:
     """Return what it takes until the cluster settles: run after run, each on what the one before has left."""
     limits = limits or MoveLimits()
     start, state = cluster.now_ms, cluster
     runs = moves = size_bytes = elapsed_ms = 0
-    plan = plan_moves(state, limits, policy, rng=rng)
+    plan = plan_moves(state, limits, policy)
     first = plan
     while plan.moves and runs < max_runs:
         runs, moves = runs + 1, moves + len(plan.moves)
@@ -349,7 +315,7 @@ def plan_rebalance(
         state = apply_moves(state, *plan.columns())
         elapsed_ms += max(limits.period_ms, plan.duration_ms)
         state = state.at(start + elapsed_ms)
-        plan = plan_moves(state, limits, policy, rng=rng)
+        plan = plan_moves(state, limits, policy)
     return Rebalance(
         runs=runs,
         moves=moves,

@@ -20,7 +20,7 @@ class Move:
         segment: Index of the segment in the cluster's table.
         source: Index of the server that it leaves; it keeps the segment until the target has loaded it.
         target: Index of the server that loads it.
-        saving: By how much the total cost falls at the move's turn, all terms of the strategy; may be negative for an
+        saving: By how much the total cost falls at the move's turn, all that counts; may be negative for an
             evacuation.
         reason: `EVACUATE` or `SAVE`.
     """
@@ -74,8 +74,7 @@ class MovePlan:
         moves: In the order in which they were chosen.
         skipped: How many segments were looked at and not moved, by reason.
         blockers: What keeps decommissioning servers from being emptied; throttling is not counted.
-        cost_before: Sum over servers of the cost of all pairs, hours² (by heat, if heat counts); None where the
-            strategy does not go by it.
+        cost_before: Sum over servers of the cost of all pairs, hours² (by heat, if heat counts).
         cost_after: The same once all is done.
         duration_ms: How long it takes if every server loads at the throttle and all load at once.
     """
@@ -83,8 +82,8 @@ class MovePlan:
     moves: tuple[Move, ...] = ()
     skipped: Mapping[Reason, int] = field(default_factory=dict)
     blockers: tuple[Blocker, ...] = ()
-    cost_before: float | None = None
-    cost_after: float | None = None
+    cost_before: float = 0.0
+    cost_after: float = 0.0
     duration_ms: int = 0
 
     @property

@@ -11,7 +11,6 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +19,8 @@ from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.field import Held, Terms
 from carnac.core.balancing.cost.grouping import held_of, self_costs
 from carnac.core.balancing.plan.board import UNBOUNDED, Board, Reason
-from carnac.core.balancing.plan.cluster import Hold
 from carnac.core.balancing.plan.limits import MoveLimits, Weights
-from carnac.core.balancing.plan.scoring import CostScorer, Scorer, pick_server
-
-if TYPE_CHECKING:
-    from random import Random
+from carnac.core.balancing.plan.scoring import CostScorer, pick_server
 
 MAX_PEERS = 16
 """Segments of one interval on one server that are tried before the next interval."""
@@ -52,7 +47,7 @@ class Chooser:
 
     Args:
         board: Where the run stands; moves are noted on it.
-        scorer: The strategy; moves are noted in it.
+        scorer: Tells costs; moves are noted in it.
         tier: Which servers are in the tier.
         limits: Of the run.
         skipped: Gets counts of what was looked at and not moved.
@@ -61,7 +56,7 @@ class Chooser:
     def __init__(
         self,
         board: Board,
-        scorer: Scorer,
+        scorer: CostScorer,
         tier: Flags,
         *,
         limits: MoveLimits,
@@ -130,7 +125,7 @@ class Scanner:
 
     Args:
         board: Where the run stands; each pass sees the moves before it.
-        scorer: The strategy.
+        scorer: Tells costs.
         weights: What counts beside time.
         group_weight: Weight of the segments of each group.
         half_life_ms: Time difference at which two instants count half.
@@ -295,23 +290,3 @@ def _next_loaded(
 def _is_everywhere(board: Board, segment: int) -> bool:
     broadcast = board.cluster.broadcast
     return broadcast is not None and bool(broadcast[segment])
-
-
-def choose_by_picking(chooser: Chooser, budget: int, rng: Random) -> list[Found]:
-    """Return the moves of segments that are picked at random and cost less elsewhere: the greedy way of old."""
-    board, limits, cluster = chooser.board, chooser.limits, chooser.board.cluster
-    loaded = (cluster.replicas.hold == Hold.LOADED) & cluster.counted()
-    rows = np.flatnonzero(loaded & (chooser.tier & board.active)[cluster.replicas.server])
-    picks = len(rows) if limits.max_picks is None else min(limits.max_picks, len(rows))
-    chosen: list[Found] = []
-    for row in rng.sample(range(len(rows)), picks):
-        if len(chosen) == budget:
-            break
-        segment = int(cluster.replicas.segment[rows[row]])
-        if segment in chooser.moved:
-            continue
-        found = chooser.look(segment, int(cluster.replicas.server[rows[row]]), 0.0)
-        if found is not None:
-            chooser.make(found)
-            chosen.append(found)
-    return chosen

@@ -1,16 +1,13 @@
-"""What a segment costs on each server, in the eyes of each strategy."""
+"""What a segment costs on each server: time, and what else is weighed."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from carnac.core.balancing.cost.columns import (
-    Codes,
     Flags,
     Floats,
     Ints,
@@ -20,50 +17,13 @@ from carnac.core.balancing.cost.columns import (
 from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.index import TIE, CostIndex
 from carnac.core.balancing.cost.joint import DAY_MS, SAME_DATASOURCE, scaled_cost, square_hours
-from carnac.core.balancing.cost.legacy import legacy_costs
 from carnac.core.balancing.plan.board import Board
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.limits import Weights
 
-if TYPE_CHECKING:
-    from random import Random
-
 HEAT_STEPS = 8
 """The weight of a segment of average heat: weights are whole numbers, so that costs stay exact."""
 MAX_WEIGHT = 10_000
-
-
-class Strategy(StrEnum):
-    """How servers are chosen."""
-
-    COST = "cost"
-    """By the joint cost of time."""
-    LEGACY = "legacy"
-    """By the function of Druid before 0.9.1 as it ran; see `legacy.py`."""
-    LEGACY_LINEAR = "legacy-linear"
-    """The same as it was meant."""
-    RANDOM = "random"
-    """Any server that has room. Moves nothing but what must leave its server."""
-
-
-class Scorer(Protocol):
-    """A strategy at work on a board."""
-
-    def scores(self, segment: int) -> Floats:
-        """Return what a segment costs on each server; lower is better. Servers that hold it count it too."""
-        ...
-
-    def own_score(self, segment: int, server: int, scores: Floats) -> float:
-        """Return what it costs on the server that holds it, not against itself."""
-        ...
-
-    def add(self, segment: int, server: int) -> None:
-        """Note a load, after the board."""
-        ...
-
-    def move(self, segment: int, source: int, target: int) -> None:
-        """Note a move, after the board."""
-        ...
 
 
 def segment_weights(cluster: ClusterState, weights: Weights, group_of: Ints | None = None) -> Ints:
@@ -179,7 +139,7 @@ class CostScorer:
         return weighted
 
     def scores(self, segment: int) -> Floats:
-        """See `Scorer`."""
+        """Return what a segment costs on each server; lower is better. Servers that hold it count it too."""
         scores = self.time_costs(segment)
         weight, weights = float(self._weight[segment]), self._weights
         if weights.spread:
@@ -190,7 +150,7 @@ class CostScorer:
         return scores
 
     def own_score(self, segment: int, server: int, scores: Floats) -> float:
-        """See `Scorer`."""
+        """Return what it costs on the server that holds it, not against itself."""
         weight, size = float(self._weight[segment]), float(self._table.size_bytes[segment])
         itself = (1 + self._weights.spread) * self.self_cost(segment) * weight**2
         return float(scores[server]) - itself - float(self.disk[server]) * size * size
@@ -214,11 +174,11 @@ class CostScorer:
         return found
 
     def add(self, segment: int, server: int) -> None:
-        """See `Scorer`."""
+        """Note a load, after the board."""
         self._change(segment, server, 1)
 
     def move(self, segment: int, source: int, target: int) -> None:
-        """See `Scorer`. Adds up what is saved in time alone, in `time_saved`."""
+        """Note a move, after the board; what it saves in time alone is added up in `time_saved`."""
         costs = self.time_costs(segment)
         itself = self.self_cost(segment) * float(self._weight[segment]) ** 2
         self.time_saved += float(costs[source] - costs[target]) - itself
@@ -232,77 +192,6 @@ class CostScorer:
         act(server, datasource, start_ms, int(table.end_ms[segment]), weight=weight)
         if self._weights.spread:
             self._moved[int(self._board.groups.of_segment[segment])].append((server, sign * weight))
-
-
-class LegacyScorer:
-    """The legacy function, summed over all that a server holds: time linear in the replicas."""
-
-    def __init__(self, board: Board, *, is_step: bool) -> None:
-        cluster = board.cluster
-        counted = cluster.replicas.where(cluster.counted())
-        table = cluster.segments
-        self._columns = (table.datasource, table.start_ms, table.end_ms, table.size_bytes)
-        self._segment, self._server = counted.segment, counted.server.copy()
-        self._count, self._reference_ms = len(cluster.servers), cluster.now_ms
-        self._is_step = is_step
-
-    def _key(self, segment: int) -> tuple[int, int, int, int]:
-        datasource, start_ms, end_ms, size = self._columns
-        return (
-            int(datasource[segment]),
-            int(start_ms[segment]),
-            int(end_ms[segment]),
-            int(size[segment]),
-        )
-
-    def scores(self, segment: int) -> Floats:
-        """See `Scorer`."""
-        return self._costs(segment, (self._segment, self._server), self._count)
-
-    def own_score(self, segment: int, server: int, scores: Floats) -> float:
-        """See `Scorer`."""
-        alone = (np.array([segment], np.int64), np.zeros(1, np.int32))
-        return float(scores[server] - self._costs(segment, alone, 1)[0])
-
-    def _costs(self, segment: int, replicas: tuple[Ints, Codes], server_count: int) -> Floats:
-        return legacy_costs(
-            self._key(segment),
-            self._columns,
-            replicas,
-            server_count=server_count,
-            reference_ms=self._reference_ms,
-            is_step=self._is_step,
-        )
-
-    def add(self, segment: int, server: int) -> None:
-        """See `Scorer`."""
-        self._segment = np.append(self._segment, np.int64(segment))
-        self._server = np.append(self._server, np.int32(server))
-
-    def move(self, segment: int, source: int, target: int) -> None:
-        """See `Scorer`."""
-        self._server[(self._segment == segment) & (self._server == source)] = target
-
-
-class RandomScorer:
-    """Throws dice. Deterministic for one seed."""
-
-    def __init__(self, board: Board, rng: Random) -> None:
-        self._count, self._rng = len(board.free), rng
-
-    def scores(self, segment: int) -> Floats:  # noqa: ARG002 - as the protocol has it
-        """See `Scorer`."""
-        return np.array([self._rng.random() for _ in range(self._count)])
-
-    def own_score(self, segment: int, server: int, scores: Floats) -> float:  # noqa: ARG002
-        """Return less than any score: nothing is better elsewhere."""
-        return -1.0
-
-    def add(self, segment: int, server: int) -> None:
-        """Nothing to note."""
-
-    def move(self, segment: int, source: int, target: int) -> None:
-        """Nothing to note."""
 
 
 def pick_server(board: Board, scores: Floats, allowed: Flags) -> int:
