@@ -11,10 +11,22 @@ import pyarrow.parquet as pq
 Damage: TypeAlias = Callable[[Path], None]
 
 
+def put(path: Path, content: bytes) -> None:
+    """Replace a file, as a copy from a backup would."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def flipped(content: bytes, place: int, bit: int = 2) -> bytes:
+    """Return the content with one bit of it turned over."""
+    changed = bytearray(content)
+    changed[place] ^= 1 << bit
+    return bytes(changed)
+
+
 def _flip(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 0b100
-    path.write_bytes(bytes(content))
+    put(path, flipped(path.read_bytes(), place))
 
 
 def _chunk(path: Path, column: str) -> pq.ColumnChunkMetaData:
@@ -57,18 +69,18 @@ def flip_magic(path: Path) -> None:
 def truncate(path: Path) -> None:
     """The last third is missing."""
     content = path.read_bytes()
-    path.write_bytes(content[: 2 * len(content) // 3])
+    put(path, content[: 2 * len(content) // 3])
 
 
 def empty(path: Path) -> None:
     """Nothing is left of it, as after a crash of a machine whose disk lies."""
-    path.write_bytes(b"")
+    put(path, b"")
 
 
 def swap(path: Path) -> None:
     """It holds what another segment's file holds."""
     other = next(one for one in sorted(path.parent.glob("*.parquet")) if one != path)
-    path.write_bytes(other.read_bytes())
+    put(path, other.read_bytes())
 
 
 DAMAGES: dict[str, Damage] = {

@@ -15,6 +15,7 @@ from carnac.errors import CarnacError, Corrupt
 from carnac.store import Store
 from tests.nightly import IS_NIGHTLY
 from tests.unit.store.conftest import OpenStore
+from tests.unit.store.damage import flipped, put
 from tests.unit.store.events import append, hour, rows_of, spec
 
 FLIPS = 40_000 if IS_NIGHTLY else 1_000
@@ -42,19 +43,6 @@ def place_of(store: Store, segment: Segment) -> Path:
     return place
 
 
-def put(place: Path, data: bytes) -> None:
-    """Replace a file, as a copy from a backup would."""
-    new = place.with_suffix(".new")
-    new.write_bytes(data)
-    new.replace(place)
-
-
-def flipped(data: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(data)
-    changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
-
-
 def answers(store: Store) -> list[tuple[object, ...]] | CarnacError:
     try:
         return [tuple(row.values()) for row in store.sql(ANSWER).rows()]
@@ -69,7 +57,7 @@ def damaged_files(store: Store, segments: list[Segment], flips: int) -> Iterator
         segment = rng.choice(segments)
         place = place_of(store, segment)
         whole = place.read_bytes()
-        put(place, flipped(whole, rng))
+        put(place, flipped(whole, rng.randrange(len(whole)), rng.randrange(8)))
         yield segment
         put(place, whole)
 
@@ -141,7 +129,7 @@ def test_a_file_that_changes_under_a_running_process_is_read_anew(
     right = answers(filled)
     place = place_of(filled, segments[-1])
     whole = place.read_bytes()
-    put(place, flipped(whole, random.Random(1)))
+    put(place, flipped(whole, len(whole) // 3))
     assert isinstance(answers(filled), Corrupt)
     put(place, whole)
     assert answers(filled) == right
