@@ -42,6 +42,22 @@ _PART_FUNCTIONS = _UNITS | {
     "weekofyear",
     "yearweek",
 }
+ROW_FUNCTIONS = _PART_FUNCTIONS | {
+    "date_trunc",
+    "datetrunc",
+    "date_part",
+    "datepart",
+    "time_bucket",
+    "epoch_us",
+    "epoch_ms",
+    "epoch",
+    "make_timestamp",
+    "make_timestamptz",
+    "add",
+    "subtract",
+    "mod",
+}
+"""Functions of times, and those that they are rewritten to: one value for each row, always the same."""
 _PLAIN_CASTS = {"date", "timestamp"}
 _BUCKET_ORIGIN_US = 946_857_600_000_000
 """2000-01-03, a Monday, at which a bucket of DuckDB's `time_bucket` starts."""

@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -29,9 +29,10 @@ from carnac.query.cache import FileCache
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.limits import may_grow_bytes, memory_held, stopped_after
 from carnac.query.messages import TooLarge, translate
-from carnac.query.planning import Plan, Planner
+from carnac.query.newest import narrowed
+from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table, plan_table, read_rows, tidy
-from carnac.query.scans import escape_glob, literal, scan_sql
+from carnac.query.scans import FileSlice, escape_glob, literal, scan_sql
 from carnac.query.sketching import names_sketches, register_sketches
 
 if TYPE_CHECKING:
@@ -154,13 +155,30 @@ class DuckDbQueryEngine:
         with self._query(sql, columns) as query:
             plan = Planner(query.cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
-            with self._files(plan, query.stop) as paths:
+            plan = self._narrowed(plan, query)
+            with self._files(plan.scans, query.stop) as paths:
                 for name, table in plan.tables.items():
                     query.cursor.register(name, arrow_table(table))
                 for scan in plan.scans:
-                    files = scan_sql(scan.columns, scan.slices, paths)
-                    query.cursor.execute(f"CREATE TEMP VIEW {scan.view} AS {files}")
+                    _show(query.cursor, scan, paths)
                 yield query, plan
+
+    def _narrowed(self, plan: Plan, query: _Query) -> Plan:
+        """Return the plan without the files that hold none of the rows that are wanted (see `newest`)."""
+        if plan.edge is None:
+            return plan
+        [scan] = plan.scans
+        edge = plan.edge
+
+        def times_of(slices: Sequence[FileSlice]) -> list[int]:
+            some = replace(scan, slices=slices)
+            order = "DESC" if edge.is_newest else "ASC"
+            sql = f"SELECT * FROM ({plan.edge_sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
+            with self._files([some], query.stop) as paths:
+                _show(query.cursor, some, paths)
+                return [time for (time,) in query.cursor.execute(sql).fetchall()]
+
+        return replace(plan, scans=[replace(scan, slices=narrowed(edge, scan.slices, times_of))])
 
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""
@@ -232,12 +250,12 @@ class DuckDbQueryEngine:
             query.cursor.close()
 
     def _files(
-        self, plan: Plan, stop: threading.Event
+        self, scans: Sequence[Scan], stop: threading.Event
     ) -> AbstractContextManager[Mapping[str, Path]]:
         local: dict[str, Path] = {}
         remote: list[Segment] = []
         unchecked: list[Located] = []
-        for scan in plan.scans:
+        for scan in scans:
             for piece in scan.slices:
                 segment = piece.segment
                 place = self._storage.local_path(segment.path)
@@ -302,6 +320,12 @@ def _default_cache_folder(url: str) -> Path:
     """Return a folder that no other user can write to, and that no other deep storage shares."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "carnac" / "segments" / hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
+def _show(cursor: duckdb.DuckDBPyConnection, scan: Scan, paths: Mapping[str, Path]) -> None:
+    """Let the view of a scan show the rows of its files."""
+    select = scan_sql(scan.columns, scan.slices, paths)
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {scan.view} AS {select}")
 
 
 def _run(

@@ -15,6 +15,7 @@ from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.folding import Constants
 from carnac.query.names import INFORMATION_SCHEMA, LOOKUP_SCHEMA, Names, column_lookup
+from carnac.query.newest import Edge, find_edge
 from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.scans import FileSlice, slices_of
 from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
@@ -46,6 +47,7 @@ class Plan:
 
     Attributes:
         tables: Small tables that the statement names, as columns.
+        edge: Set if rows at one end of time are wanted: then `edge_sql` gives the times of those that match.
     """
 
     sql: str
@@ -53,7 +55,13 @@ class Plan:
     scans: Sequence[Scan]
     tables: Mapping[str, Mapping[str, Sequence[Any]]]
     segments_total: int
-    segments_read: int
+    edge: Edge | None = None
+    edge_sql: str = ""
+
+    @property
+    def segments_read(self) -> int:
+        """How many segments the scans read, each counted once."""
+        return len({piece.segment.segment_id for scan in self.scans for piece in scan.slices})
 
 
 @dataclass(slots=True)
@@ -112,6 +120,8 @@ class Planner:
         for relation in relations:
             self._use_scan(relation, names)
         scans = list(self._scans.values())
+        may_narrow = not prefix and not self.parameters and len(scans) == 1
+        edge = find_edge(statement, tables.selects) if may_narrow else None
         return Plan(
             sql=prefix + unparse(self.cursor, statement),
             is_explain=bool(prefix),
@@ -120,9 +130,8 @@ class Planner:
             segments_total=sum(
                 self.catalog.count_segments(name) for name in {one.datasource for one in relations}
             ),
-            segments_read=len(
-                {piece.segment.segment_id for scan in scans for piece in scan.slices}
-            ),
+            edge=edge,
+            edge_sql=unparse(self.cursor, edge.statement) if edge is not None else "",
         )
 
     def _use_scan(self, relation: Relation, names: Names) -> None:

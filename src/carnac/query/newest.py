@@ -1,0 +1,148 @@
+"""The newest rows that match: files are read from the newest back until no older one can matter.
+
+`SELECT … WHERE … ORDER BY __time DESC LIMIT n` needs n rows, and a segment says how new its rows may be. So the times
+of the matching rows of the newest few files are looked up; where there are n of them, files of which every row is
+older than the n-th time hold none of the rows wanted, whatever else they are ordered by, and are not read. The same
+goes for the oldest rows. After a quarter of the rows in vain everything is read, so a condition that few rows meet
+costs little more than before.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.query.bucketing import ROW_FUNCTIONS
+from carnac.query.relations import Scope
+from carnac.query.scans import FileSlice
+from carnac.query.syntax import Node, arguments, call, walk
+
+MAX_ROWS = 10_000
+"""Statements that want more rows are run as they are."""
+MAX_SHARE = 4
+"""At most one in so many rows is looked at before the statement runs."""
+_ROW_EXPRESSIONS = frozenset(
+    {
+        "BETWEEN",
+        "CASE",
+        "CAST",
+        "COLUMN_REF",
+        "COMPARISON",
+        "CONJUNCTION",
+        "CONSTANT",
+        "OPERATOR",
+        "STAR",
+        "TYPE",
+    }
+)
+"""Expressions that give one value for each row, always the same."""
+_ROW_OPERATORS = frozenset({"~~", "!~~", "~~*", "!~~*", "+", "-", "*", "/", "//", "%", "||"})
+_PLAIN_FUNCTIONS = ROW_FUNCTIONS | _ROW_OPERATORS | {"lower", "upper", "starts_with", "contains"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The rows at one end of time that a statement wants.
+
+    Attributes:
+        statement: Gives the epoch microseconds of the first `rows` rows that match, in order.
+        rows: Those to skip among them.
+    """
+
+    statement: Node
+    rows: int
+    is_newest: bool
+
+    def bound_us(self, piece: FileSlice) -> int:
+        """Return the newest (or oldest) time that a row of a file may have."""
+        segment = piece.segment
+        return segment.max_time_ms * 1000 + 999 if self.is_newest else segment.min_time_ms * 1000
+
+
+def find_edge(statement: Node, selects: Sequence[tuple[Node, Scope]]) -> Edge | None:
+    """Return which end of time a statement wants the rows of; None if it wants anything else."""
+    node = statement["node"]
+    if len(selects) != 1 or selects[0][0] is not node or not _is_plain(node):
+        return None
+    [(_, scope)] = selects
+    kinds = {one["type"]: one for one in node["modifiers"]}
+    if kinds.keys() != {"ORDER_MODIFIER", "LIMIT_MODIFIER"} or len(scope.relations) != 1:
+        return None
+    first, limit = kinds["ORDER_MODIFIER"]["orders"][0], kinds["LIMIT_MODIFIER"]
+    rows, skipped = _count(limit["limit"]), _count(limit["offset"]) if limit["offset"] else 0
+    if limit["limit_type"] != "ROW_COUNT" or not rows or skipped is None:
+        return None
+    if rows + skipped > MAX_ROWS or not _is_time(first["expression"], node, scope):
+        return None
+    wanted = copy.deepcopy(node)
+    wanted["select_list"] = [call("epoch_us", [copy.deepcopy(first["expression"])])]
+    wanted["modifiers"] = []
+    is_newest = first["type"] == "DESCENDING"
+    return Edge(statement=statement | {"node": wanted}, rows=rows + skipped, is_newest=is_newest)
+
+
+def narrowed(
+    edge: Edge, slices: Sequence[FileSlice], times_of: Callable[[Sequence[FileSlice]], list[int]]
+) -> Sequence[FileSlice]:
+    """Return the files that may hold a row that is wanted.
+
+    Args:
+        times_of: Given files, the times of up to `edge.rows` of their matching rows, from the edge on.
+    """
+    ordered = sorted(slices, key=edge.bound_us, reverse=edge.is_newest)
+    left = sum(piece.segment.rows for piece in ordered) // MAX_SHARE
+    found: list[int] = []
+    start, count = 0, 1
+    while True:
+        probed = ordered[start : start + count]
+        left -= sum(piece.segment.rows for piece in probed)
+        if not probed or left < 0:
+            return slices
+        found = sorted([*found, *times_of(probed)], reverse=edge.is_newest)[: edge.rows]
+        if len(found) == edge.rows:
+            break
+        start, count = start + count, 2 * count
+    last = found[-1]
+    return [
+        piece
+        for piece in slices
+        if (edge.bound_us(piece) >= last if edge.is_newest else edge.bound_us(piece) <= last)
+    ]
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a statement gives one row for each row of one table that its conditions let pass."""
+    if node["type"] != "SELECT_NODE" or node["from_table"]["type"] != "BASE_TABLE":
+        return False
+    if node["cte_map"]["map"] or node["group_expressions"] or node["group_sets"]:
+        return False
+    if node["aggregate_handling"] != "STANDARD_HANDLING" or node["from_table"]["sample"]:
+        return False
+    if any(node[key] is not None for key in ("having", "sample", "qualify")):
+        return False
+    parts = [node["select_list"], node["where_clause"], node["modifiers"]]
+    return all(_is_by_row(one) for one in walk(parts) if "class" in one)
+
+
+def _is_by_row(node: Node) -> bool:
+    if node["class"] == "FUNCTION":
+        name = str(node["function_name"]).lower()
+        return name in _PLAIN_FUNCTIONS and not node["schema"] and bool(arguments(node))
+    if node["class"] == "STAR" and (node["replace_list"] or node["rename_list"]):
+        return False
+    return node["class"] in _ROW_EXPRESSIONS
+
+
+def _is_time(node: Node, select: Node, scope: Scope) -> bool:
+    """Whether an expression of ORDER BY is the table's `__time`, and not something that the select calls so."""
+    if node["class"] != "COLUMN_REF" or not scope.relations[0].datasource:
+        return False
+    is_renamed = any(str(one["alias"]).lower() == TIME_COLUMN for one in select["select_list"])
+    return not is_renamed and scope.resolve(node["column_names"], scope.relations[0]) == TIME_COLUMN
+
+
+def _count(node: Node | None) -> int | None:
+    literal = (node or {}).get("literal") or {}
+    return int(literal["text"]) if literal.get("kind") == "INTEGER" else None

@@ -1,0 +1,93 @@
+"""The newest rows that match are read from the newest files back, and are those that all files would give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from carnac.core.time.intervals import Interval
+from carnac.deep_storage.local import LocalDeepStorage
+from carnac.query import DuckDbQueryEngine
+from tests.support.segments import MemoryCatalog, write_segment
+from tests.unit.query.test_engine import rows
+
+SEGMENTS, HOUR_MS = 40, 3_600_000
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> LocalDeepStorage:
+    return LocalDeepStorage(tmp_path_factory.mktemp("deep"))
+
+
+@pytest.fixture(scope="module")
+def hours(storage: LocalDeepStorage) -> MemoryCatalog:
+    """Segments whose times overlap, with many ties; some lack a column, and some are clipped."""
+    rng, catalog = random.Random(3), MemoryCatalog()
+    for number in range(SEGMENTS):
+        start = number * HOUR_MS
+        found = [
+            {"__time": start + rng.randrange(90) * 60_000, "a": rng.choice([None, 1, 2, 3])}
+            | ({} if number % 7 == 0 else {"b": f"{number}-{n}"})
+            for n in range(20)
+        ]
+        found.sort(key=lambda row: int(str(row["__time"])))
+        clip = [Interval(start, start + HOUR_MS // 2)] if number % 5 == 4 else None
+        catalog.add(write_segment(storage, found), clip=clip)
+    return catalog
+
+
+@pytest.fixture(scope="module")
+def engine(storage: LocalDeepStorage) -> Iterator[DuckDbQueryEngine]:
+    engine = DuckDbQueryEngine(storage, threads=1)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize("order", ["DESC", "ASC", "DESC NULLS FIRST"])
+@pytest.mark.parametrize("condition", ["true", "a = 2", "b LIKE '3%'", "a IS NULL", "a > 5"])
+@pytest.mark.parametrize("limit", ["1", "7", "30 OFFSET 11", "500"])
+def test_they_are_those_of_all_files(
+    engine: DuckDbQueryEngine, hours: MemoryCatalog, order: str, condition: str, limit: str
+) -> None:
+    sql = f"SELECT *, hour(__time) h FROM {{t}} WHERE {condition} ORDER BY __time {order}, b, a LIMIT {limit}"
+    expected = rows(engine, hours, sql.format(t="(SELECT * FROM events)"))
+    assert rows(engine, hours, sql.format(t="events")) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "most"),
+    [
+        ("SELECT * FROM events WHERE a = 2 ORDER BY __time DESC LIMIT 5", 6),
+        ("SELECT a, b FROM events e WHERE a = 2 ORDER BY e.__time LIMIT 5 OFFSET 2", 6),
+        ("SELECT date_trunc('hour', __time) FROM events ORDER BY __time DESC LIMIT 3", 4),
+        ("SELECT * FROM events WHERE a > 5 ORDER BY __time DESC LIMIT 5", SEGMENTS),
+    ],
+)
+def test_older_files_are_not_read(
+    engine: DuckDbQueryEngine, hours: MemoryCatalog, sql: str, most: int
+) -> None:
+    assert engine.run_query(sql, hours).segments_read <= most
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM events ORDER BY max(__time) DESC LIMIT 1",
+        "SELECT max(a) FROM events GROUP BY __time ORDER BY __time DESC LIMIT 1",
+        "SELECT DISTINCT __time FROM events ORDER BY __time DESC LIMIT 3",
+        "SELECT unnest([a, a]) FROM events ORDER BY __time DESC LIMIT 3",
+        "SELECT a, -a AS __time FROM events ORDER BY __time DESC LIMIT 3",
+        "SELECT * REPLACE (TIMESTAMPTZ '2020-01-01' AS __time) FROM events ORDER BY __time DESC LIMIT 3",
+        "SELECT * FROM events WHERE random() < 0.5 ORDER BY __time DESC LIMIT 3",
+        "SELECT * FROM events ORDER BY a, __time DESC LIMIT 3",
+        "SELECT * FROM events ORDER BY __time DESC LIMIT 1 %",
+        "SELECT row_number() OVER () FROM events ORDER BY __time DESC LIMIT 3",
+        "SELECT e.* FROM events e JOIN events o USING (a) ORDER BY e.__time DESC LIMIT 3",
+    ],
+)
+def test_other_statements_read_all_files(
+    engine: DuckDbQueryEngine, hours: MemoryCatalog, sql: str
+) -> None:
+    assert engine.run_query(sql, hours).segments_read == SEGMENTS
