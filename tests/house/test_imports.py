@@ -35,7 +35,7 @@ NOT_FOR_A_QUERY = re.compile(
     r"carnac\.core\.log\.(allocation|drafts|late_ledger|publishing|retention|reverting)$|"
     r"carnac\.core\.compaction\.(?!plan$|plan\.groups$)|"
     r"carnac\.metadata\.(allocation|checks|locks|memory|tables|tasks|trimming|upgrade|writer)$|"
-    r"carnac\.store\.(cleaning|compacting|deleting|history|maintenance|writing)$"
+    r"carnac\.store\.(compacting|history|upkeep|writing)$"
 )
 """Each takes milliseconds to load; together they took longer than the rest."""
 COLD = """

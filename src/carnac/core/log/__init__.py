@@ -1,7 +1,15 @@
 """The log: what a commit is, and what becomes of a publication.
 
-`commits` has what a writer asks for (`Publication`) and what the log keeps (`Commit`). `publishing` turns the one
-into the other: `layout` finds the time chunk of a row, `appending` lets an append join the chunks that are there,
-`drafts` carves and re-enters chunks for replacements, `allocation` honours places that were promised. `revisions` is
-the algebra of states, `reverting` undoes a commit, `retention` says what history stays, `laws` what must always hold.
+Where is it decided that an append joins a chunk? First in `layout`, before rows are written: a row belongs to
+the live chunk that holds its time; where there is none, to the bucket of the segment granularity, or to the
+largest finer one that is free. Then once more in `publishing.plan_commit`, inside the publish transaction: a
+segment of an append joins the live chunk that holds its rows, takes the version of that chunk and its next
+partition id, and puts nothing out of sight. Where the chunks have changed since the segment was written, it
+gets one entry for each chunk that it touches, clipped to it; where there is none, it founds one. `appending`
+does the plain case, in which every chunk is live as it was, in a fifth of the time.
+
+`commits` has what a writer asks for (`Publication`) and what the log keeps (`Commit`). `drafts` carves and
+re-enters chunks for replacements, `allocation` honours places that were promised before, `reverting` undoes a
+commit, `retention` says what history stays, `late_ledger` counts rows that came late, and `laws` has what must
+always hold.
 """

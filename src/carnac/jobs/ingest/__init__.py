@@ -1,6 +1,15 @@
 """A batch ingestion: from files or a DataFrame to segment files that are not yet published.
 
-Pass 1 (`read_pass`) reads, parses, coerces and cuts rows into part files by time chunk; pass 2 (`write_pass`) merges,
-rolls up, sorts and writes segments. A spec with transforms goes through Spark's own plan between the two
-(`spark_rows`).
+How does a row get from a CSV into a segment?
+
+1. `ingest` lists the files and divides large ones into splits; each split is a task of Spark.
+2. Pass 1 (`read_pass`): the task reads its lines (`carnac.rows.read`), parses the fields, coerces them to the
+   types of the spec (`carnac.rows.normalise`) and writes the row into a part file of its time chunk. A row that
+   cannot be read goes to quarantine with its reason. A spec with transforms goes through Spark's own plan on
+   the way (`spark_rows`).
+3. Pass 2 (`write_pass`): a task for each time chunk, the largest first, merges the part files, rolls up if the
+   spec says so, sorts, and writes Parquet files of about the wanted number of rows, with a hash of their rows
+   (`carnac.rows`).
+4. The records of these files go back to `carnac.store.writing`, which publishes them. Until then nobody sees
+   them.
 """
