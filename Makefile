@@ -1,7 +1,7 @@
 # Every target works alone on a fresh clone: it sets up what it needs first. `make` lists them.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types layers fmt bench docs clean lock
+.PHONY: help setup demo test check lint types layers fmt bench docs wheel clean lock
 
 python := .venv/bin/python
 setup := PYTHON="$(PYTHON)" sh scripts/python.sh scripts/setup_env.py
@@ -54,6 +54,10 @@ bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="sql publish" 
 docs:  ## regenerate the reference pages from the code
 	@$(setup) dev
 	@$(python) -m scripts.docs
+
+wheel:  ## build dist/carnac-VERSION-py3-none-any.whl, which pip installs anywhere
+	@$(setup) dev
+	@$(python) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 clean:  ## remove what tools and the demo leave behind; .venv stays
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts \

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
@@ -209,8 +208,8 @@ def show_plan(session: Session, plan: LoadPlan, *, spec_out: str | None) -> None
             if one.becomes is not None:
                 session.output.warning(f"column {one.name}: {one.becomes}")
     if spec_out is not None:
-        block = plan.spec.to_json_dict()
-        write_spec(block, spec_out)
+        as_json = spec_out.lower().endswith(".json")
+        write_text(spec_text(plan.spec.to_json_dict(), as_json=as_json), spec_out)
 
 
 def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
@@ -232,7 +231,7 @@ def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
     ]
 
 
-def write_spec(block: dict[str, object], path: str) -> None:
+def write_text(text: str, path: str) -> None:
     """Write a spec to a file that is not there yet.
 
     Raises:
@@ -240,7 +239,7 @@ def write_spec(block: dict[str, object], path: str) -> None:
     """
     try:
         with Path(path).open("x", encoding="utf-8") as stream:
-            stream.write(spec_text(block, as_json=path.lower().endswith(".json")))
+            stream.write(text)
     except FileExistsError:
         raise Invalid(f"{path} is there already; give another name", path=path) from None
     except OSError as error:
@@ -248,19 +247,37 @@ def write_spec(block: dict[str, object], path: str) -> None:
 
 
 def spec_text(
-    block: dict[str, object], *, as_json: bool, comments: dict[str, str] | None = None
+    block: Mapping[str, object], *, as_json: bool, comments: Mapping[str, str] | None = None
 ) -> str:
-    """Return a spec as JSON, or as YAML with a comment above fields of the top level."""
+    """Return a spec as JSON, or as YAML with comments above fields of its top."""
     import json
 
     import yaml
 
     if as_json:
         return json.dumps(block, ensure_ascii=False, indent=2) + "\n"
-    text = yaml.safe_dump(block, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    for name, words in (comments or {}).items():
-        note = "".join(f"# {line}\n" for line in words.splitlines())
-        text = re.sub(
-            rf"^(?={re.escape(name)}:)", note.replace("\\", r"\\"), text, flags=re.MULTILINE
-        )
-    return text
+    lines = []
+    text = yaml.safe_dump(dict(block), sort_keys=False, allow_unicode=True, default_flow_style=None)
+    for line in text.splitlines():
+        words = (comments or {}).get(line.partition(":")[0], "")
+        lines += [*(f"# {one}" for one in words.splitlines()), line]
+    return "\n".join(lines) + "\n"
+
+
+def commented_spec(inferred: Inferred, paths: Sequence[str], *, as_json: bool) -> str:
+    """Return the spec that files show, their paths included, each part with why it is as it is."""
+    block = inferred.block
+    source = {"paths": list(paths), **block.get("input", {})}
+    whole = {"dataSource": block["dataSource"], "input": source, **block}
+    share = "all of them" if inferred.is_whole else "a sample"
+    notes = [f"{one.name}: {one.becomes}" for one in inferred.columns if one.becomes]
+    comments = {
+        "dataSource": "Made by carnac spec new; every field: docs/reference/spec.md",
+        "input": f"As {counted(inferred.sampled_rows, 'row')} show, {share}.",
+        "timestampSpec": "The column of __time. Of times without a zone: timeZone, which is UTC by default.",
+        "dimensionsSpec": "\n".join(
+            ["Columns and their types; the last two fields take columns that come later.", *notes]
+        ),
+        "granularitySpec": "A time chunk is what is replaced, deleted and compacted at once. Rollup: metricsSpec.",
+    }
+    return spec_text({**whole, "input": source}, as_json=as_json, comments=comments)

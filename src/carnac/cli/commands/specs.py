@@ -1,4 +1,4 @@
-"""`spec check`: is a spec right, and what does Carnac make of it?"""
+"""`spec check`: is a spec right, and what does Carnac make of it? `spec new`: the one that files show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import WRITING, add_group, command, session_of
+from carnac.cli.loading import (
+    Into,
+    Paths,
+    SpecOut,
+    TimeColumn,
+    TimeDefault,
+    TimeFormat,
+    ask_and_load,
+    commented_spec,
+    hints_of,
+    plan_lines,
+    write_text,
+)
 from carnac.cli.options import AsJson
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.specfiles import load_spec_file
@@ -47,3 +60,43 @@ def check(
     else:
         session.output.facts(plan_facts(loaded))
         session.output.line("the spec is right")
+
+
+@command(
+    "spec new",
+    panel=WRITING,
+    examples=["carnac spec new trips.csv", "carnac spec new trips.csv --spec-out trips.yaml"],
+)
+def new(
+    ctx: typer.Context,
+    *,
+    paths: Paths,
+    datasource: Into = None,
+    time: TimeColumn = None,
+    time_format: TimeFormat = None,
+    time_default: TimeDefault = None,
+    spec_out: SpecOut = None,
+) -> None:
+    """Write the spec that files of rows show, with comments. No store and no Spark is needed.
+
+    It is printed, or kept in a new file with --spec-out; `carnac ingest` and `carnac append --spec` take it.
+    """
+    from carnac.specs.ingest.inference import datasource_of
+    from carnac.store.writing.loading import infer_files
+
+    session = session_of(ctx)
+    name = datasource or datasource_of(paths[0])
+    inferred = ask_and_load(
+        session,
+        hints_of(time, time_format, time_default),
+        lambda hints: infer_files(name, paths, hints),
+    )
+    as_json = session.output.is_json or (spec_out or "").lower().endswith(".json")
+    text = commented_spec(inferred, paths, as_json=as_json)
+    if spec_out is None:
+        session.output.line(text.rstrip())
+        return
+    write_text(text, spec_out)
+    for line in plan_lines(inferred, name):
+        session.output.note(line)
+    session.output.line(f"wrote {spec_out}")

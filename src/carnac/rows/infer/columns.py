@@ -62,6 +62,7 @@ _PATTERNS = (
     ("d-MMM-yy",),
     ("d MMM yyyy HH:mm:ss",),
     ("MMM d yyyy",),
+    ("MMM-d-yyyy",),
     ("MMM d, yyyy",),
     ("MMM d yyyy HH:mm:ss",),
     ("MMM yyyy",),
@@ -125,8 +126,10 @@ def look_at(
         con.unregister(TABLE)
 
 
-def span_ms(con: duckdb.DuckDBPyConnection, table: pa.Table, timestamp: Mapping[str, Any]) -> int:
-    """Return how much time lies between the first and the last row of a table; 0 without any."""
+def span_ms(
+    con: duckdb.DuckDBPyConnection, table: pa.Table, timestamp: Mapping[str, Any]
+) -> int | None:
+    """Return how much time lies between the first and the last row of a table; None: no row has a time."""
     spec = TimestampSpec.model_validate(dict(timestamp))
     if spec.column not in table.column_names:
         return 0
@@ -142,7 +145,7 @@ def span_ms(con: duckdb.DuckDBPyConnection, table: pa.Table, timestamp: Mapping[
         ).fetchall()
     finally:
         con.unregister(TABLE)
-    return int(found or 0)
+    return None if found is None else int(found)
 
 
 class _Column:
@@ -201,7 +204,7 @@ class _Column:
         if self._is_text:
             formats = self._text_formats(values)
         elif is_number:
-            formats = _number_formats(values)
+            formats = _number_formats(values, is_text=self._sql_type == "VARCHAR")
         return SeenColumn(
             name=self._name,
             type=self.type.value,
@@ -321,7 +324,7 @@ def _family(kind: str) -> str:
     return "string"
 
 
-def _number_formats(values: Sequence[str]) -> tuple[str, ...]:
+def _number_formats(values: Sequence[str], *, is_text: bool) -> tuple[str, ...]:
     try:
         numbers = [float(value) for value in values]
     except ValueError:
@@ -333,7 +336,7 @@ def _number_formats(values: Sequence[str]) -> tuple[str, ...]:
     for name, unit in _EPOCHS.items():
         if low >= _FIRST_S * unit and high < _LAST_S * unit:
             return ("ruby",) if name == "posix" and not whole else (name,)
-    if not whole:
+    if not whole or (is_text and not all(value.strip().isdecimal() for value in values)):
         return ()
     if low >= _YEARS[0] and high <= _YEARS[1]:
         return ("yyyy",)

@@ -146,11 +146,14 @@ def _infer(
         con, table.slice(0, SAMPLE_ROWS * 5), is_text=sample.is_text, types=sample.types
     )
     timestamp = decide_time(seen.columns, hints, source)
+    span = span_ms(con, table, timestamp)
+    if span is None:
+        raise Invalid(
+            f"no row of {source} that was looked at has a time in column '{timestamp['column']}' that can be read as"
+            f" {timestamp.get('format', 'auto')}; give another --time-format or --time (in Python time=)"
+        )
     block = make_spec(
-        datasource,
-        seen.columns,
-        timestamp=timestamp,
-        granularity=decide_granularity(span_ms(con, table, timestamp)),
+        datasource, seen.columns, timestamp=timestamp, granularity=decide_granularity(span)
     )
     input_format = dict(sample.block)
     if seen.null_values:
@@ -307,12 +310,21 @@ def _csv(
 ) -> _Sample:
     block = _dialect(con, next((one for one in heads if one.data), heads[0]), named, scratch_dir)
     chosen = (TsvFormat if block["type"] == "tsv" else CsvFormat).model_validate(block)
-    tables = []
+    tables, rejected = [], 0
+    header = Header(heads[0].url, chosen)
     for head in heads:
         header = Header(head.url, chosen)
         with open_bytes(head, scratch_dir) as (stream, _):
-            read = [table for _, table in CsvReader(stream, head.url, chosen, header).tables()]
+            reader = CsvReader(stream, head.url, chosen, header)
+            read = [table for _, table in reader.tables()]
+            rejected += len(reader.records.rejects)
         tables += [table.rename_columns(list(header.columns)) for table in read]
+    if rejected and not tables:
+        raise Invalid(
+            f"no row of {heads[0].url} has as many fields as its first line, {len(header.columns)}; say with a spec"
+            " what separates them, or how many lines come before the header",
+            url=heads[0].url,
+        )
     return _Sample(table=_united(tables), block=block, is_text=True)
 
 

@@ -4,7 +4,8 @@ The time is the column whose name says so most plainly among those whose values 
 two columns of one rank, the one without nulls. Where that leaves two, none, or two ways to read a time, nothing is
 guessed: `Ambiguous` asks.
 
-Time chunks are days where the rows span up to `CHUNKS_MAX` days, else months up to so many months, else years.
+Time chunks are days where the rows span up to `CHUNKS_MAX` days, else months up to so many months, else years up to so
+many years, else decades.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from carnac.errors import Invalid
 from carnac.specs.problems import suggest
 
 CHUNKS_MAX = 31
-"""Most days for chunks of a day, and most months for chunks of a month."""
+"""Most days for chunks of a day, months for chunks of a month, years for chunks of a year."""
 COLUMNS_SHOWN = 12
 EPOCHS = ("posix", "millis", "micro", "nano")
 
@@ -128,10 +129,10 @@ def decide_time(columns: Sequence[SeenColumn], hints: TimeHints, source: str) ->
 
 def decide_granularity(span_ms: int) -> str:
     """Return the segment granularity for rows whose times span so many milliseconds."""
-    for name, length_ms in (("day", DAY_MS), ("month", 30 * DAY_MS)):
-        if span_ms <= CHUNKS_MAX * length_ms:
+    for name, days in (("day", 1), ("month", 30), ("year", 365)):
+        if span_ms <= CHUNKS_MAX * days * DAY_MS:
             return name
-    return "year"
+    return "P10Y"
 
 
 def make_spec(

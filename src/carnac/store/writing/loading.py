@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
@@ -115,14 +116,22 @@ def _infer(
     from carnac.rows.infer.sampling import infer_from_files, infer_from_table
     from carnac.rows.read.tables import arrow_table
 
-    scratch_dir = str(own_folder("samples"))
-    if paths is not None:
-        return infer_from_files(datasource, paths, hints, scratch_dir), rows
-    if type(rows).__module__.startswith("pyspark."):
-        sample = rows.limit(SPARK_ROWS).toArrow()  # type: ignore[attr-defined]
-        return infer_from_table(datasource, arrow_table(sample), hints, scratch_dir), rows
-    table = arrow_table(rows)
-    return infer_from_table(datasource, table, hints, scratch_dir), table
+    with TemporaryDirectory(dir=own_folder("samples")) as folder:
+        scratch_dir = f"{folder}/scratch"
+        if paths is not None:
+            return infer_from_files(datasource, paths, hints, scratch_dir), rows
+        if type(rows).__module__.startswith("pyspark."):
+            sample = rows.limit(SPARK_ROWS).toArrow()  # type: ignore[attr-defined]
+            return infer_from_table(datasource, arrow_table(sample), hints, scratch_dir), rows
+        table = arrow_table(rows)
+        return infer_from_table(datasource, table, hints, scratch_dir), table
+
+
+def infer_files(
+    datasource: str, paths: list[str], time: str | Mapping[str, object] | None
+) -> Inferred:
+    """Return the spec that files show; see `plan_load`."""
+    return _infer(datasource, None, paths, _hints(time))[0]
 
 
 def _hints(time: str | Mapping[str, object] | None) -> TimeHints:
@@ -142,7 +151,8 @@ def _format_of(kept: object, paths: list[str]) -> dict[str, object]:
     if isinstance(block, Mapping) and (named <= {block.get("type")} or None in named):
         return {"inputFormat": block}
     if named & {"csv", "tsv", None}:
-        return {"inputFormat": format_of_files(paths, str(own_folder("samples")))}
+        with TemporaryDirectory(dir=own_folder("samples")) as folder:
+            return {"inputFormat": format_of_files(paths, f"{folder}/scratch")}
     return {}
 
 

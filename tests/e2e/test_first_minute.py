@@ -1,0 +1,114 @@
+"""A file in, an answer out: no spec, and a question or one sentence where the rows say too little."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import Ran, run_process
+
+pytestmark = pytest.mark.e2e
+
+TRIPS = "pickup;dropoff;fare\n01/02/2024 10:00;2024-01-02T11:00:00Z;1.5\n02/03/2024 10:00;2024-01-03T11:00:00Z;NA\n"
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> Path:
+    (tmp_path / "trips.csv").write_text(TRIPS)
+    assert run_process(["init"], cwd=tmp_path).code == 0
+    return tmp_path
+
+
+def at_a_terminal(args: list[str], answers: str, cwd: Path) -> Ran:
+    """Run a command line whose standard input and standard error are a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "carnac", *args],
+        cwd=cwd,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    ) as running:
+        os.close(theirs)
+        os.write(ours, answers.encode())
+        shown = bytearray()
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        out, _ = running.communicate(timeout=60)
+    os.close(ours)
+    return Ran(running.returncode, out, shown.decode())
+
+
+def test_a_file_answers_without_a_spec_once_its_time_is_said(cwd: Path) -> None:
+    asked = run_process(["append", "trips", "trips.csv"], cwd=cwd)
+    assert asked.code == 2
+    assert "which column of trips.csv is the time: pickup, dropoff" in asked.err
+    assert "--time COLUMN" in asked.err
+    args = ["append", "trips", "trips.csv", "--time", "pickup"]
+    asked = run_process(args, cwd=cwd)
+    assert asked.code == 2
+    assert "M/d/yyyy H:mm or d/M/yyyy H:mm; say so with --time-format" in asked.err
+    done = run_process([*args, "--time-format", "d/M/yyyy H:mm", "--spec-out", "k.yaml"], cwd=cwd)
+    assert done.code == 0, done.err
+    assert done.err.splitlines() == [
+        "into trips: csv, separated by ';', NA for null; looked at 2 rows, all",
+        "time: pickup (d/M/yyyy H:mm); a time chunk for each day",
+        "columns: dropoff string, fare double",
+    ]
+    again = run_process(["append", "trips", "trips.csv", "--spec", "k.yaml"], cwd=cwd)
+    assert again.code == 0, again.err
+    found = run_process(
+        ["sql", "SELECT count(*), sum(fare), min(__time) FROM trips", "--format", "csv"], cwd=cwd
+    )
+    assert found.out.splitlines()[1] == "4,3.0,2024-02-01T10:00:00.000Z"
+
+
+def test_a_person_at_a_terminal_is_asked(cwd: Path) -> None:
+    done = at_a_terminal(["append", "trips", "trips.csv"], "pickup\n2\n", cwd)
+    assert done.code == 0, done.err
+    assert "1  pickup" in done.err
+    found = run_process(["sql", "SELECT min(__time) FROM trips", "--format", "csv"], cwd=cwd)
+    assert found.out.splitlines()[1] == "2024-02-01T10:00:00.000Z"
+
+
+def test_a_new_spec_is_one_that_loads_and_is_never_written_over_a_file(cwd: Path) -> None:
+    args = ["spec", "new", "trips.csv", "--time", "dropoff", "--spec-out", "trips.yaml"]
+    assert run_process(args, cwd=cwd).code == 0
+    assert (cwd / "trips.yaml").read_text().startswith("# Made by carnac spec new")
+    assert run_process(["spec", "check", "trips.yaml"], cwd=cwd).code == 0
+    done = run_process(["append", "trips", "trips.csv", "--spec", "trips.yaml"], cwd=cwd)
+    assert done.code == 0, done.err
+    twice = run_process(args, cwd=cwd)
+    assert (twice.code, "is there already" in twice.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("x.yaml", "dataSource: [", "not valid YAML"),
+        ("x.json", '{"dataSource": "x", "inputt": "a"}', "inputt"),
+        ("x.json", '{"type": "index_parallel", "spec": {}}', "dataSchema"),
+        ("x.json", '{"dataSource": "x",\n "input": \n', "JSON"),
+        ("x.json", "[1, 2]", "neither lines of JSON"),
+        ("x.jsonl", '{"a": 1}', "no column of x.jsonl is plainly the time"),
+    ],
+)
+def test_a_wrong_spec_has_the_error_of_a_spec_and_rows_that_of_rows(
+    cwd: Path, name: str, text: str, says: str
+) -> None:
+    (cwd / name).write_text(text)
+    done = run_process(["ingest", name], cwd=cwd)
+    assert done.code == 2
+    assert says in done.err
