@@ -140,7 +140,9 @@ def measure(url: str) -> dict[str, float]:
     days_cpu = [cpu_seconds(day(number))[0] for number in range(1300, 1310)]
     chunks_s, chunks = seconds(lambda: len(store.chunks("events")))
     sync_s, synced = seconds(lambda: store.changes(after=head - 1000))
-    from carnac.metadata.reader import decode_segment  # late: opening must import what it needs
+    from carnac.metadata.read.reader import (
+        decode_segment,  # late: opening must import what it needs
+    )
 
     decode_segment.cache_clear()
     sync_cpu, _ = cpu_seconds(lambda: store.changes(after=head - 1000))

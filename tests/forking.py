@@ -7,8 +7,8 @@ import multiprocessing
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(
     [
-        "carnac.metadata.postgresql",
-        "carnac.metadata.sqlite",
+        "carnac.metadata.backends.postgresql",
+        "carnac.metadata.backends.sqlite",
         "carnac.jobs.compact.job",
         "carnac.specs.tasks.spec",
         "carnac.store.jobs",

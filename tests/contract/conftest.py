@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from carnac.metadata import open_metadata
+from carnac.metadata.schema.tables import METADATA
 from carnac.metadata.store import SqlMetadataStore
-from carnac.metadata.tables import METADATA
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.support.databases import lay_database
 from tests.support.postgresql import PostgreSQLServer

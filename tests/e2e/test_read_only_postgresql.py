@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from carnac.bootstrap.store import open_store
 from carnac.errors import Invalid, ReadOnly
-from carnac.metadata.postgresql import LOCK_KEY
+from carnac.metadata.backends.postgresql import LOCK_KEY
 from tests.e2e.cli import DAYS, ROWS, append_rows
 from tests.e2e.conftest import Run
 from tests.e2e.test_read_only import READING, WRITING

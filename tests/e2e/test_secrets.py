@@ -187,7 +187,7 @@ def test_no_other_place_says_a_secret(
 
 def test_a_wrong_password_is_not_said(tmp_path: Path) -> None:
     """What a driver says of a connection is said without what the URL holds."""
-    from carnac.metadata.postgresql import PostgresqlDatabase
+    from carnac.metadata.backends.postgresql import PostgresqlDatabase
 
     database = PostgresqlDatabase(f"postgresql://u:{SECRET}@h/d?options=-c%20{SECRET}")
     error = psycopg.OperationalError(f'invalid argument "-c {SECRET}" for {SECRET}')

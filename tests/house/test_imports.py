@@ -34,7 +34,8 @@ NOT_FOR_A_QUERY = re.compile(
     r"carnac\.core\.(balancing|locks|tasks)$|"
     r"carnac\.core\.log\.(allocation|drafts|late_ledger|publishing|retention|reverting)$|"
     r"carnac\.core\.compaction\.(?!plan$|plan\.groups$)|"
-    r"carnac\.metadata\.(allocation|checks|locks|memory|tables|tasks|trimming|upgrade|writer)$|"
+    r"carnac\.metadata\.(records\.(allocation|tasks)|locking\.locks|publish\.writer)$|"
+    r"carnac\.metadata\.(upkeep\.\w+|schema\.(tables|upgrade))$|"
     r"carnac\.store\.(compacting|history|upkeep|writing)$"
 )
 """Each takes milliseconds to load; together they took longer than the rest."""

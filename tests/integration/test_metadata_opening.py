@@ -15,9 +15,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from carnac.errors import Invalid, Unavailable
-from carnac.metadata import migrate, open_metadata, tables
-from carnac.metadata import partial_indexes as _adds_them  # noqa: F401
-from carnac.metadata.group_commit import GROUP_LIMIT
+from carnac.metadata import open_metadata
+from carnac.metadata.publish.queue import GROUP_LIMIT
+from carnac.metadata.schema import migrate, tables
+from carnac.metadata.schema import partial_indexes as _adds_them  # noqa: F401
 from carnac.metadata.store import SqlMetadataStore
 from tests.logs import append, append_of, day, names, segment
 from tests.support.clock import FakeClock, SequentialIds

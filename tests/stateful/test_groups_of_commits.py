@@ -21,9 +21,9 @@ from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata import open_metadata
-from carnac.metadata.group_commit import Job, commit_group
+from carnac.metadata.publish.queue import Job, commit_group
+from carnac.metadata.publish.writer import encode_segments, write_publication
 from carnac.metadata.store import SqlMetadataStore
-from carnac.metadata.writer import encode_segments, write_publication
 from carnac.ports import LeaseKind
 from tests.logs import append_of, day, folding, replacement, segment
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds

@@ -29,7 +29,8 @@ from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.core.timeline.following import State
 from carnac.errors import CarnacError, NotFound
-from carnac.metadata import chunk_rows, open_metadata
+from carnac.metadata import open_metadata
+from carnac.metadata.read import chunk_rows
 from carnac.ports import Head, LeaseKind, Published
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database

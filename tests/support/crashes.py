@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 import pytest
 
-from carnac.metadata import sqlite_driver
+from carnac.metadata.backends import sqlite_driver
 
 SECTOR = 512
 RECORDER = "recorder"

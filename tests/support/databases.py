@@ -10,8 +10,8 @@ from pathlib import Path
 
 import apsw
 
-from carnac.metadata.sqlite_driver import connect
-from carnac.metadata.temporary import empty_file
+from carnac.metadata.backends.sqlite_driver import connect
+from carnac.metadata.backends.temporary import empty_file
 
 NAME = "metadata.db"
 

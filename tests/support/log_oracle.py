@@ -25,7 +25,7 @@ from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid
-from carnac.metadata import retention as words
+from carnac.metadata.read import retention as words
 from carnac.ports import (
     Clock,
     DatasourceInfo,

@@ -1,4 +1,7 @@
-"""The metadata store in SQL: SQLite and PostgreSQL, one behaviour suite for both.
+"""Where is the log kept? In SQLite or PostgreSQL, with one behaviour suite for both.
+
+`store` is the port `MetadataStore`; `publish`, `read`, `records`, `locking` and `upkeep` are what its methods do, in
+transactions of a `database` (`backends`), by the statements of `sql` over the tables of `schema`, through a `session`.
 
 The databases are imported when a store of their kind is opened, and Alembic only when one is created or migrated.
 """
@@ -51,19 +54,19 @@ def open_metadata(
         Corrupt: The file is not a database.
     """
     from carnac.metadata.database import PATIENCE_MS
-    from carnac.metadata.migrate import migrate_if_needed
+    from carnac.metadata.schema.migrate import migrate_if_needed
     from carnac.metadata.store import SqlMetadataStore
 
     patience = PATIENCE_MS if patience_ms is None else patience_ms
     database: Database
     if url == _TEMPORARY:
-        from carnac.metadata.temporary import TemporarySqliteDatabase
+        from carnac.metadata.backends.temporary import TemporarySqliteDatabase
 
         database = TemporarySqliteDatabase(created_at_ms=clock.now_ms(), on_statement=on_statement)
     elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
         database = _open_file(Path(url.removeprefix(_SQLITE)), patience, on_statement)
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):
-        from carnac.metadata.postgresql import PostgresqlDatabase
+        from carnac.metadata.backends.postgresql import PostgresqlDatabase
 
         database = PostgresqlDatabase(url, patience_ms=patience, on_statement=on_statement)
     else:
@@ -82,12 +85,12 @@ def open_metadata(
 def find_obstacle(url: str) -> str | None:
     """Return why the metadata store at a URL, which is there, cannot be written from here; None if it can."""
     if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
-        from carnac.metadata import sqlite_reading
+        from carnac.metadata.backends import sqlite_reading
 
         return sqlite_reading.find_obstacle(Path(url.removeprefix(_SQLITE)))
     if url.startswith(("postgresql://", "postgresql+psycopg://")):
+        from carnac.metadata.backends.postgresql import PostgresqlDatabase
         from carnac.metadata.database import translated
-        from carnac.metadata.postgresql import PostgresqlDatabase
 
         database = PostgresqlDatabase(url)
         with contextlib.closing(database), translated(database):
@@ -107,7 +110,7 @@ def back_up(url: str, target: Path) -> None:
         raise Invalid(
             "the metadata of this store are not in a file; back PostgreSQL up with pg_dump"
         )
-    from carnac.metadata import sqlite_driver
+    from carnac.metadata.backends import sqlite_driver
 
     sqlite_driver.back_up(Path(url.removeprefix(_SQLITE)), target)
 
@@ -115,11 +118,11 @@ def back_up(url: str, target: Path) -> None:
 def _open_file(
     path: Path, patience_ms: int, on_statement: Callable[[str], None] | None
 ) -> Database:
-    from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase, find_obstacle
+    from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase, find_obstacle
 
     obstacle = find_obstacle(path)
     if obstacle is not None:
         return ReadOnlySqliteDatabase(path, obstacle)
-    from carnac.metadata.sqlite import SqliteDatabase
+    from carnac.metadata.backends.sqlite import SqliteDatabase
 
     return SqliteDatabase(path, patience_ms=patience_ms, on_statement=on_statement)

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, TypeVar
 from carnac.core.log.records import load_texts
 from carnac.core.segments.record import load_segment
 from carnac.errors import NotFound, Revoked, Unavailable
-from carnac.metadata import history, reader
-from carnac.metadata.allocation_records import SqlAllocationRecords
-from carnac.metadata.compaction_records import SqlCompactionRecords
 from carnac.metadata.database import translated
-from carnac.metadata.group_commit import CommitQueue, commit_group
 from carnac.metadata.names import renewed, require_tag_name
-from carnac.metadata.reader import load_head
-from carnac.metadata.retention import require_whole
-from carnac.metadata.rows import lease_of
+from carnac.metadata.publish.queue import CommitQueue, commit_group
+from carnac.metadata.read import history, reader
+from carnac.metadata.read.reader import load_head
+from carnac.metadata.read.retention import require_whole
+from carnac.metadata.read.rows import lease_of
+from carnac.metadata.records.allocation_records import SqlAllocationRecords
+from carnac.metadata.records.compaction_records import SqlCompactionRecords
+from carnac.metadata.records.task_records import SqlTaskRecords
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
-from carnac.metadata.task_records import SqlTaskRecords
 from carnac.ports import (
     Lease,
     LeaseKind,
@@ -116,7 +116,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
     def _publishing(
         self, publication: Publication
     ) -> tuple[Callable[[Session], Published], Publication]:
-        from carnac.metadata.writer import encode_segments, write_publication
+        from carnac.metadata.publish.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)
         return (
@@ -294,7 +294,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
             )
             session.run(s.SWEEP_LEASES, now_ms=now_ms)
             if kind is LeaseKind.WRITER:
-                from carnac.metadata import pending_rows
+                from carnac.metadata.locking import pending_rows
 
                 pending_rows.sweep(session, now_ms)
             session.run(
@@ -355,7 +355,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def change_locks(self, event: LockEvent) -> LockReply:
         """Let an event happen to the lockbox, in one transaction; return what it answers."""
-        from carnac.metadata import locks as sql_locks
+        from carnac.metadata.locking import locks as sql_locks
 
         return self._write(
             lambda session: sql_locks.change_locks(session, event, self._clock.now_ms())
@@ -363,7 +363,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def locks(self, datasource: str | None = None) -> tuple[Lock, ...]:
         """Return the locks of a datasource (None: of all), in order of arrival."""
-        from carnac.metadata import locks as sql_locks
+        from carnac.metadata.locking import locks as sql_locks
 
         with self._read() as session:
             return sql_locks.load_locks(session, datasource)
@@ -378,7 +378,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
         batches_before_ms: int | None = None,
     ) -> TrimReport:
         """Forget revisions that are not kept, and mark as trash the segments that only they named."""
-        from carnac.metadata import trimming
+        from carnac.metadata.upkeep import trimming
 
         def work(session: Session) -> TrimReport:
             return trimming.trim(
@@ -406,7 +406,7 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def forget_segments(self, segment_ids: Iterable[str]) -> None:
         """Remove the records of trashed segments whose files are deleted."""
-        from carnac.metadata import trimming
+        from carnac.metadata.upkeep import trimming
 
         ids = list(segment_ids)
         self._write(lambda session: trimming.forget_segments(session, ids))
@@ -420,14 +420,14 @@ class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecord
 
     def table_counts(self) -> Mapping[str, int]:
         """Return the number of rows of each table: a gauge that shows what grows."""
-        from carnac.metadata import checks
+        from carnac.metadata.upkeep import checks
 
         with self._read() as session:
             return checks.table_counts(session)
 
     def check(self) -> tuple[str, ...]:
         """Return what in the store contradicts itself, a sentence each; nothing if all is well."""
-        from carnac.metadata import checks
+        from carnac.metadata.upkeep import checks
 
         with self._read() as session:
             return tuple(checks.find_problems(session))

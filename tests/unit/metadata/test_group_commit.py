@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from carnac.metadata.group_commit import GROUP_LIMIT, CommitQueue, Job
+from carnac.metadata.publish.queue import GROUP_LIMIT, CommitQueue, Job
 from carnac.metadata.session import SQLITE, Session
 
 NOTHING = Session(None, SQLITE)

@@ -10,8 +10,8 @@ from concurrent.futures import CancelledError, Future
 import pytest
 
 from carnac.errors import Unavailable
-from carnac.metadata import group_commit
-from carnac.metadata.group_commit import GROUP_LIMIT, CommitQueue
+from carnac.metadata.publish import queue as group_commit
+from carnac.metadata.publish.queue import GROUP_LIMIT, CommitQueue
 from tests.unit.metadata.test_group_commit import Groups, start, waiting
 from tests.waiting import until
 

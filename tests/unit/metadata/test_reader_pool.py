@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from carnac.errors import Unavailable
-from carnac.metadata.reader_pool import KEPT, LENT, ReaderPool
+from carnac.metadata.backends.reader_pool import KEPT, LENT, ReaderPool
 
 
 class Opened:

@@ -12,8 +12,8 @@ import carnac.metadata.sql
 from carnac.core.log.entries import Entry
 from carnac.core.segments.version import IdRanges, SegmentVersion
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.metadata import tables
-from carnac.metadata.rows import entry_of, entry_row
+from carnac.metadata.read.rows import entry_of, entry_row
+from carnac.metadata.schema import tables
 from carnac.metadata.sql import checks, columns, statements, tasks
 from carnac.metadata.sql.dialects import Statement, statement
 

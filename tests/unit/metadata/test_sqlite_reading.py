@@ -8,9 +8,9 @@ import pytest
 
 from carnac.errors import ReadOnly, Unavailable
 from carnac.metadata import open_metadata
-from carnac.metadata.migrate import migrate_if_needed
+from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase
+from carnac.metadata.schema.migrate import migrate_if_needed
 from carnac.metadata.sql import statements as s
-from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from carnac.errors import DiskFull, Unavailable
-from carnac.metadata.sqlite_driver import translate
+from carnac.metadata.backends.sqlite_driver import translate
 from carnac.store import Store
 from carnac.store.compacting.reports import GroupOutcome
 from tests.support.clock import FakeClock

@@ -1,4 +1,4 @@
-"""The columns of the tables that have many, in the order of `tables`."""
+"""The columns of the tables that have many, in the order of `schema.tables`."""
 
 from __future__ import annotations
 

@@ -16,15 +16,8 @@ import apsw
 
 from carnac.durable import make_folders
 from carnac.errors import CarnacError, Unavailable
-from carnac.metadata.database import (
-    PATIENCE_MS,
-    Database,
-    OnStatement,
-    Opening,
-)
-from carnac.metadata.reader_pool import ReaderPool
-from carnac.metadata.session import SQLITE, Session
-from carnac.metadata.sqlite_driver import (
+from carnac.metadata.backends.reader_pool import ReaderPool
+from carnac.metadata.backends.sqlite_driver import (
     BUSY_TIMEOUT_MS,
     CACHE_KIB,
     READER_PRAGMAS,
@@ -33,8 +26,15 @@ from carnac.metadata.sqlite_driver import (
     prepare_file,
     translate,
 )
-from carnac.metadata.sqlite_reading import ReadOnlySqliteDatabase
-from carnac.metadata.writer_queue import WriterQueue
+from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase
+from carnac.metadata.backends.writer_queue import WriterQueue
+from carnac.metadata.database import (
+    PATIENCE_MS,
+    Database,
+    OnStatement,
+    Opening,
+)
+from carnac.metadata.session import SQLITE, Session
 
 _WRITER_PRAGMAS = (
     "PRAGMA synchronous=FULL",

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from carnac.metadata.backends.sqlite import SqliteDatabase, SqliteWriting
 from carnac.metadata.database import OnStatement
-from carnac.metadata.migrate import migrate_if_needed
+from carnac.metadata.schema.migrate import migrate_if_needed
 from carnac.metadata.sql import statements as s
-from carnac.metadata.sqlite import SqliteDatabase, SqliteWriting
 
 _NAME = "metadata.db"
 

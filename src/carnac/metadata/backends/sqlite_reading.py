@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import apsw
 
 from carnac.errors import CarnacError, ReadOnly, Unavailable
-from carnac.metadata.reader_pool import ReaderPool
+from carnac.metadata.backends.reader_pool import ReaderPool
+from carnac.metadata.backends.sqlite_driver import READER_PRAGMAS, connect, translate
 from carnac.metadata.session import SQLITE, Session
-from carnac.metadata.sqlite_driver import READER_PRAGMAS, connect, translate
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Writing

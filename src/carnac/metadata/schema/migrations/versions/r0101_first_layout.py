@@ -1,4 +1,4 @@
-"""The layout of the first release: the tables as `carnac.metadata.tables` states them.
+"""The layout of the first release: the tables as `carnac.metadata.schema.tables` states them.
 
 A change before that release changes the tables and this revision's number, and older stores are refused. The first
 change after it writes down here what the tables were.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from carnac.metadata.tables import METADATA
+from carnac.metadata.schema.tables import METADATA
 
 revision = "0101"
 down_revision = None

@@ -14,8 +14,8 @@ from carnac.core.tasks.events import TaskDecision, TaskEvent, TaskReply
 from carnac.core.tasks.leadership import Candidacy, Leadership, decide_leader, decide_resignation
 from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
-from carnac.metadata.allocation import release_pending
-from carnac.metadata.locks import change_locks
+from carnac.metadata.locking.locks import change_locks
+from carnac.metadata.records.allocation import release_pending
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import tasks as sql
 from carnac.metadata.sql.dialects import Statement

@@ -8,10 +8,10 @@ from carnac.core.locks.model import Lock
 from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
 from carnac.core.log.entries import Chunk, Entry, EntryLife
 from carnac.core.time.intervals import Interval
-from carnac.metadata import pending_rows
-from carnac.metadata.chunk_rows import ChunkRow
-from carnac.metadata.locks import SqlLockView
-from carnac.metadata.rows import chunk_row_of, entry_of, life_of
+from carnac.metadata.locking import pending_rows
+from carnac.metadata.locking.locks import SqlLockView
+from carnac.metadata.read.chunk_rows import ChunkRow
+from carnac.metadata.read.rows import chunk_row_of, entry_of, life_of
 from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
 from carnac.metadata.sql.dialects import Statement

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, ColumnElement, Index
 
-from carnac.metadata.tables import ZERO, chunks, entries, task_attempts
+from carnac.metadata.schema.tables import ZERO, chunks, entries, task_attempts
 
 
 def _index(

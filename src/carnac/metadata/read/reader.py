@@ -12,8 +12,8 @@ from carnac.core.segments.record import load_schema, load_stored_segment
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
-from carnac.metadata.chunk_rows import ChunkRow
-from carnac.metadata.rows import chunk_row_of, entry_of
+from carnac.metadata.read.chunk_rows import ChunkRow
+from carnac.metadata.read.rows import chunk_row_of, entry_of
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s

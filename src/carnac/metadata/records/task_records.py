@@ -34,48 +34,48 @@ class SqlTaskRecords(ABC):
 
     def change_tasks(self, event: TaskEvent) -> TaskReply:
         """Let an event happen to the tasks, in one transaction; return what is answered."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         return self._write(lambda session: sql.change_tasks(session, event, self._clock.now_ms()))
 
     def find_task(self, task_id: str) -> Task | None:
         """Return a task; None if there is none, or not any more."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return next(iter(sql.SqlTaskView(session).find((task_id,))), None)
 
     def tasks(self, which: TaskFilter = EVERY_TASK, *, limit: int = 100) -> tuple[Task, ...]:
         """Return tasks, newest first."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return sql.load_tasks(session, which, limit)
 
     def task_payload(self, task_id: str) -> str | None:
         """Return the task as it was submitted, as JSON text; None if there is no such task."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return sql.load_payload(session, task_id)
 
     def task_report(self, task_id: str, number: int | None = None) -> str | None:
         """Return what an attempt did, as JSON text (None: the last one that said)."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return sql.load_report(session, task_id, number)
 
     def attempts(self, task_id: str) -> tuple[Attempt, ...]:
         """Return the attempts of a task, the first one first."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return sql.load_attempts(session, task_id)
 
     def live_attempts(self) -> tuple[Attempt, ...]:
         """Return the attempts of all tasks that are not over, or whose process is perhaps there yet."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return sql.load_live_attempts(session)
@@ -98,7 +98,7 @@ class SqlTaskRecords(ABC):
 
     def lead(self, candidacy: Candidacy) -> Leadership:
         """Become or remain the leader, if nobody else is; return who leads."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         return self._write(
             lambda session: sql.change_leader(session, candidacy, self._clock.now_ms())
@@ -106,13 +106,13 @@ class SqlTaskRecords(ABC):
 
     def resign(self, role: str, leader_id: str) -> None:
         """Stop leading, so that another one takes over at once. Idempotent."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         self._write(lambda session: sql.resign(session, role, leader_id))
 
     def leader(self, role: str) -> Leadership | None:
         """Return who leads in a role, or did last; None if nobody ever has."""
-        from carnac.metadata import tasks as sql
+        from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
             return sql.load_leader(session, role)

@@ -10,10 +10,10 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from carnac.errors import Invalid
+from carnac.metadata.schema.tables import VERSION_TABLE
 from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.sql import statements as s
 from carnac.metadata.sql.dialects import SqlText, Statement
-from carnac.metadata.tables import VERSION_TABLE
 
 _HAS_VERSION = Statement(
     sqlite=SqlText(f"SELECT count(*) FROM sqlite_master WHERE name = '{VERSION_TABLE}'"),
@@ -36,7 +36,7 @@ def upgrade(session: Session, version: str | None, wanted: str, now_ms: int) -> 
     """
     written = io.StringIO()
     config = Config(output_buffer=written)
-    config.set_main_option("script_location", str(files("carnac.metadata") / "migrations"))
+    config.set_main_option("script_location", str(files("carnac.metadata.schema") / "migrations"))
     config.set_main_option("path_separator", "os")
     config.attributes["dialect"] = "sqlite" if session.kind == SQLITE else "postgresql"
     known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}

@@ -11,11 +11,11 @@ from carnac.core.log.allocation import (
     decide_allocations,
 )
 from carnac.errors import Revoked
-from carnac.metadata import pending_rows as rows
-from carnac.metadata.locks import SqlLockView, change_locks, check_owner
+from carnac.metadata.locking import pending_rows as rows
+from carnac.metadata.locking.locks import SqlLockView, change_locks, check_owner
+from carnac.metadata.publish.view import SqlPublishView
 from carnac.metadata.session import Session
 from carnac.metadata.sql import pending_rows as sql
-from carnac.metadata.view import SqlPublishView
 
 
 def allocate(

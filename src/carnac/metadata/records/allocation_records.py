@@ -34,7 +34,7 @@ class SqlAllocationRecords(ABC):
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
         """Keep places for segments, and get the locks that they need, all in one transaction."""
-        from carnac.metadata.allocation import allocate
+        from carnac.metadata.records.allocation import allocate
 
         return self._write(lambda session: allocate(session, requests, self._clock.now_ms()))
 
@@ -42,8 +42,8 @@ class SqlAllocationRecords(ABC):
         self, *, owner: str | None = None, datasource: str | None = None
     ) -> tuple[PendingSegment, ...]:
         """Return the reservations, by datasource, chunk and partition id."""
-        from carnac.metadata import pending_rows as rows
-        from carnac.metadata.allocation import in_order
+        from carnac.metadata.locking import pending_rows as rows
+        from carnac.metadata.records.allocation import in_order
 
         with self._read() as session:
             found = (
@@ -53,6 +53,6 @@ class SqlAllocationRecords(ABC):
 
     def release_pending(self, owner: str) -> int:
         """Give up all reservations of an owner; return how many there were."""
-        from carnac.metadata.allocation import release_pending
+        from carnac.metadata.records.allocation import release_pending
 
         return self._write(lambda session: release_pending(session, owner))

@@ -10,11 +10,11 @@ from carnac.core.log.commits import DatasourceCommit
 from carnac.core.log.records import dump_ids
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import Interval
-from carnac.metadata.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
-from carnac.metadata.rows import chunk_row
+from carnac.metadata.publish.view import SqlPublishView
+from carnac.metadata.read.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
+from carnac.metadata.read.rows import chunk_row
 from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
-from carnac.metadata.view import SqlPublishView
 
 
 def write_chunks(

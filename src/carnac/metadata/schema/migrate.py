@@ -29,7 +29,7 @@ def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
     """
     if _find_version(database) == HEAD_VERSION:
         return
-    from carnac.metadata.upgrade import read_version, upgrade
+    from carnac.metadata.schema.upgrade import read_version, upgrade
 
     with translated(database), database.migrate_lock() as session:
         version = read_version(session)

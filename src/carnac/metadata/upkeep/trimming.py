@@ -19,10 +19,10 @@ from carnac.core.log.reverting import brought_into_sight
 from carnac.core.segments.record import load_segment
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
-from carnac.metadata import pending_rows
-from carnac.metadata import retention as keeping
-from carnac.metadata.history import load_commit
-from carnac.metadata.retention import Kept, RetainedRevision
+from carnac.metadata.locking import pending_rows
+from carnac.metadata.read import retention as keeping
+from carnac.metadata.read.history import load_commit
+from carnac.metadata.read.retention import Kept, RetainedRevision
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from carnac.metadata import partial_indexes as _adds_them  # noqa: F401
-from carnac.metadata.tables import METADATA, VERSION_TABLE
+from carnac.metadata.schema import partial_indexes as _adds_them  # noqa: F401
+from carnac.metadata.schema.tables import METADATA, VERSION_TABLE
 
 context.configure(
     dialect_name=context.config.attributes["dialect"],

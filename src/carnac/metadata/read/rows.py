@@ -18,7 +18,7 @@ from carnac.core.segments.record import dump_schema, dump_segment
 from carnac.core.segments.segment import Segment
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import Interval
-from carnac.metadata.chunk_rows import ChunkRow, LiveSummary
+from carnac.metadata.read.chunk_rows import ChunkRow, LiveSummary
 from carnac.metadata.session import Row
 from carnac.ports import Lease, LeaseKind
 

@@ -48,7 +48,7 @@ class SqlCompactionRecords(ABC):
 
     def compaction_states(self, datasource: str) -> tuple[ChunkState, ...]:
         """Return what is known of the chunks of a datasource, in order of time."""
-        from carnac.metadata import compaction_rows as rows
+        from carnac.metadata.records import compaction_rows as rows
 
         with self._read() as session:
             return tuple(
@@ -57,7 +57,7 @@ class SqlCompactionRecords(ABC):
 
     def put_compaction_states(self, datasource: str, states: Iterable[ChunkState]) -> None:
         """Keep states; those of chunks without segments are forgotten."""
-        from carnac.metadata import compaction_rows as rows
+        from carnac.metadata.records import compaction_rows as rows
 
         known = list(states)
         puts = [rows.row_of(datasource, state) for state in known if not rows.is_gone(state)]

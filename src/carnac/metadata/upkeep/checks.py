@@ -14,13 +14,13 @@ from carnac.core.tasks.laws import check_tasks
 from carnac.core.tasks.model import Attempt
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
-from carnac.metadata.chunk_rows import ChunkRow, summarise
-from carnac.metadata.locks import load_locks
-from carnac.metadata.rows import chunk_row_of, entry_of
+from carnac.metadata.locking.locks import load_locks
+from carnac.metadata.read.chunk_rows import ChunkRow, summarise
+from carnac.metadata.read.rows import chunk_row_of, entry_of
+from carnac.metadata.records.tasks import load_all_tasks
 from carnac.metadata.session import Session
 from carnac.metadata.sql import checks as sql
 from carnac.metadata.sql import statements as s
-from carnac.metadata.tasks import load_all_tasks
 
 
 def table_counts(session: Session) -> Mapping[str, int]:

@@ -16,10 +16,10 @@ from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.log.records import load_commit_details, load_interval_set, load_texts
 from carnac.core.segments.segment import Segment
 from carnac.errors import Corrupt, NotFound
-from carnac.metadata import retention as keeping
-from carnac.metadata.reader import decode_segment, load_head
-from carnac.metadata.retention import RetainedRevision
-from carnac.metadata.rows import KINDS, entry_of
+from carnac.metadata.read import retention as keeping
+from carnac.metadata.read.reader import decode_segment, load_head
+from carnac.metadata.read.retention import RetainedRevision
+from carnac.metadata.read.rows import KINDS, entry_of
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s

@@ -306,7 +306,7 @@ def commit_group(database: Database, jobs: Sequence[Job]) -> None:
 def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
     publications = [job.publication for job in jobs if job.publication is not None]
     if len(publications) > 1:
-        from carnac.metadata.writer import look_ahead
+        from carnac.metadata.publish.writer import look_ahead
 
         look_ahead(session, publications)
     for job in jobs:

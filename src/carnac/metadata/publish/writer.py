@@ -19,11 +19,12 @@ from carnac.core.log.entries import ENTRY_BITS
 from carnac.core.log.publishing import plan_any
 from carnac.core.log.records import dump_texts
 from carnac.core.time.leases import is_over
-from carnac.metadata import rows as r
-from carnac.metadata.chunk_rows import ChunkRow, keep_reserved
-from carnac.metadata.chunk_writing import write_chunks
-from carnac.metadata.reader import load_head
-from carnac.metadata.retention import (
+from carnac.metadata.publish.chunk_writing import write_chunks
+from carnac.metadata.publish.view import SqlPublishView
+from carnac.metadata.read import rows as r
+from carnac.metadata.read.chunk_rows import ChunkRow, keep_reserved
+from carnac.metadata.read.reader import load_head
+from carnac.metadata.read.retention import (
     cannot_come_back,
     no_writer_lease,
     require_base,
@@ -33,7 +34,6 @@ from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
-from carnac.metadata.view import SqlPublishView
 from carnac.ports import Head, LeaseKind, Published
 
 ABSENT: Row = ()
