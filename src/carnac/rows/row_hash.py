@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from carnac.rows.value_codes import FOLD, codes_of, mix, number_codes, numpy_of
+from carnac.rows.value_codes import FOLD, codes_of, mix, numpy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,16 +44,11 @@ POOL_ROWS, POOL_TABLES = 65_536, 64
 """Rows, and tables, that are waited for before they are hashed, where they come in small tables."""
 TEXT_BYTES = 1 << 30
 """More than that might not fit into one array of texts, whose offsets have 32 bits."""
-FEW_ROWS = 4_096
-"""So many rows or fewer are hashed all columns at once: a call costs more there than what it does."""
 
 
 def hash_rows(rows: pa.RecordBatch | pa.Table) -> int:
     """Return the hash of the rows."""
     columns = list(zip(rows.schema.names, rows.columns, strict=True))
-    if rows.num_rows <= FEW_ROWS:
-        few = _few([(name, _ready(one)) for name, one in columns], rows.num_rows)
-        return int(mix(few).sum(dtype=np.uint64))
     sums = RowSums(columns)
     total = 0
     for start, end in blocks(rows.num_rows):
@@ -73,7 +68,6 @@ class RowSums:
 
     def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
         self._scratch = np.empty(BLOCK_ROWS, np.uint64)
-        self._folded = np.empty(BLOCK_ROWS, np.uint64)
         ready = [(name, _ready(column)) for name, column in columns]
         texts = [(name, column) for name, column in ready if _has_texts(column.type)]
         others = [(name, column) for name, column in ready if not _has_texts(column.type)]
@@ -87,9 +81,6 @@ class RowSums:
             part(start, end, total)
 
     def _part(self, name: str, column: pa.Array) -> AddBlock:
-        if pa.types.is_primitive(column.type):
-            return self._numbers(name, column)
-
         def add(start: int, end: int, total: Codes) -> None:
             total += column_hash(name, column.slice(start, end - start))
 
@@ -104,44 +95,6 @@ class RowSums:
             total += taken
 
         return add
-
-    def _numbers(self, name: str, column: pa.Array) -> AddBlock:
-        put_codes, seed, factor = number_codes(column), *_constant(name)
-        is_null = numpy_of(column.is_null()) if column.null_count else None
-
-        def add(start: int, end: int, total: Codes) -> None:
-            codes, folded = self._scratch[: end - start], self._folded[: end - start]
-            put_codes(start, end, codes)
-            _folded(codes, seed, factor, out=folded)
-            if is_null is not None:
-                np.copyto(folded, np.uint64(0), where=is_null[start:end])
-            np.add(total, folded, out=total)
-
-        return add
-
-
-def _few(columns: list[tuple[str, pa.Array]], rows: int) -> Codes:
-    """Return the sum of what the columns add to the hash of each row; numbers are mixed together, and so are texts."""
-    total = np.zeros(rows, np.uint64)
-    numbers, texts = [], []
-    for name, column in columns:
-        if _has_texts(column.type):
-            texts.append((name, column))
-        elif pa.types.is_primitive(column.type):
-            numbers.append((name, column))
-        else:
-            total += column_hash(name, column)
-    if numbers:
-        codes = np.empty((len(numbers), rows), np.uint64)
-        for (_, column), own in zip(numbers, codes, strict=True):
-            number_codes(column)(0, rows, own)
-        seeds, factors = _constants([name for name, _ in numbers])
-        added = _folded(codes, seeds[:, np.newaxis], factors[:, np.newaxis])
-        for (_, column), own in zip(numbers, added, strict=True):
-            total += _without_nulls(own, column)
-    for (_, column), hashes in zip(texts, _word_hashes(texts), strict=True):
-        total += hashes[_word_places(column, len(hashes) - 1)]
-    return total
 
 
 def _ready(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -198,9 +151,9 @@ def add_hashes(*hashes: int) -> int:
     return sum(hashes) & MASK
 
 
-def _folded(codes: Codes, seed: Any, factor: Any, out: Codes | None = None) -> Codes:
-    """Return what codes of values add to the hash of their rows; works in `out`, or in one new array."""
-    own: Codes = np.right_shift(codes, FOLD, out=out)
+def _folded(codes: Codes, seed: np.uint64, factor: np.uint64) -> Codes:
+    """Return what codes of values add to the hash of their rows."""
+    own: Codes = np.right_shift(codes, FOLD)
     own ^= codes
     own *= factor
     own += seed
@@ -213,12 +166,6 @@ def _constant(name: str) -> tuple[np.uint64, np.uint64]:
     digest = hashlib.blake2b(name.encode(), digest_size=16, person=b"carnac-column").digest()
     factor = int.from_bytes(digest[8:], "little") | 1
     return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(factor)
-
-
-def _constants(names: list[str]) -> tuple[Codes, Codes]:
-    """Return seeds and factors of columns."""
-    seeds, factors = np.array([_constant(name) for name in names], np.uint64).T
-    return seeds, factors
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

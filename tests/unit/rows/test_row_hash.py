@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from carnac.rows import row_hash
-from carnac.rows.row_hash import FEW_ROWS, MASK, RowMeter, add_hashes, hash_rows
+from carnac.rows.row_hash import BLOCK_ROWS, MASK, RowMeter, add_hashes, hash_rows
 from carnac.rows.value_codes import LONG_TEXT_BYTES, codes_of, mix
 
 TEXTS = ["a", "", None, "Ärger", "x" * 64, "x" * 65, "x" * 1024, "x" * 1025, "日本", "a"]
@@ -166,14 +166,14 @@ def test_a_null_beside_as_many_words_as_its_indices_can_name(rows: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_few_rows_hash_as_many_do(seed: int) -> None:
-    """Few rows are hashed in another way, which nobody must notice: the hash of a union is the sum of the hashes."""
+def test_rows_that_repeat_over_blocks_hash_as_those_of_one_do(seed: int) -> None:
+    """The hash of a union is the sum of the hashes, also where it needs several blocks."""
     chance = random.Random(seed)
     chosen = chance.sample(COLUMNS, chance.randint(1, len(COLUMNS)))
     order = pa.array(chance.choices(range(4), k=chance.randint(1, 50)))
     few = pa.table([one.take(order) for one in chosen], names=[f"c{i}" for i in range(len(chosen))])
     few = few.slice(chance.randint(0, 1))
-    times = FEW_ROWS // max(few.num_rows, 1) + 1
+    times = BLOCK_ROWS // max(few.num_rows, 1) + 1
     many = pa.concat_tables([few] * times).combine_chunks()
     assert hash_rows(many) == add_hashes(*[hash_rows(few)] * times)
 
