@@ -303,3 +303,13 @@ def test_doctor_tells_what_scrubbing_has_found(run: Run, store: Path) -> None:
         Scrubber(metadata, files, SystemClock(), bytes_per_s=1 << 30).run_round(1_000)
     done = run("doctor", "--store", str(store), code=1)
     assert f"segment {place.stem} is damaged" in done.out
+
+
+def test_a_whole_datasource_is_dropped_and_taken_back(run: Run, store: Path) -> None:
+    dropped = run("drop", "flights", "--yes", "--store", str(store))
+    assert dropped.out == "published revision 4: 3 segments of flights dropped or clipped\n"
+    assert dropped.err == "carnac revert 4 takes it back\n"
+    assert run("datasources", "--store", str(store), "--json").json["datasources"] == []
+    assert count(run, store, "3") == ROWS
+    run("revert", "4", "--store", str(store))
+    assert count(run, store) == ROWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 MODULES: dict[str, tuple[str, ...]] = {
     "demo": ("demo",),
     "stores": ("init",),
-    "writing": ("append", "ingest", "delete", "revert"),
+    "writing": ("append", "ingest", "delete", "drop", "revert"),
     "specs": ("spec",),
     "quarantine": ("quarantine",),
     "queries": ("sql",),
@@ -15,9 +15,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "picture": ("picture",),
     "history": ("log", "show", "diff", "tag", "tags"),
     "upkeep": ("gc", "verify", "backup"),
-    "compact": ("compact",),
-    "compaction": ("compaction",),
-    "compaction_simulation": ("compaction",),
+    "compacting.compact": ("compact",),
+    "compacting.control": ("compaction",),
+    "compacting.simulation": ("compaction",),
     "locks": ("locks",),
     "task": ("task",),
     "overlord": ("overlord",),
@@ -25,4 +25,4 @@ MODULES: dict[str, tuple[str, ...]] = {
     "prepare": ("prepare",),
     "balance": ("balance",),
 }
-"""Module → the first words of its commands, in the order of the help page."""
+"""Module below `carnac.cli.commands` → the first words of its commands, in the order of the help page."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from carnac.console.clouds import HUES
-from carnac.console.html import embed_json, escape_text, fill_page
+from carnac.console.html import embed_json, fill_page
+from carnac.core.markup import escape_text
 from carnac.core.time.intervals import format_ms
 from carnac.core.words import counted
 from carnac.simulation.measures import QueryMeasure, measure_answers

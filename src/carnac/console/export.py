@@ -7,7 +7,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from carnac.console.html import clean_texts, embed_json, escape_text, fill_page
+from carnac.console.html import clean_texts, embed_json, fill_page
+from carnac.core.markup import escape_text
 from carnac.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:

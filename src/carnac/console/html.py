@@ -1,4 +1,4 @@
-"""Pages of HTML that hold what strangers wrote: names, messages, tags. The only place that escapes it.
+"""Pages of HTML that hold what strangers wrote: names, messages, tags.
 
 A page is whole in itself. Its Content-Security-Policy runs the scripts that Carnac ships, known by their hashes, and
 nothing else: no script of a stranger, no evaluated text, no network.
@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import re
 from collections.abc import Iterable, Mapping
 
-UNSHOWABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML has not, control characters and lone surrogates."""
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+from carnac.core.markup import REPLACEMENT, UNSHOWABLE
+
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _IN_SCRIPT = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"}
-
-
-def escape_text(text: str) -> str:
-    """Return a text as HTML shows it, between tags and in quoted attributes."""
-    return html.escape(UNSHOWABLE.sub(REPLACEMENT, text))
 
 
 def embed_json(value: object) -> str:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from carnac.core.markup import escape_text
+from carnac.core.words import counted
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
     from carnac.ports import QueryResult
+
+SHOWN_ROWS = 20
+"""Rows that a notebook shows of a result."""
+SHOWN_CHARACTERS = 200
+"""Of a value in a notebook."""
 
 
 class Result:
@@ -33,7 +44,12 @@ class Result:
 
     def pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame."""
-        return self.arrow().to_pandas()
+        frame: pd.DataFrame = self.arrow().to_pandas()
+        return frame
+
+    def df(self) -> pd.DataFrame:
+        """Return what `pandas` returns, under the name that DuckDB gives it."""
+        return self.pandas()
 
     def polars(self) -> pl.DataFrame:
         """Return the rows as a Polars DataFrame; Polars must be installed."""
@@ -51,3 +67,38 @@ class Result:
 
     def __len__(self) -> int:
         return int(self.arrow().num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        """Yield the rows as `rows` returns them, a batch at a time."""
+        for batch in self.arrow().to_batches():
+            yield from batch.to_pylist()
+
+    def __repr__(self) -> str:
+        return f"<Result: {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table, for a notebook."""
+        table = self.arrow()
+        head = "".join(f"<th>{escape_text(name)}</th>" for name in table.column_names)
+        shown = zip(*(column.to_pylist() for column in table.slice(0, SHOWN_ROWS)), strict=True)
+        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
+        rest = f", the first {SHOWN_ROWS} shown" if len(self) > SHOWN_ROWS else ""
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{escape_text(self._summary)}{rest}</p>"
+        )
+
+    @property
+    def _summary(self) -> str:
+        return (
+            f"{counted(len(self), 'row')} of {counted(self.arrow().num_columns, 'column')} at revision "
+            f"{self.revision}, {self.segments_read} of {counted(self.segments_total, 'segment')} read"
+        )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "<td><i>null</i></td>"
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    is_cut = len(text) > SHOWN_CHARACTERS
+    return f"<td>{escape_text(text[:SHOWN_CHARACTERS])}{'…' if is_cut else ''}</td>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from carnac.cli.commands.compact import error_lines, exit_by, print_rest, waits_text
+from carnac.cli.commands.compacting.compact import error_lines, exit_by, print_rest, waits_text
 from carnac.cli.session import Session
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.time.intervals import parse_interval

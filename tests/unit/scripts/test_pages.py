@@ -36,7 +36,7 @@ def test_every_command_of_the_application_is_on_the_page() -> None:
 
 def test_each_command_is_found_by_its_first_word() -> None:
     for name, info in COMMANDS.items():
-        assert name.split()[0] in MODULES[info.module.rpartition(".")[2]]
+        assert name.split()[0] in MODULES[info.module.removeprefix("carnac.cli.commands.")]
 
 
 def test_a_command_line_loads_no_commands_but_those_of_its_first_word() -> None:

@@ -1,7 +1,8 @@
-"""`ingest`, `delete`, `revert`: the commands that publish."""
+"""`append`, `ingest`, `delete`, `drop`, `revert`: the commands that publish."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -34,7 +35,7 @@ from carnac.cli.reports import outcome_json, print_ingest, print_outcome
 from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
 from carnac.cli.tables import counted, format_count
-from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
+from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
 from carnac.ports.jobs import APPEND_ROWS_MAX
 
@@ -271,6 +272,37 @@ def delete(
         session.output.json({"datasource": datasource, **outcome_json(outcome)})
     else:
         session.output.line(_deleted(datasource, outcome))
+
+
+@command("drop", panel=WRITING, examples=["carnac drop flights --yes"])
+def drop(
+    ctx: typer.Context,
+    datasource: Datasource,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing, also at a terminal.", metavar="")
+    ] = False,
+    message: Message = "",
+    as_json: AsJson = False,
+) -> None:
+    """Delete all rows of a datasource, in one commit, by metadata alone; asks first at a terminal.
+
+    Revert takes it back while the commit before it is retained. Tasks that load it, and its compaction, stay as set.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store:
+        segments = counted(len(store.segments(datasource)), "segment")
+        is_asked = not (yes or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+        if is_asked and not typer.confirm(f"drop {datasource}, {segments}?", err=True):
+            session.output.note("nothing was dropped")
+            return
+        outcome = store.delete(
+            datasource, interval=ETERNITY, message=message or f"drop {datasource}"
+        )
+    if as_json:
+        session.output.json({"datasource": datasource, **outcome_json(outcome)})
+        return
+    session.output.line(_deleted(datasource, outcome))
+    session.output.note(f"carnac revert {outcome.revision} takes it back")
 
 
 @command("revert", panel=WRITING, examples=["carnac revert 4"])

@@ -10,7 +10,7 @@ import pytest
 
 from carnac.bootstrap.compaction import LocalCompaction, compact_groups
 from carnac.bootstrap.store import open_records
-from carnac.cli.commands.compaction import progress_text
+from carnac.cli.commands.compacting.control import progress_text
 from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.compaction.plan.groups import CompactionGroup

@@ -11,7 +11,7 @@ import pytest
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.store import open_records
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
-from carnac.cli.commands.compaction import progress_text
+from carnac.cli.commands.compacting.control import progress_text
 from carnac.config import Settings
 from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.compaction.control.survey import CONFLICTS_MAX

@@ -183,7 +183,7 @@ def _find_spec(session: Session, path: Path | None, datasource: str | None) -> C
     if path is not None:
         return load_compaction(read_text(str(path)))
     if datasource is not None:
-        from carnac.cli.commands.compaction import open_service
+        from carnac.cli.commands.compacting.control import open_service
 
         with open_service(session) as service:
             return service.spec_of(datasource)

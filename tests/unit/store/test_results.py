@@ -1,0 +1,33 @@
+"""A result at a prompt and in a notebook: what it is, its first rows, and no markup of strangers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from carnac.ports import QueryResult
+from carnac.store.results import SHOWN_ROWS, Result
+
+ROWS = [{"a": n, "<b>": "<script>alert(1)</script>" if n % 2 else None} for n in range(30)]
+
+
+def result() -> Result:
+    table = pa.Table.from_pylist(ROWS)
+    return Result(QueryResult(table=table, revision=7, segments_total=9, segments_read=1))
+
+
+def test_a_result_says_in_one_line_what_it_is() -> None:
+    assert repr(result()) == "<Result: 30 rows of 2 columns at revision 7, 1 of 9 segments read>"
+
+
+def test_a_result_can_be_iterated_and_has_the_frame_of_duckdbs_name() -> None:
+    assert list(result()) == result().rows() == ROWS
+    assert result().df().equals(result().pandas())
+
+
+def test_a_notebook_shows_the_first_rows_and_escapes_what_strangers_wrote() -> None:
+    page = result()._repr_html_()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("<tr>") == 1 + SHOWN_ROWS
+    assert "30 rows of 2 columns at revision 7, 1 of 9 segments read, the first 20 shown" in page
