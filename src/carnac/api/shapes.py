@@ -151,13 +151,14 @@ def location_of(attempt: Attempt | None) -> Location:
 
 def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, object]:
     """Return a report under the name by which Druid's clients find it; what Carnac itself says is below `carnac`."""
-    rejected = report.get("rejected")
-    unparseable = rejected.get("count", 0) if isinstance(rejected, Mapping) else 0
+    stats = report.get("rowStats")
+    counts: Mapping[str, int] = stats if isinstance(stats, Mapping) else {}
+    thrown_away, unparseable = counts.get("filtered", 0), counts.get("rejected", 0)
     rows = {
-        "processed": report.get("rows_written", 0),
-        "processedBytes": report.get("size_bytes", 0),
+        "processed": counts.get("read", 0) - thrown_away - unparseable,
+        "processedBytes": report.get("sizeBytes", 0),
         "processedWithError": 0,
-        "thrownAway": report.get("rows_filtered", 0),
+        "thrownAway": thrown_away,
         "unparseable": unparseable,
     }
     return {

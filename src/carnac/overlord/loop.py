@@ -92,6 +92,7 @@ class OverlordLoop:
         self._holder = holder
         self._runners = runners
         self._settings = settings
+        self._at_work: set[tuple[str, int]] = set()
         self._clearing = Clearing(metadata, clear_up, clock, period_ms=settings.period_ms)
         self._upkeep = upkeep
         self._asked_at_ms = 0
@@ -184,7 +185,24 @@ class OverlordLoop:
         self._asked_at_ms, self._led = asked_at_ms, leader
         self._give_up_the_dead()
         self._each(self._stop_if_unwanted, "stop")
+        self._tell_of_ends()
         return self._start_the_next(leader)
+
+    def _tell_of_ends(self) -> None:
+        """Log how each attempt ended that was at work in the round before: it says so to the database alone."""
+        at_work = {
+            (attempt.task_id, attempt.number)
+            for attempt in self._metadata.live_attempts()
+            if not attempt.state.is_over
+        }
+        for task_id, number in sorted(self._at_work - at_work):
+            ended = next(
+                (one for one in self._metadata.attempts(task_id) if one.number == number), None
+            )
+            if ended is not None:
+                how = ended.state if ended.error is None else f"{ended.state}: {ended.error}"
+                _log.info("task %s, attempt %s, ended: %s", task_id, number, how)
+        self._at_work = at_work
 
     def _each(self, handle: Callable[[Attempt], None], verb: str) -> None:
         """Handle every live attempt; what is wrong with one does not keep the others from it.
@@ -285,6 +303,7 @@ class OverlordLoop:
             )
             return
         _log.info("task %s, attempt %s, started as %s", task.task_id, attempt.number, handle)
+        self._at_work.add((task.task_id, attempt.number))
         self._metadata.change_tasks(
             RecordHandle(task_id=task.task_id, number=attempt.number, handle=handle)
         )

@@ -124,13 +124,13 @@ class StoreJobs:
                 ingest = spec.spec
                 if ingest.writer is None:
                     ingest = ingest.model_copy(update={"writer": WRITER, "batch": task.task_id})
-                return _outcome(
+                return outcome_report(
                     self._store.ingest(
                         ingest, message=message, on_progress=on_progress, guard=guard
                     )
                 )
             case DeleteTask():
-                return _outcome(
+                return outcome_report(
                     self._store.delete(
                         spec.datasource,
                         interval=spec.interval,
@@ -161,7 +161,7 @@ class StoreJobs:
             case KillTask():
                 return _kill(self._store.kill(spec.datasource, interval=spec.interval))
             case CleanTask():
-                return _outcome(
+                return outcome_report(
                     self._store.clean(spec.datasource, interval=spec.interval, guard=guard)
                 )
 
@@ -176,7 +176,8 @@ def _ignored(spec: AnyTask) -> Mapping[str, object]:
     return {"ignored": [one.to_json_dict() for one in ignored]} if ignored else {}
 
 
-def _outcome(outcome: WriteOutcome) -> Mapping[str, object]:
+def outcome_report(outcome: WriteOutcome) -> Mapping[str, object]:
+    """Return what a write did, as the report of its task says it."""
     shown: dict[str, object] = {
         "revision": outcome.revision,
         "isReplay": outcome.is_replay,

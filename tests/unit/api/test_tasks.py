@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+import carnac
+from carnac.store.jobs import outcome_report
 from tests.unit.api.conftest import LEADER_URL, Overlord, Submit
 
 API = "/druid/indexer/v1"
@@ -119,12 +122,22 @@ def test_statuses_of_several_tasks(overlord: Overlord, submit: Submit) -> None:
 
 
 def test_a_report_is_found_by_druid_s_clients_and_by_ours(
-    overlord: Overlord, submit: Submit
+    overlord: Overlord, submit: Submit, tmp_path: Path
 ) -> None:
     submit("a")
     assert overlord.http.get(f"{API}/task/a/reports").status_code == 404
     overlord.start_next()
-    report = {"rows_written": 7, "rows_filtered": 2, "size_bytes": 99, "rejected": {"count": 1}}
+    spec = {
+        "dataSource": "edits",
+        "timestampSpec": {"column": "t", "format": "millis"},
+        "dimensions": ["page"],
+        "metrics": [{"type": "count", "name": "edits"}],
+        "granularitySpec": {"intervals": ["1970-01-01/1970-01-02"], "queryGranularity": "day"},
+    }
+    times: list[object] = [*range(8), "never", *[10**12] * 2]
+    with carnac.open(tmp_path / "store", create=True) as store:
+        outcome = store.append("edits", [{"t": str(at), "page": "a"} for at in times], spec=spec)
+    report = outcome_report(outcome)
     overlord.finish("a", report=json.dumps(report))
     found = overlord.http.get(f"{API}/task/a/reports").json()
     assert found["carnac"] == report
@@ -132,8 +145,8 @@ def test_a_report_is_found_by_druid_s_clients_and_by_ours(
     assert whole["taskId"] == "a"
     assert whole["payload"]["ingestionState"] == "COMPLETED"
     assert whole["payload"]["rowStats"]["buildSegments"] == {
-        "processed": 7,
-        "processedBytes": 99,
+        "processed": 8,
+        "processedBytes": report["sizeBytes"],
         "processedWithError": 0,
         "thrownAway": 2,
         "unparseable": 1,

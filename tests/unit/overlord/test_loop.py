@@ -48,6 +48,25 @@ class TestLoop:
         assert bench.tasks.get("a").state is TaskState.FAILED
         assert [one.state for one in bench.tasks.attempts("a")] == [AttemptState.LOST] * 2
 
+    def test_the_end_of_every_attempt_is_logged_with_its_reason(
+        self, bench: Bench, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It is its own process that says so, to the database and not to the overlord."""
+        with caplog.at_level("INFO", logger="carnac.overlord.loop"):
+            for name, error in (("a", None), ("b", "no such column")):
+                bench.tasks.submit({**DELETE, "id": name})
+                bench.loop.run_round()
+                claim = ClaimAttempt(task_id=name, number=1, holder="elsewhere", lease_ms=LEASE_MS)
+                bench.metadata.change_tasks(claim)
+                bench.metadata.change_tasks(FinishAttempt(task_id=name, number=1, error=error))
+            bench.loop.run_round()
+            bench.loop.run_round()
+        ends = [text for text in caplog.messages if "ended" in text]
+        assert sorted(ends) == [
+            "task a, attempt 1, ended: succeeded",
+            "task b, attempt 1, ended: failed: no such column",
+        ]
+
     def test_of_a_process_that_is_gone_it_is_said_also_after_its_lease(self, bench: Bench) -> None:
         bench.tasks.submit({**DELETE, "id": "a"})
         bench.loop.run_round()
