@@ -56,6 +56,8 @@ def print_outcome(
         return
     if outcome.report is not None:
         _print_report(output, outcome.report)
+        for note in outcome.report.notes:
+            output.warning(note)
     if outcome.revision is None:
         output.line("no row was left, so nothing was published")
         return

@@ -34,8 +34,12 @@ def load_spec_file(
     *,
     inputs: list[str] | None = None,
     mode: Literal["append", "replace"] | None = None,
+    allow_type_change: bool = False,
 ) -> IngestSpec:
     """Return the spec in a file (`-`: standard input), with the input paths and the mode replaced if given.
+
+    Args:
+        allow_type_change: Set in the spec's limits; False: as the spec says.
 
     Raises:
         NotFound: There is no such file.
@@ -45,7 +49,7 @@ def load_spec_file(
 
     text = read_text(file)
     spec = load_spec(text, has_rows=bool(inputs))
-    if not inputs and mode is None:
+    if not inputs and mode is None and not allow_type_change:
         return spec
     block = spec.to_json_dict()
     if inputs:
@@ -54,6 +58,8 @@ def load_spec_file(
             "paths": inputs,
             **{key: kept[key] for key in ("inputFormat",) if key in kept},
         }
+    if allow_type_change:
+        block["tuningConfig"] = {**(block.get("tuningConfig") or {}), "allowTypeChange": True}
     if mode is not None and mode != spec.mode:
         block["mode"] = mode
         block.pop("replaceScope", None)

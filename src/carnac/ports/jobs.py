@@ -76,6 +76,7 @@ class JobReport:
         segments: Segment files written.
         size_bytes: Of these files.
         seconds_by_phase: Wall seconds, in order of the phases.
+        notes: What the load changes in the datasource, or what looks like a mistake; a sentence each.
     """
 
     rows_read: int
@@ -86,6 +87,7 @@ class JobReport:
     segments: int
     size_bytes: int
     seconds_by_phase: Mapping[str, float]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

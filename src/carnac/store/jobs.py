@@ -195,6 +195,7 @@ def outcome_report(outcome: WriteOutcome) -> Mapping[str, object]:
             "late": report.rows_late,
             "rejected": report.rejected.count,
         }
+        shown["notes"] = list(report.notes)
         shown["rejectedByReason"] = dict(report.rejected.by_reason)
         shown["quarantine"] = report.rejected.path
         shown["sizeBytes"] = report.size_bytes

@@ -153,7 +153,8 @@ class TestSchemas:
         ]
         for types, row in zip(shapes, rows, strict=True):
             dimensions = [{"name": name, "type": kind} for name, kind in types.items()]
-            opened.ingest(spec(dimensionsSpec=dimensions), [row])
+            allowed = {"allowTypeChange": True}
+            opened.ingest(spec(dimensionsSpec=dimensions, tuningConfig=allowed), [row])
         return opened
 
     def test_are_united_by_name_and_widened(self, store: Store) -> None:

@@ -45,6 +45,15 @@ if TYPE_CHECKING:
     from carnac.store.writing.writer import WriteOutcome
 
 
+AllowTypeChange = Annotated[
+    bool,
+    typer.Option(
+        "--allow-type-change",
+        help="A column may change its type so that queries which compute with it break.",
+    ),
+]
+
+
 @command(
     "ingest",
     panel=WRITING,
@@ -67,6 +76,7 @@ def ingest(
     spec_out: SpecOut = None,
     inputs: Inputs = None,
     replace: Replace = None,
+    allow_type_change: AllowTypeChange = False,
     message: Message = "",
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -97,7 +107,7 @@ def ingest(
     mode: Literal["append", "replace"] | None = None
     if replace is not None:
         mode = "replace" if replace else "append"
-    loaded = load_spec_file(source, inputs=files, mode=mode)
+    loaded = load_spec_file(source, inputs=files, mode=mode, allow_type_change=allow_type_change)
     if loaded.input.type == "frame":
         raise Invalid(
             "the spec takes rows from memory (input frame); on the command line name files with --input"
@@ -193,6 +203,7 @@ def append(
     spec_out: SpecOut = None,
     writer: WriterName = None,
     batch: BatchName = None,
+    allow_type_change: AllowTypeChange = False,
     message: Message = "",
     as_json: AsJson = False,
 ) -> None:
@@ -202,7 +213,12 @@ def append(
     quarantine. Larger inputs, transforms and filters are for ingest.
     """
     session = session_of(ctx)
-    block = None if spec is None else load_spec_file(spec, inputs=paths).to_json_dict()
+    if spec is None and allow_type_change:
+        raise Invalid("--allow-type-change goes with --spec: only a spec changes types")
+    block = None
+    if spec is not None:
+        loaded = load_spec_file(spec, inputs=paths, allow_type_change=allow_type_change)
+        block = loaded.to_json_dict()
     with session.open_store() as store:
         outcome = ask_and_load(
             session,

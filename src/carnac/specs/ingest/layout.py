@@ -259,6 +259,14 @@ class TuningSpec(SpecModel):
         ),
     )
 
+    allow_type_change: bool = Field(
+        default=False,
+        description=(
+            "A column may change its type so that queries which compute with it break (a long "
+            "that becomes a string). Else such a load is refused. Carnac only."
+        ),
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _unlimited(cls, value: object) -> object:

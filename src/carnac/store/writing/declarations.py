@@ -32,6 +32,8 @@ def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
         block["input"] = {"inputFormat": source["inputFormat"]}
     if isinstance(granularity := block.get("granularitySpec"), dict):
         granularity.pop("intervals", None)
+    if isinstance(tuning := block.get("tuningConfig"), dict):
+        tuning.pop("allowTypeChange", None)
     granularity_text = str(spec.granularity.segment_granularity)
     wanted = {
         granularity_key(spec.datasource): granularity_text,

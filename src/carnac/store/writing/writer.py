@@ -39,6 +39,7 @@ from carnac.ports.metadata import require_datasource
 from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding
+from carnac.store.writing.noticing import with_notes
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class Writer:
                         places=places,
                     )
             with self._files_until_published(result.segments):
+                result = with_notes(self._metadata, spec, result, base=base)
                 outcome = self._publish_ingest(
                     spec, result, base=base, lease=lease, message=message, guard=guard
                 )

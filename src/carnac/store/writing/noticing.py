@@ -1,0 +1,74 @@
+"""What a load changes without having been asked to: said in its report, or refused before anything is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.evolution import (
+    REJECTED_SHARE,
+    compare_schemas,
+    find_empty_columns,
+    is_epoch,
+)
+from carnac.core.segments.segment import ColumnType
+from carnac.errors import Invalid, Unavailable
+from carnac.ports import JobResult, MetadataStore
+from carnac.store.writing import declarations
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest.spec import IngestSpec
+
+
+def with_notes(
+    metadata: MetadataStore, spec: IngestSpec, result: JobResult, *, base: int
+) -> JobResult:
+    """Return the result with notes in its report.
+
+    Args:
+        base: The revision that the load found.
+
+    Raises:
+        Invalid: A type would change so that queries break, and the spec does not allow it.
+    """
+    before = _columns_before(metadata, spec, base)
+    evolution = compare_schemas(before, result.segments)
+    if evolution.breaking and not spec.tuning.allow_type_change:
+        raise Invalid(
+            f"{'; '.join(evolution.breaking)}: queries that compute with it would break, and nothing was published;"
+            " cast it in the spec, or allow it (--allow-type-change, tuningConfig.allowTypeChange)",
+            datasource=spec.datasource,
+        )
+    notes = [*evolution.notes, *evolution.breaking]
+    if empty := find_empty_columns(spec.dimensions.names, result.segments):
+        notes.append(
+            f"nothing but nulls in {', '.join(empty)}: look whether the input calls it otherwise"
+        )
+    if is_epoch(result.segments):
+        notes.append(
+            "all rows lie in the first weeks of 1970: if their times are seconds, say so (timestampSpec.format: posix)"
+        )
+    kept = None
+    with suppress(Unavailable):  # a note is not worth a load
+        kept = metadata.settings().get(declarations.granularity_key(spec.datasource))
+    now = str(spec.granularity.segment_granularity)
+    if before and kept is not None and kept != now:
+        notes.append(f"time chunks were made by {kept} before, and are by {now} from now on")
+    read, rejected = result.report.rows_read, result.report.rejected.count
+    if read and rejected > read * REJECTED_SHARE:
+        notes.append(f"{rejected:,} of {read:,} rows were rejected, more than {REJECTED_SHARE:.0%}")
+    return replace(result, report=replace(result.report, notes=tuple(notes)))
+
+
+def _columns_before(
+    metadata: MetadataStore, spec: IngestSpec, base: int
+) -> Mapping[str, ColumnType]:
+    """Return the columns that a load meets; none where it replaces all that there is."""
+    if spec.mode == "replace":
+        found = (one.interval for one in metadata.datasources() if one.name == spec.datasource)
+        span = next(found, None)
+        if span is None or any(one.contains(span) for one in spec.intervals):
+            return {}
+    return metadata.columns(spec.datasource, revision=base)

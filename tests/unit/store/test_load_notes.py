@@ -1,0 +1,112 @@
+"""Nothing changes in silence: what a load changes is said in its report, or refused before it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import carnac
+from carnac import Store
+from carnac.errors import Invalid
+
+DAY = {"segmentGranularity": "day"}
+AT = "2024-03-04T09:00:00Z"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with carnac.open(tmp_path / "store", create=True) as opened:
+        load(opened, [{"t": AT, "page": "Menhir", "n": 1}])
+        yield opened
+
+
+def spec(**more: Any) -> dict[str, Any]:
+    block = {
+        "dataSource": "edits",
+        "timestampSpec": {"column": "t"},
+        "dimensions": ["page", {"name": "n", "type": "long"}],
+        "granularitySpec": DAY,
+    }
+    return {**block, **more}
+
+
+def load(store: Store, rows: list[dict[str, Any]], **more: Any) -> tuple[str, ...]:
+    done = store.append("edits", rows, spec=spec(**more))
+    assert done.report is not None
+    return done.report.notes
+
+
+def with_n(kind: str) -> list[object]:
+    return ["page", {"name": "n", "type": kind}]
+
+
+def test_a_load_like_the_one_before_says_nothing(store: Store) -> None:
+    assert load(store, [{"t": AT, "page": "Dolmen", "n": 2}]) == ()
+
+
+def test_a_wider_type_is_told(store: Store) -> None:
+    (note,) = load(store, [{"t": AT, "page": "a", "n": 0.5}], dimensions=with_n("double"))
+    assert note == "column 'n' was long and is double from now on"
+
+
+def test_a_type_that_breaks_queries_is_refused_and_may_be_allowed(
+    store: Store, tmp_path: Path
+) -> None:
+    rows = [{"t": AT, "page": "a", "n": "many"}]
+    with pytest.raises(Invalid, match=r"'n' is long, and would become string.*allow it") as caught:
+        load(store, rows, dimensions=with_n("string"))
+    assert "nothing was published" in caught.value.message
+    assert store.head().revision == 1
+    files = list((tmp_path / "store" / "deep-storage" / "segments").rglob("*.parquet"))
+    assert len(files) == 1, "what was written for it is gone"
+    allowed = {"tuningConfig": {"allowTypeChange": True}}
+    (note,) = load(store, rows, dimensions=with_n("string"), **allowed)
+    assert "would become string" in note
+    assert store.sql("SELECT n FROM edits ORDER BY n").rows() == [{"n": "1"}, {"n": "many"}]
+
+
+def test_what_was_allowed_once_is_not_allowed_for_ever(store: Store) -> None:
+    allowed = {"tuningConfig": {"allowTypeChange": True}}
+    load(store, [{"t": AT, "page": "a", "n": 1}], **allowed)
+    kept = store.append("edits", [{"t": AT, "page": "a", "n": 1}]).report
+    assert kept is not None
+    with pytest.raises(Invalid, match="allow it"):
+        load(store, [{"t": AT, "page": "a", "n": "x"}], dimensions=with_n("string"))
+
+
+def test_numbers_for_a_text_are_told(store: Store) -> None:
+    dimensions = [{"name": "page", "type": "long"}, {"name": "n", "type": "long"}]
+    (note,) = load(store, [{"t": AT, "page": 3, "n": 1}], dimensions=dimensions)
+    assert note == "column 'page' is string, and this load's long is read as that"
+
+
+def test_new_and_missing_columns_are_told(store: Store) -> None:
+    notes = load(store, [{"t": AT, "page": "a", "who": "ana"}], dimensions=["page", "who"])
+    assert notes == ("column 'who' (string) is new", "not filled by this load: n")
+
+
+def test_a_declared_column_of_nothing_but_nulls_is_told(store: Store) -> None:
+    (note,) = load(store, [{"t": AT, "Page": "a", "n": 1}])
+    assert note.startswith("nothing but nulls in page")
+
+
+def test_another_granularity_is_told(store: Store) -> None:
+    rows = [{"t": "2024-05-04", "page": "a", "n": 1}]
+    (note,) = load(store, rows, granularitySpec={"segmentGranularity": "month"})
+    assert note == "time chunks were made by DAY before, and are by MONTH from now on"
+
+
+def test_seconds_that_were_read_as_milliseconds_are_told(store: Store) -> None:
+    time = {"column": "t", "format": "millis"}
+    (note,) = load(store, [{"t": 1_709_542_800, "page": "a", "n": 1}], timestampSpec=time)
+    assert "1970" in note
+    assert "posix" in note
+
+
+def test_many_rejected_rows_are_told(store: Store) -> None:
+    rows = [{"t": AT, "page": "a", "n": n} for n in range(4)]
+    (note,) = load(store, [*rows, {"t": "never", "page": "a", "n": 1}])
+    assert note == "1 of 5 rows were rejected, more than 10%"
