@@ -91,12 +91,16 @@ def test_mistakes_are_one_sentence_and_change_nothing(
     assert revisions(store, tmp_path) == [3, 2, 1]
 
 
+MAKES_ONE = {"append", "ingest"}
+"""A datasource that is not there is made by these."""
+
+
 def commands_about_a_datasource() -> list[list[str]]:
     """Return a command line for each way to name a datasource: those of the commands, so a new one is asked, too."""
     lines = []
     for name, command in click_commands().items():
         for param in command.params:
-            if param.name != "datasource" or param.metavar == "COLUMN":
+            if param.name != "datasource" or param.metavar == "COLUMN" or name in MAKES_ONE:
                 continue
             given = [] if param.param_type_name == "argument" else [param.opts[0]]
             lines.append([*name.split(), *given, "nope", *MORE.get(name, [])])

@@ -14,7 +14,7 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Invalid, Unavailable
-from carnac.jobs.ingest.ingest import STAGING_FOLDER
+from carnac.jobs.context import STAGING_FOLDER
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, JobProgress
 from carnac.spark.progress import Phase

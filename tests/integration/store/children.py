@@ -87,8 +87,8 @@ def read_rows(path: Path, out: Connection) -> None:
 
 def renew_often(store: Store) -> None:
     """Have a store renew its leases ten times a second, however long they are."""
-    leases = store._leases
-    leases._wait = lambda _s: leases._stop.wait(0.1)
+    loop = store._leases._loop
+    loop._wait = lambda _s: loop._wait_for_bell(0.1)
 
 
 def hold_revision(path: Path, ttl_ms: int, revision: int, out: Connection) -> None:

@@ -104,9 +104,8 @@ def ingest(
         )
         return
     refuse_beside_spec(source, datasource, hints, spec_out)
-    mode: Literal["append", "replace"] | None = None
-    if replace is not None:
-        mode = "replace" if replace else "append"
+    modes: dict[bool | None, Literal["append", "replace"]] = {True: "replace", False: "append"}
+    mode = modes.get(replace)
     loaded = load_spec_file(source, inputs=files, mode=mode, allow_type_change=allow_type_change)
     if loaded.input.type == "frame":
         raise Invalid(
