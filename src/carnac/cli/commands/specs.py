@@ -76,6 +76,7 @@ def new(
     time_format: TimeFormat = None,
     time_default: TimeDefault = None,
     spec_out: SpecOut = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write the spec that files of rows show, with comments. No store and no Spark is needed.
 
@@ -91,7 +92,7 @@ def new(
         hints_of(time, time_format, time_default),
         lambda hints: infer_files(name, paths, hints),
     )
-    as_json = session.output.is_json or (spec_out or "").lower().endswith(".json")
+    as_json = as_json or (spec_out or "").lower().endswith(".json")
     text = commented_spec(inferred, paths, as_json=as_json)
     if spec_out is None:
         session.output.line(text.rstrip())
