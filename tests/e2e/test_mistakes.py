@@ -75,7 +75,7 @@ def revisions(store: Path, cwd: Path) -> list[int]:
         (["lookups", "set", "a", "missing.csv"], 5, "missing.csv"),
         (["quarantine", "quarantine/none"], 5, "quarantine/none"),
         (["ingest", "missing.json"], 5, "missing.json"),
-        (["ingest", "."], 2, "directory"),
+        (["ingest", "."], 2, "the name of . says no datasource"),
         (["spec", "check", "missing.json"], 5, "missing.json"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
@@ -91,8 +91,8 @@ def test_mistakes_are_one_sentence_and_change_nothing(
     assert revisions(store, tmp_path) == [3, 2, 1]
 
 
-MAKES_ONE = {"append", "ingest"}
-"""A datasource that is not there is made by these."""
+MAKES_ONE = {"append", "ingest", "spec new"}
+"""These need no datasource that is there."""
 
 
 def commands_about_a_datasource() -> list[list[str]]:
@@ -135,10 +135,6 @@ def test_a_datasource_that_was_emptied_is_known_to_the_log(run: Run, store: Path
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "JSON"),
-        ("[1]", "list"),
-        ("", "empty"),
-        ("a: [", "YAML"),
         (json.dumps({"input": "a.json"}), "dataSource"),
         (json.dumps({**SPEC, "colour": "red"}), "colour"),
         (json.dumps({**SPEC, "granularitySpec": {"segmentGranularity": "fortnight"}}), "fortnight"),
@@ -166,6 +162,23 @@ def test_a_wrong_spec_is_one_sentence(
     ingested = run("ingest", "spec.json", "--store", str(store), code=2)
     assert says in one_sentence(checked)
     assert one_sentence(checked) == one_sentence(ingested)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", "JSON"), ("[1]", "list"), ("", "empty"), ("a: [", "YAML"), ("a: {b", "YAML")],
+)
+def test_what_is_no_spec_at_all_is_one_sentence(
+    run: Run, store: Path, tmp_path: Path, text: str, says: str
+) -> None:
+    """By its name it is a spec where the name says so; a file that ends with .json may also be one of rows."""
+    (tmp_path / "spec.yaml").write_text(text)
+    (tmp_path / "spec.json").write_text(text)
+    checked = run("spec", "check", "spec.yaml", code=2)
+    assert says in one_sentence(checked)
+    ingested = run("ingest", "spec.yaml", "--store", str(store), code=2)
+    assert one_sentence(checked) == one_sentence(ingested)
+    one_sentence(run("ingest", "spec.json", "--store", str(store), code=2))
 
 
 @pytest.mark.parametrize(
