@@ -121,7 +121,7 @@ def test_no_append_waits_no_compaction_is_lost_and_all_ends_in_order(data: LateD
             ]
         )
     for _ in range(LATE_APPENDS + 10):
-        data.duty.run_round()
+        data.rounds.run_round()
         data.arrived.clear()
         data.run_attempts(between=data.append_late)
         data.check_counts()

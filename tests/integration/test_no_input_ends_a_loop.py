@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
-from carnac.api.services import Desk
+from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.overlord import compaction_loop
 from carnac.bootstrap.runners import attempt_command
@@ -159,7 +159,7 @@ def world() -> Iterator[World]:
         compaction = compaction_loop(rounds, values, clock)
         steps.callback(compaction.stop)
         loops = (*loop.loops, compaction)
-        service = Desk(
+        service = Services(
             tasks=tasks,
             locks=lockbox,
             loop=loop,

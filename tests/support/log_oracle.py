@@ -367,12 +367,15 @@ class LogOracle:
         return [one for one in self._lives if one.datasource == datasource and one.dropped is None]
 
     def entries(self, datasource: str, interval: Interval) -> Sequence[Entry]:
-        found = [life.entry for life in self._live(datasource)]
-        return [entry for entry in found if entry.chunk.overlaps(interval)]
+        return [entry for entry in self._in_order(datasource) if entry.chunk.overlaps(interval)]
+
+    def _in_order(self, datasource: str) -> list[Entry]:
+        """Return the live entries chunk by chunk, as SQL does: what a commit adds comes in this order."""
+        found = (life.entry for life in self._live(datasource))
+        return sorted(found, key=lambda entry: (entry.chunk, entry.entry_id))
 
     def entries_of(self, datasource: str, segment_ids: Sequence[str]) -> Sequence[Entry]:
-        found = [life.entry for life in self._live(datasource)]
-        return [entry for entry in found if entry.segment_id in segment_ids]
+        return [entry for entry in self._in_order(datasource) if entry.segment_id in segment_ids]
 
     def highest_major_ms(self, datasource: str, interval: Interval) -> int | None:
         majors = [
