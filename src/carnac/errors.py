@@ -57,6 +57,26 @@ class Unavailable(CarnacError):
     retryable = True
 
 
+class Busy(Unavailable):
+    """Too many others wait already: ask again later.
+
+    Args:
+        retry_after_s: In how many seconds it is worth trying again, > 0.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: int, **ids: object) -> None:
+        super().__init__(message, **ids)
+        self.retry_after_s = retry_after_s
+
+
+class TimedOut(Unavailable):
+    """It took longer than it may, and was stopped."""
+
+
+class Cancelled(Unavailable):
+    """Somebody asked for it to be stopped."""
+
+
 class DiskFull(Unavailable):
     """There is no room to write down what was asked for: make some, then retry."""
 

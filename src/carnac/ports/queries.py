@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
-    from carnac.core.segments.segment import ColumnType
+    from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import IntervalSet
 
 
@@ -46,6 +46,68 @@ class ExportResult:
     revision: int
     segments_total: int
     segments_read: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafSlice:
+    """A segment that a leaf reads, and which of its rows.
+
+    Attributes:
+        segment: The record of the file.
+        clip: The instants that are visible; None: all.
+    """
+
+    segment: Segment
+    clip: IntervalSet | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafRequest:
+    """One leaf's part of a statement: a statement over some segments, which needs nothing but their files.
+
+    Attributes:
+        query_id: Of the statement that it is a part of.
+        revision: That the broker planned on.
+        sql: What is to be run; its only tables are `view` and `tables`. Parameters are written into it.
+        view: The name that stands for the rows of the slices.
+        columns: Of the view, without `__time`, with their types.
+        slices: What the view shows.
+        tables: Small tables that are sent along, `pyarrow.Table`s by name.
+        timeout_ms: After which it is stopped; None: no limit but the engine's own.
+        skips_missing: Whether a segment that cannot be read is reported in `LeafReport.missing` and left out; else it
+            is an error.
+    """
+
+    query_id: str
+    revision: int
+    sql: str
+    view: str
+    columns: Mapping[str, ColumnType]
+    slices: Sequence[LeafSlice]
+    tables: Mapping[str, object] = field(default_factory=dict)
+    timeout_ms: int | None = None
+    skips_missing: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class LeafReport:
+    """What a leaf did. Whole when its batches are exhausted.
+
+    Attributes:
+        server_id: The leaf; empty in the process of the broker.
+        slices: What was read: segment ids with their clips, as asked; `is_whole` says whether that can be relied on.
+        missing: Why segments could not be read, by segment id.
+        cold: How many of the segments were read from deep storage.
+        rows: That the leaf's statement gave.
+        is_whole: The leaf has said all of this, at the end of its rows.
+    """
+
+    server_id: str = ""
+    slices: Sequence[tuple[str, IntervalSet | None]] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    cold: int = 0
+    rows: int = 0
+    is_whole: bool = False
 
 
 class Catalog(Protocol):

@@ -1,0 +1,149 @@
+"""Statements that are asked over a network, and what an answer says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class OnMissing(StrEnum):
+    """What becomes of a query when segments that it needs cannot be read from any server."""
+
+    ERROR = "error"
+    """It fails, and names them."""
+    PREVIOUS = "previous"
+    """It is answered from the newest revision that can be read as a whole, and says which."""
+    PARTIAL = "partial"
+    """It is answered without them, and lists the intervals that are missing."""
+
+
+class Engine(StrEnum):
+    """What ran a statement."""
+
+    EMBEDDED = "embedded"
+    """In the process that was asked, over the segment files."""
+    ONE_ROUND = "one_round"
+    """Partial results of historicals, merged by the broker."""
+    GATHERED = "gathered"
+    """Pruned rows of historicals, and the embedded engine of the broker over them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement as it was asked.
+
+    Attributes:
+        sql: One SELECT statement, or EXPLAIN of one.
+        parameters: Values of its `?`, in order.
+        query_id: By which it can be cancelled, and is found in the query log; unique among those that run.
+        at: The revision, time or tag to read; None: the revision that the broker plans on.
+        timeout_ms: After which it is stopped; None: the store's setting; 0: no limit.
+        on_missing: What if segments cannot be read.
+        priority: Higher ones leave the queue first; 0 by default.
+        lane: Name of a lane of the queue that limits how many of its queries run; None: none.
+    """
+
+    sql: str
+    parameters: Sequence[object] = ()
+    query_id: str
+    at: int | str | None = None
+    timeout_ms: int | None = None
+    on_missing: OnMissing = OnMissing.ERROR
+    priority: int = 0
+    lane: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What an answer rests on, so that anybody with the log can derive it again.
+
+    Attributes:
+        revision: The one revision that was read.
+        statement_digest: SHA-256 of statement and parameters, in hexadecimal.
+        segments_digest: SHA-256 of the sorted set of segments with their clips, in hexadecimal.
+        rows: Of the answer; None until it was read to its end.
+        rows_digest: An order-independent digest of the rows, in hexadecimal; None until it was read to its end.
+    """
+
+    revision: int
+    statement_digest: str
+    segments_digest: str
+    rows: int | None = None
+    rows_digest: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AnswerFacts:
+    """What an answer says of itself. What is known only at the end is set when its batches are exhausted.
+
+    Attributes:
+        query_id: Of the statement.
+        revision: The one revision that was read.
+        segments_expected: Entries that the statement needs after pruning at that revision.
+        segments_read: Entries that leaves reported as read.
+        is_complete: Everything that is needed was read, and the leaves' reports prove it; False where they do not.
+        missing: Intervals that are missing, ISO 8601, by datasource; empty unless `OnMissing.PARTIAL`.
+        engine: What ran it.
+        why: One sentence: why that engine.
+        etag: Changes exactly when the answer could: digest of statement, and of segments with clips and lookups.
+        receipt: See there.
+        servers: Ids of the historicals that took part; empty for the embedded engine.
+    """
+
+    query_id: str
+    revision: int
+    segments_expected: int
+    segments_read: int
+    is_complete: bool
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    engine: Engine
+    why: str
+    etag: str
+    receipt: Receipt
+    servers: Sequence[str] = ()
+
+
+class Answer(Protocol):
+    """An answer that streams. To be closed."""
+
+    facts: AnswerFacts
+    """What it says of itself."""
+
+    @property
+    def schema(self) -> object:
+        """The `pyarrow.Schema` of the rows."""
+        ...
+
+    def batches(self) -> Iterator[object]:
+        """Yield `pyarrow.RecordBatch`es, once. What fails meanwhile is raised as by `QueryService.run`."""
+        ...
+
+    def close(self) -> None:
+        """Stop what still runs for it, and let go of the revision. Idempotent."""
+        ...
+
+
+class QueryService(Protocol):
+    """Whoever answers statements: a broker. Safe for threads.
+
+    A statement waits in a fair queue while too many run.
+    """
+
+    def run(self, statement: Statement, *, if_none_match: str | None = None) -> Answer | None:
+        """Run a statement; None: the answer has the ETag that was given, and nothing was run.
+
+        Raises:
+            Invalid: It is not one SELECT statement, does not parse, or names what a query may not reach.
+            NotFound: It names what is not in the revision; or there is no such revision.
+            Busy: The queue is full; ask again after `Busy.retry_after_s`.
+            Unavailable: It took too long, was cancelled, needs more memory than there is, or segments that it needs
+                cannot be read from any server.
+            Corrupt: A segment file is missing or damaged.
+        """
+        ...
+
+    def cancel(self, query_id: str) -> bool:
+        """Stop a statement; False: none of that id runs or waits here."""
+        ...

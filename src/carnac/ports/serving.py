@@ -1,0 +1,260 @@
+"""A cluster that serves: which servers there are, what they hold, and which revision brokers plan on.
+
+Servers find one another through the metadata store and nothing else: `ServerRecords` is a part of it. What a
+historical holds is asked of the historical itself (`SegmentServer`), so that a commit never waits for announcements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from carnac.core.segments.segment import Segment
+    from carnac.ports.queries import LeafReport, LeafRequest
+
+
+class Role(StrEnum):
+    """What a process does in a cluster. One process may have them all."""
+
+    OVERLORD = "overlord"
+    COORDINATOR = "coordinator"
+    BROKER = "broker"
+    HISTORICAL = "historical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRecord:
+    """A process that serves in one role, as it says itself in its heartbeats.
+
+    Attributes:
+        server_id: A historical's is kept beside its files, so that it is the same server after a restart; those of
+            others are random, new with each start.
+        url: Where others reach it: `grpc+tcp://…` of a historical, `http://…` of the others.
+        holder: Which process on which machine, for people.
+        tier: Of a historical; empty for the others.
+        capacity_bytes: What a historical may hold on its disk; 0 for the others.
+        started_at_ms: When the process started, epoch milliseconds, UTC.
+        heartbeat_at_ms: Its last sign of life, by the clock of the store.
+        lease_ms: How long after it the server counts as alive; 0 once it has said goodbye.
+        is_draining: It finishes what it runs and takes nothing new: it is about to stop.
+        is_decommissioning: An operator wants it emptied; it serves meanwhile. Set by others, kept over restarts.
+        planning_revision: Of a broker: new queries are planned on it; None for the others.
+        oldest_revision: Of a broker: the oldest revision that a running query reads, `planning_revision` if none runs
+            on an older one; None for the others.
+    """
+
+    server_id: str
+    role: Role
+    url: str
+    holder: str
+    tier: str = ""
+    capacity_bytes: int = 0
+    started_at_ms: int
+    heartbeat_at_ms: int = 0
+    lease_ms: int
+    is_draining: bool = False
+    is_decommissioning: bool = False
+    planning_revision: int | None = None
+    oldest_revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The revision that brokers are told to plan on.
+
+    Attributes:
+        revision: Never decreases.
+        fence: Of the coordinator's leadership that said so.
+        at_ms: When, epoch milliseconds, UTC.
+    """
+
+    revision: int
+    fence: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChange:
+    """One version of the load rules of a datasource, or of the default.
+
+    Attributes:
+        datasource: `_default` for those that hold where a datasource's own match nothing.
+        rules: Druid's JSON list.
+        author: Who, for people; may be empty.
+        comment: Why; may be empty.
+        at_ms: When, epoch milliseconds, UTC.
+    """
+
+    datasource: str
+    rules: str
+    author: str
+    comment: str
+    at_ms: int
+
+
+class ServerRecords(Protocol):
+    """Servers, the told revision and load rules: a part of the metadata store. Safe for threads and processes.
+
+    Errors, besides those named: Unavailable when the database does not answer.
+    """
+
+    def put_server(self, server: ServerRecord) -> ServerRecord:
+        """Keep a heartbeat; return it as it is kept: at the store's time, `is_decommissioning` as operators set it."""
+        ...
+
+    def remove_server(self, server_id: str) -> None:
+        """Say goodbye: the server counts as gone at once. Idempotent."""
+        ...
+
+    def servers(
+        self, role: Role | None = None, *, live_only: bool = True
+    ) -> Sequence[ServerRecord]:
+        """Return servers by id: those whose lease is not over, or all that are known."""
+        ...
+
+    def decommission(self, server_id: str, *, wanted: bool) -> None:
+        """Have a server emptied, or not any more. Idempotent.
+
+        Raises:
+            NotFound: No such server is known.
+        """
+        ...
+
+    def told(self) -> Told | None:
+        """Return the revision that brokers are to plan on; None if no coordinator has said: then the newest."""
+        ...
+
+    def tell(self, revision: int, *, fence: int) -> Told:
+        """Tell brokers of a revision, if it is higher than the told one; return what they are told now.
+
+        Raises:
+            Revoked: A coordinator with a higher fence leads.
+        """
+        ...
+
+    def rules(self) -> Mapping[str, str]:
+        """Return the rules in force as Druid's JSON lists, by datasource; `_default` among them if it was set."""
+        ...
+
+    def put_rules(
+        self, datasource: str, rules: str | None, *, author: str = "", comment: str = ""
+    ) -> None:
+        """Set the rules of a datasource or of `_default`; None: it has none of its own."""
+        ...
+
+    def rule_history(
+        self, datasource: str | None = None, *, limit: int = 25
+    ) -> Sequence[RuleChange]:
+        """Return changes of rules, the newest first; None: of all."""
+        ...
+
+
+class HoldState(StrEnum):
+    """How a historical holds a segment that is assigned to it."""
+
+    LOADING = "loading"
+    """It is on its way; queries read it from deep storage meanwhile."""
+    LOADED = "loaded"
+    """Its file is on the server's disk, checked."""
+    FAILED = "failed"
+    """It could not be loaded; `Holding.error` says why. The coordinator decides what next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """A segment that is assigned to a historical.
+
+    Attributes:
+        segment_id: Of the segment.
+        datasource: Of the segment.
+        size_bytes: Of its file.
+        state: How it is held.
+        error: One sentence if it failed, else empty.
+    """
+
+    segment_id: str
+    datasource: str
+    size_bytes: int
+    state: HoldState
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What a historical holds, or what has changed since another inventory.
+
+    Attributes:
+        server_id: Of the historical.
+        epoch: Random, new with each start: numbers of another epoch mean nothing.
+        number: Grows with each change.
+        is_whole: These are all holdings; else those that changed since the number that was asked with.
+        holdings: Sorted by segment id.
+        removed: Segment ids that are not held any more; empty if whole.
+        used_bytes: On its disk, what is loading included.
+        capacity_bytes: What it may hold.
+        running: Queries that it runs now.
+    """
+
+    server_id: str
+    epoch: str
+    number: int
+    is_whole: bool
+    holdings: Sequence[Holding]
+    removed: Sequence[str]
+    used_bytes: int
+    capacity_bytes: int
+    running: int
+
+
+class SegmentServer(Protocol):
+    """A historical as coordinators and brokers reach it: over Arrow Flight, or in the same process.
+
+    Errors, besides those named: Unavailable when it cannot be reached, does not answer in time, or drains: another
+    replica may be asked at once.
+    """
+
+    @property
+    def server_id(self) -> str:
+        """Which server it is."""
+        ...
+
+    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+        """Let it load segments in this order; those that it has already are left as they are. Returns at once.
+
+        Raises:
+            Revoked: A coordinator with a higher fence has spoken.
+        """
+        ...
+
+    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+        """Let it forget segments; files go when no running query reads them. Loads that wait are cancelled.
+
+        Raises:
+            Revoked: A coordinator with a higher fence has spoken.
+        """
+        ...
+
+    def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
+        """Return what it holds, or what changed since a number of an epoch.
+
+        Args:
+            wait_ms: If nothing has changed, wait as long for a change.
+        """
+        ...
+
+    def run(self, request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
+        """Run one leaf's part of a statement; return its `pyarrow.RecordBatch`es, and what they rest on.
+
+        The report is complete when the batches are exhausted.
+
+        Raises:
+            Invalid, Corrupt, NotFound: As `QueryEngine.run_query`.
+        """
+        ...
+
+    def cancel(self, query_id: str) -> None:
+        """Stop the leaf statements of a query. Idempotent."""
+        ...
