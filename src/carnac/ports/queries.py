@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
@@ -108,6 +109,44 @@ class LeafReport:
     cold: int = 0
     rows: int = 0
     is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafFiles:
+    """Where an engine finds the segments of a leaf request.
+
+    Attributes:
+        places: Files on this machine, whose bytes were checked, by segment id.
+        remote: `pyarrow.dataset.Dataset`s of one file each that is elsewhere, by segment id: a scan of one reads the
+            ranges of the columns and row groups that it needs.
+    """
+
+    places: Mapping[str, Path]
+    remote: Mapping[str, object] = field(default_factory=dict)
+
+
+class LeafEngine(Protocol):
+    """Runs leaf requests over files, and can reach nothing else. Safe for threads."""
+
+    def run_leaf(
+        self, request: LeafRequest, files: LeafFiles | None = None
+    ) -> tuple[Iterator[object], LeafReport]:
+        """Run one leaf's part of a statement; return its `pyarrow.RecordBatch`es, and what they rest on.
+
+        There is one batch at least, an empty one if need be, so that the columns are known. A generator that is closed
+        early stops what runs. The report is complete when the batches are exhausted.
+
+        Args:
+            files: Every segment of the request is in one of its two maps; None: the engine finds them in deep storage.
+
+        Raises:
+            Invalid, Corrupt, NotFound, Unavailable: As `QueryEngine.run_query`.
+        """
+        ...
+
+    def cancel(self, query_id: str) -> None:
+        """Stop the leaf statements of a query; they raise Cancelled. Idempotent."""
+        ...
 
 
 class Catalog(Protocol):

@@ -248,7 +248,8 @@ class SegmentServer(Protocol):
     def run(self, request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
         """Run one leaf's part of a statement; return its `pyarrow.RecordBatch`es, and what they rest on.
 
-        The report is complete when the batches are exhausted.
+        There is one batch at least, an empty one if need be, so that the columns are known. The report is complete
+        when the batches are exhausted.
 
         Raises:
             Invalid, Corrupt, NotFound: As `QueryEngine.run_query`.
