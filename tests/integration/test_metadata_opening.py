@@ -58,7 +58,7 @@ def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
     assert ScriptDirectory.from_config(config).get_current_head() == migrate.HEAD_VERSION
 
 
-LAYOUT = "0101 8c049e6f3f4d5182"
+LAYOUT = "0102 b5f4ebad4c51de9f"
 
 
 def test_tables_that_change_have_another_version() -> None:

@@ -19,6 +19,7 @@ from carnac.metadata.read.retention import require_whole
 from carnac.metadata.read.rows import lease_of
 from carnac.metadata.records.allocation_records import SqlAllocationRecords
 from carnac.metadata.records.compaction_records import SqlCompactionRecords
+from carnac.metadata.records.server_records import SqlServerRecords
 from carnac.metadata.records.task_records import SqlTaskRecords
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
@@ -53,7 +54,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SqlMetadataStore(SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecords):
+class SqlMetadataStore(
+    SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecords, SqlServerRecords
+):
     """A store in a database: see `MetadataStore` for what its methods promise."""
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from carnac.errors import NotFound
 from carnac.ports.allocation_records import AllocationRecords
+from carnac.ports.serving import ServerRecords
 from carnac.ports.task_records import TaskRecords
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class DatasourceInfo:
     revision: int
 
 
-class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, Protocol):
+class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRecords, Protocol):
     """The log and what is derived from it. Safe for use by many threads and processes at once.
 
     Errors, besides those named: Unavailable when the database does not answer; Corrupt when a record is not readable.

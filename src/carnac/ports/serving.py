@@ -131,7 +131,8 @@ class ServerRecords(Protocol):
         """Tell brokers of a revision, if it is higher than the told one; return what they are told now.
 
         Raises:
-            Revoked: A coordinator with a higher fence leads.
+            Revoked: A coordinator with a higher fence leads, or has told something.
+            NotFound: There is no such revision yet.
         """
         ...
 
@@ -148,7 +149,7 @@ class ServerRecords(Protocol):
     def rule_history(
         self, datasource: str | None = None, *, limit: int = 25
     ) -> Sequence[RuleChange]:
-        """Return changes of rules, the newest first; None: of all."""
+        """Return changes of rules, the newest first; None: of all. Rules that were removed show as `[]`."""
         ...
 
 

@@ -31,6 +31,7 @@ WIDE = {
     "PENDING": tables.pending_segments,
     "SCHEMA": tables.schemas,
     "SEGMENT": tables.segments,
+    "SERVER": tables.servers,
     "TASK": tables.tasks,
 }
 

@@ -12,7 +12,7 @@ from carnac.errors import Corrupt, NotFound
 from carnac.metadata.database import Database, translated
 from carnac.metadata.sql import statements as s
 
-HEAD_VERSION = "0101"
+HEAD_VERSION = "0102"
 """The newest migration in `migrations/versions`."""
 
 
@@ -88,6 +88,10 @@ def table_names() -> Mapping[str, str]:
         "leaders": "one row for each role",
         "pending_segments": "what live tasks and writers have reserved and not published yet",
         "pending_chunks": "the pending segments",
+        "servers": "processes that serve, or did within the last hour; historicals, within the last week",
+        "told": "one row",
+        "rules": "set by the operator",
+        "rule_changes": "the newest hundred of each datasource that rules were set for",
         "compaction_specs": "the datasources",
         "compaction_chunks": "the time chunks of datasources that are compacted",
     }

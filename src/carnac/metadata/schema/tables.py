@@ -410,6 +410,44 @@ pending_chunks = Table(
 )
 """Chunks that do not exist yet and in which segments are pending. Bound: the pending segments."""
 
+servers = Table(
+    "servers",
+    METADATA,
+    Column("server_id", Text, primary_key=True),
+    _text("role"),
+    _text("url"),
+    _text("holder"),
+    _text("tier"),
+    _int("capacity_bytes"),
+    _int("started_at_ms"),
+    _int("heartbeat_at_ms"),
+    _int("lease_ms"),
+    _int("is_draining"),
+    _int("is_decommissioning"),
+    _maybe_int("planning_revision"),
+    _maybe_int("oldest_revision"),
+)
+"""Bound: processes that serve, or did within the last hour; historicals, within the last week."""
+
+told = Table("told", METADATA, _key("id"), _int("revision"), _int("fence"), _int("at_ms"))
+"""One row, from the first time that a coordinator said something: what brokers plan on."""
+
+rules = Table("rules", METADATA, Column("datasource", Text, primary_key=True), _text("rules"))
+"""Load rules in force. Bound: the datasources that operators set rules for."""
+
+rule_changes = Table(
+    "rule_changes",
+    METADATA,
+    _key("number"),
+    _text("datasource"),
+    _text("rules"),  # JSON
+    _text("author"),
+    _text("comment"),
+    _int("at_ms"),
+    Index("rule_changes_by_datasource", "datasource", "number"),
+)
+"""Bound: the newest hundred of each datasource that operators set rules for."""
+
 compaction_specs = Table(
     "compaction_specs",
     METADATA,

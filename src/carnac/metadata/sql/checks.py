@@ -28,12 +28,17 @@ SIGNS_AFTER = statement(
     WHERE locks.heartbeat_at_ms > :at_ms
       AND locks.revoked_at_ms IS NULL
     UNION ALL
+    SELECT servers.holder AS holder, servers.heartbeat_at_ms AS sign_ms
+    FROM servers
+    WHERE servers.heartbeat_at_ms > :at_ms
+      AND servers.lease_ms > 0
+    UNION ALL
     SELECT leases.holder AS holder, leases.expires_at_ms - leases.ttl_ms AS sign_ms
     FROM leases
     WHERE leases.expires_at_ms - leases.ttl_ms > :at_ms
     """
 )
-"""Of leaders, attempts, tasks with locks, readers and writers that have not ended."""
+"""Of leaders, attempts, tasks with locks, servers, readers and writers that have not ended."""
 TABLES = (
     "origin",
     "settings",
@@ -61,6 +66,10 @@ TABLES = (
     "leaders",
     "pending_segments",
     "pending_chunks",
+    "servers",
+    "told",
+    "rules",
+    "rule_changes",
     "compaction_specs",
     "compaction_chunks",
 )

@@ -39,6 +39,10 @@ SCHEMA = "datasource_id, digest, columns, first_key, segments, rows, size_bytes"
 SEGMENT = (
     "segment_key, segment_id, datasource_id, digest, path, rows, size_bytes, record, trashed_at_ms"
 )
+SERVER = (
+    "server_id, role, url, holder, tier, capacity_bytes, started_at_ms, heartbeat_at_ms, "
+    "lease_ms, is_draining, is_decommissioning, planning_revision, oldest_revision"
+)
 TASK = (
     "task_id, number, type, datasource, group_id, digest, context, priority, slots, "
     "dependencies, waits_for, retry_limit, retry_delay_ms, retry_longest_delay_ms, failures, "

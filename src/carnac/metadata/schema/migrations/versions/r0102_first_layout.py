@@ -3,7 +3,7 @@
 A change before that release changes the tables and this revision's number, and older stores are refused. The first
 change after it writes down here what the tables were.
 
-Revision ID: 0101
+Revision ID: 0102
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from alembic import op
 
 from carnac.metadata.schema.tables import METADATA
 
-revision = "0101"
+revision = "0102"
 down_revision = None
 
 

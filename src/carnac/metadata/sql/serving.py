@@ -1,0 +1,73 @@
+"""What a cluster keeps that serves: its servers, the told revision, and load rules."""
+
+from __future__ import annotations
+
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import new_of, row_of, statement
+
+SERVERS = statement(f"SELECT {c.SERVER} FROM servers ORDER BY server_id")
+FIND_SERVER = statement(f"SELECT {c.SERVER} FROM servers WHERE server_id = :server_id")
+PUT_SERVER = statement(
+    f"""
+    INSERT INTO servers {row_of(c.SERVER)}
+    ON CONFLICT (server_id)
+    DO UPDATE SET {new_of(c.SERVER, "server_id", "is_decommissioning")}
+    """
+)
+"""What operators want of it stays as they set it."""
+LEAVE = statement("UPDATE servers SET lease_ms = 0 WHERE server_id = :server_id")
+DECOMMISSION = statement(
+    "UPDATE servers SET is_decommissioning = :is_decommissioning WHERE server_id = :server_id"
+)
+SWEEP_SERVERS = statement(
+    """
+    DELETE FROM servers
+    WHERE (role = 'historical') = (:is_historical = 1)
+      AND (heartbeat_at_ms + lease_ms <= :before_ms
+        OR heartbeat_at_ms - lease_ms >= :after_ms)
+    """
+)
+TOLD = statement("SELECT revision, fence, at_ms FROM told")
+PUT_TOLD = statement(
+    """
+    INSERT INTO told (id, revision, fence, at_ms)
+    VALUES (1, :revision, :fence, :at_ms)
+    ON CONFLICT (id)
+    DO UPDATE SET revision = excluded.revision, fence = excluded.fence, at_ms = excluded.at_ms
+    """
+)
+RULES = statement("SELECT datasource, rules FROM rules ORDER BY datasource")
+PUT_RULES = statement(
+    """
+    INSERT INTO rules (datasource, rules)
+    VALUES (:datasource, :rules)
+    ON CONFLICT (datasource)
+    DO UPDATE SET rules = excluded.rules
+    """
+)
+REMOVE_RULES = statement("DELETE FROM rules WHERE datasource = :datasource")
+LAST_CHANGE = statement("SELECT max(number) FROM rule_changes")
+INSERT_CHANGE = statement(
+    """
+    INSERT INTO rule_changes (number, datasource, rules, author, comment, at_ms)
+    VALUES (:number, :datasource, :rules, :author, :comment, :at_ms)
+    """
+)
+FORGET_CHANGES = statement(
+    """
+    DELETE FROM rule_changes
+    WHERE datasource = :datasource
+      AND number <= (
+        SELECT number
+        FROM rule_changes
+        WHERE datasource = :datasource
+        ORDER BY number DESC
+        LIMIT 1 OFFSET :kept
+      )
+    """
+)
+_CHANGES = "SELECT datasource, rules, author, comment, at_ms FROM rule_changes"
+CHANGES = statement(f"{_CHANGES} ORDER BY number DESC LIMIT :limit")
+CHANGES_OF = statement(
+    f"{_CHANGES} WHERE datasource = :datasource ORDER BY number DESC LIMIT :limit"
+)
