@@ -1,0 +1,188 @@
+"""What a decision about a rollout depends on, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from carnac.core.rollout.lives import SegmentLives
+from carnac.core.time.leases import is_over
+
+LOAD_PATIENCE_MS = 10 * 60 * 1000
+"""How long a segment that is not loaded yet keeps a revision from being told. After it, queries read it cold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Historical:
+    """What a historical that is alive holds, as it said itself last.
+
+    Attributes:
+        server_id: Of the server.
+        loaded: Ids of the segments on its disk, without those that are to be unloaded.
+        loading: Those that are assigned to it and on their way.
+        unloading: Those that it was told to unload, until it has said that it does not hold them any more: an order of
+            which nothing was heard may still arrive.
+        failed: Those that it could not load.
+        serves: Whether queries are sent to it: it is not draining.
+        obeys: Whether it has heard the fence of the leader that decides. Until then an order of an earlier leader may
+            still arrive and take any segment away, so what it holds is not counted on.
+    """
+
+    server_id: str
+    loaded: Set[str] = frozenset()
+    loading: Set[str] = frozenset()
+    unloading: Set[str] = frozenset()
+    failed: Set[str] = frozenset()
+    serves: bool = True
+    obeys: bool = True
+
+    @property
+    def counts(self) -> bool:
+        """Whether its loaded segments are counted on."""
+        return self.serves and self.obeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A broker as its last heartbeat says.
+
+    Attributes:
+        broker_id: Of the broker.
+        planning_revision: New queries were planned on it, or will be on a later one.
+        oldest_revision: The oldest that a running query read; no later one reads an older.
+        heartbeat_at_ms: When it said so, epoch milliseconds, UTC, by the clock of the store.
+        lease_ms: How long after it the broker is counted on; it answers no query longer than that without a heartbeat.
+    """
+
+    broker_id: str
+    planning_revision: int
+    oldest_revision: int
+    heartbeat_at_ms: int
+    lease_ms: int
+
+    @property
+    def floor(self) -> int:
+        """The oldest revision that a query of it may read."""
+        return min(self.planning_revision, self.oldest_revision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surplus:
+    """A copy that is not needed where it is: another one is enough, or no rule wants it any more.
+
+    Attributes:
+        why: The word for it in reports.
+    """
+
+    server_id: str
+    segment_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutState:
+    """All that a decision depends on.
+
+    Attributes:
+        now_ms: The present by the clock of the store, epoch milliseconds, UTC.
+        told_revision: What brokers are told now, read before `brokers`; None: nothing yet, they plan on the newest.
+        lives: The log as the leader has followed it to its head, from the told revision or before, if that is kept.
+        historicals: Those that are alive.
+        brokers: All that are known; those whose lease is over do not count.
+        leading_since_ms: Since when this leader leads: nothing is given up before it had time to load it.
+        unwanted: Segments that no load rule wants on any server: they are read cold.
+        unplaced: Segments that no server can take, and why.
+        surplus: Copies that may go if enough others are loaded, the first of them first.
+        patience_ms: How long a segment is waited for; > 0.
+    """
+
+    now_ms: int
+    told_revision: int | None
+    lives: SegmentLives
+    historicals: Sequence[Historical] = ()
+    brokers: Sequence[Broker] = ()
+    leading_since_ms: int = 0
+    unwanted: Set[str] = frozenset()
+    unplaced: Mapping[str, str] = field(default_factory=dict)
+    surplus: Sequence[Surplus] = ()
+    patience_ms: int = LOAD_PATIENCE_MS
+
+    @property
+    def counted_brokers(self) -> tuple[Broker, ...]:
+        """Brokers that may answer queries: those whose lease is not over, silent or not."""
+        return tuple(
+            broker
+            for broker in self.brokers
+            if not is_over(broker.heartbeat_at_ms, broker.lease_ms, self.now_ms)
+        )
+
+
+class Cold(StrEnum):
+    """Why a revision is told although a segment that it needs is loaded nowhere."""
+
+    UNWANTED = "unwanted"
+    """No load rule wants it on a server."""
+    UNPLACED = "unplaced"
+    """No server can take it: no room, or none is there."""
+    FAILED = "failed"
+    """It could not be loaded, and no server is trying."""
+    LATE = "late"
+    """It was waited for as long as is allowed (`LOAD_PATIENCE_MS`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A segment that keeps revisions from being told.
+
+    Attributes:
+        segment_id: Of the segment.
+        revision: The first that needs it.
+        until_ms: When waiting ends, epoch milliseconds, UTC.
+        loading_on: Servers that load it now; empty: none was asked yet.
+    """
+
+    segment_id: str
+    revision: int
+    until_ms: int
+    loading_on: tuple[str, ...] = ()
+
+
+REPLACED = "replaced"
+"""Why a copy is unloaded: no revision in use needs the segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unload:
+    """An order to a server: forget a segment, loaded or not.
+
+    Attributes:
+        why: `REPLACED`, or what `Surplus.why` said.
+    """
+
+    server_id: str
+    segment_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """What is decided.
+
+    Attributes:
+        tell_revision: What brokers are to be told; never less than what they are told already.
+        waiting: What keeps a later revision from being told, by segment id.
+        cold: What the revision adds to the one told before that is loaded nowhere, and why it is told all the same.
+        floor: The oldest revision in use; None while nothing is told: then nothing is unloaded.
+        holders: Ids of the brokers that keep the floor below the told revision, silent ones included; sorted.
+        unloads: Orders, by server in the order of the state.
+        kept: Surplus that has to stay for now, and why.
+    """
+
+    tell_revision: int
+    waiting: tuple[Waiting, ...] = ()
+    cold: Mapping[str, Cold] = field(default_factory=dict)
+    floor: int | None = None
+    holders: tuple[str, ...] = ()
+    unloads: tuple[Unload, ...] = ()
+    kept: Mapping[Surplus, str] = field(default_factory=dict)
