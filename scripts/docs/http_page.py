@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from carnac.api import allocation
+from carnac.api import allocation, overlord
 from carnac.api.app import make_app
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
@@ -59,7 +59,7 @@ def describe() -> Mapping[str, Any]:
     """Return the OpenAPI description of an overlord, without one."""
     nobody = cast("Any", None)
     services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
-    return make_app(services, [allocation.make_router(nobody)]).openapi()
+    return make_app([*overlord.make_routers(services), allocation.make_router(nobody)]).openapi()
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:

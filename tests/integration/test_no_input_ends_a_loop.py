@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
+from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
-from carnac.bootstrap.overlord import compaction_loop
 from carnac.bootstrap.runners import attempt_command
+from carnac.bootstrap.serving.overlord import compaction_loop
 from carnac.bootstrap.store import make_lockbox, open_records
 from carnac.bootstrap.tasks import open_loop, open_tasks
 from carnac.clock import RandomIds, SystemClock
@@ -164,14 +165,13 @@ def world() -> Iterator[World]:
             locks=lockbox,
             loop=loop,
             admission=Admission(input_roots=[str(folder)]),
-            loops=loops,
         )
         bugs = Bugs()
         logging.getLogger("carnac").addHandler(bugs)
         steps.callback(logging.getLogger("carnac").removeHandler, bugs)
         loop.start()
         compaction.start()
-        http = InProcessClient(make_app(service, hosts=hosts_of("one")))
+        http = InProcessClient(make_app(make_routers(service), loops=loops, hosts=hosts_of("one")))
         turning = tuple(one for one in loops if one.name in {"overlord", "upkeep", "compaction"})
         yield World(tasks, CompactionService(records, clock), records, http, turning, bugs)
 

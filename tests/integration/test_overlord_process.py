@@ -11,13 +11,14 @@ import httpx
 import pytest
 
 from carnac.api.client import OverlordClient
-from carnac.bootstrap.overlord import open_overlord
+from carnac.bootstrap.serving.process import open_process
 from carnac.bootstrap.store import open_store
 from carnac.bootstrap.tasks import open_tasks
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.core.tasks.model import TaskState
 from carnac.errors import NotFound, Unavailable
+from carnac.ports.serving import Role
 from tests.e2e.cli import DAYS, ROWS, make_store
 
 pytestmark = pytest.mark.http
@@ -31,7 +32,7 @@ def settings(store_dir: Path) -> Settings:
 
 def test_tasks_run_as_threads_and_all_threads_end_with_it(settings: Settings) -> None:
     before = set(threading.enumerate())
-    overlord = open_overlord(settings=settings, host="127.0.0.1", port=0)
+    overlord = open_process({Role.OVERLORD}, settings=settings, host="127.0.0.1", port=0)
     overlord.start()
     with open_tasks(settings=settings) as tasks:
         for day in (1, 2):
@@ -55,7 +56,7 @@ def test_strangers_change_nothing_and_tasks_go_on(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Web pages, clients that break off, bodies without an end, paths of others: then the overlord does its work."""
-    overlord = open_overlord(settings=settings, host="127.0.0.1", port=0)
+    overlord = open_process({Role.OVERLORD}, settings=settings, host="127.0.0.1", port=0)
     overlord.start()
     port = int(overlord.url.rpartition(":")[2])
     path = f"{overlord.url}/druid/indexer/v1/task"
@@ -94,12 +95,12 @@ def test_what_cannot_be_opened_leaves_nothing_open(settings: Settings, tmp_path:
     before = set(threading.enumerate())
     nowhere = settings.model_copy(update={"store": str(tmp_path / "none")})
     with pytest.raises(NotFound):
-        open_overlord(settings=nowhere, host="127.0.0.1", port=0)
-    first = open_overlord(settings=settings, host="127.0.0.1", port=0)
+        open_process({Role.OVERLORD}, settings=nowhere, host="127.0.0.1", port=0)
+    first = open_process({Role.OVERLORD}, settings=settings, host="127.0.0.1", port=0)
     port = int(first.url.rpartition(":")[2])
     with pytest.raises(Unavailable, match="choose another --port"):
-        open_overlord(settings=settings, host="127.0.0.1", port=port)
+        open_process({Role.OVERLORD}, settings=settings, host="127.0.0.1", port=port)
     first.close()
-    again = open_overlord(settings=settings, host="127.0.0.1", port=port)
+    again = open_process({Role.OVERLORD}, settings=settings, host="127.0.0.1", port=port)
     again.close()
     assert set(threading.enumerate()) - before == set()

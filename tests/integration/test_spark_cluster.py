@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap.overlord import open_overlord
+from carnac.bootstrap.serving.process import open_process
 from carnac.bootstrap.store import open_store
 from carnac.bootstrap.tasks import open_tasks
 from carnac.config import Settings
 from carnac.core.tasks.model import Task, TaskState
+from carnac.ports.serving import Role
 from tests.support.spark_cluster import SHORT_LIVED, SparkCluster, run_spark_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -142,7 +143,7 @@ def test_a_task_through_spark_submit_outlives_a_worker(
         "input": str(source),
         "dimensions": [{"name": "n", "type": "long"}],
     }
-    overlord = open_overlord(settings=settings, host="127.0.0.1", port=0)
+    overlord = open_process({Role.OVERLORD}, settings=settings, host="127.0.0.1", port=0)
     killed: list[int] = []
     try:
         overlord.start()

@@ -1,43 +1,45 @@
-"""The HTTP application of an overlord."""
+"""The HTTP application of a process that serves: one door for all its roles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
 
 import carnac
-from carnac.api import locks, own, status, tasks
+from carnac.api import status
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, add_handlers
-from carnac.api.services import Services
+from carnac.api.services import Turns
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _DESCRIPTION = """\
-The overlord of a store. What is below `/druid` has the paths, the names and the status codes of Apache Druid's
-API, so that its clients work; what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence.
-There is no authentication: whoever reaches this address may submit, cancel and read tasks. Every request but GET
-needs the header `Content-Type: application/json`, without a body too. Tasks read files below `http_input_roots` alone.
+What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
+what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence, or Druid's word where its clients
+read it. There is no authentication: whoever reaches this address may ask, and submit, cancel and read tasks. Every
+request but GET needs the header `Content-Type: application/json`, without a body too. Tasks read files below
+`http_input_roots` alone.
 """
 
 
 def make_app(
-    services: Services, routers: Iterable[APIRouter] = (), *, hosts: Hosts | None = None
+    routers: Iterable[APIRouter], *, loops: Sequence[Turns] = (), hosts: Hosts | None = None
 ) -> FastAPI:
     """Return the application.
 
     Args:
+        routers: What the roles of the process answer.
+        loops: What must turn for the process to be healthy.
         hosts: The names under which it may be asked; None: those of the loopback interface.
-        routers: Further ones, such as that of allocation.
     """
     app = FastAPI(
-        title="Carnac overlord",
+        title="Carnac",
         version=carnac.__version__,
         description=_DESCRIPTION,
         docs_url=None,  # its pages load scripts from elsewhere; ours is below
@@ -47,13 +49,7 @@ def make_app(
     add_handlers(app)
     app.add_middleware(TrailingSlashes)
     app.add_middleware(Gate, hosts=hosts or Hosts())
-    for router in (
-        tasks.make_router(services),
-        locks.make_router(services.locks),
-        status.make_router(services),
-        own.make_router(services.tasks),
-        *routers,
-    ):
+    for router in (*routers, status.make_router(loops)):
         app.include_router(router)
 
     @app.get("/", include_in_schema=False)

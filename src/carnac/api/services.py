@@ -103,14 +103,9 @@ class Turns(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The services behind one HTTP API.
-
-    Attributes:
-        loops: What must turn for this process to be healthy.
-    """
+    """The services behind the HTTP API of an overlord."""
 
     tasks: TaskCalls
     locks: LockCalls
     loop: Leads
     admission: Admission
-    loops: Sequence[Turns] = ()

@@ -1,24 +1,25 @@
-"""Who leads, and how this process is: what load balancers and dashboards ask first."""
+"""How this process is: what load balancers and dashboards ask first."""
 
 from __future__ import annotations
 
 import os
 import resource
 import sys
-from http import HTTPStatus
+from collections.abc import Sequence
 
-from fastapi import APIRouter, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter
 
 import carnac
-from carnac.api.services import Services
-from carnac.api.shapes import Leading
-from carnac.api.tasks import PREFIX
-from carnac.errors import NotFound, Unavailable
+from carnac.api.services import Turns
+from carnac.errors import Unavailable
 
 
-def make_router(services: Services) -> APIRouter:
-    """Return the routes."""
+def make_router(loops: Sequence[Turns]) -> APIRouter:
+    """Return the routes.
+
+    Args:
+        loops: What must turn for the process to be healthy.
+    """
     router = APIRouter()
 
     @router.get("/status", tags=["service"], summary="Return version and memory")
@@ -31,34 +32,10 @@ def make_router(services: Services) -> APIRouter:
         summary="Return true: the process answers, and all its loops turn; else 503",
     )
     def health() -> bool:
-        troubles = [loop.trouble for loop in services.loops if loop.trouble is not None]
+        troubles = [loop.trouble for loop in loops if loop.trouble is not None]
         if troubles:
-            raise Unavailable(f"{'; '.join(troubles)}; restart this overlord")
+            raise Unavailable(f"{'; '.join(troubles)}; restart this process")
         return True
-
-    @router.get(
-        f"{PREFIX}/leader",
-        tags=["leadership"],
-        summary="Return the address of the overlord that leads",
-        response_class=PlainTextResponse,
-    )
-    def leader() -> str:
-        found = services.tasks.leader()
-        if found is None or not found.url:
-            raise NotFound("no overlord has ever led here")
-        return found.url
-
-    @router.get(
-        f"{PREFIX}/isLeader",
-        tags=["leadership"],
-        summary="Say whether this overlord leads: 200 if it does, else 404",
-        responses={HTTPStatus.NOT_FOUND: {"model": Leading}},
-    )
-    def is_leader(response: Response) -> Leading:
-        leads = services.loop.is_leader
-        if not leads:
-            response.status_code = HTTPStatus.NOT_FOUND
-        return Leading(leader=leads)
 
     return router
 

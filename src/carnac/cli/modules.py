@@ -9,6 +9,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "specs": ("spec",),
     "quarantine": ("quarantine",),
     "queries": ("sql",),
+    "serve": ("serve",),
     "contents": ("datasources", "segments", "chunks"),
     "late": ("late",),
     "lookups": ("lookups",),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
 from types import FrameType
 
 EXIT_OF_SIGNALS = 128
@@ -58,3 +61,27 @@ class Interruption:
         if self.number is None:
             self.number = number
         raise KeyboardInterrupt if number == signal.SIGINT else Stopped
+
+
+@contextmanager
+def hearing() -> Iterator[SimpleQueue[int]]:
+    """Yield where the signals arrive that tell this process to end.
+
+    A handler runs in the middle of whatever the main thread does, its waiting included: it must not need a lock that
+    the thread may hold, as `Event.set` does.
+    """
+    told: SimpleQueue[int] = SimpleQueue()
+
+    def tell(number: int, _frame: FrameType | None) -> None:
+        told.put(number)
+
+    before = {
+        number: signal.signal(number, tell)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+    }
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
+from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.core.tasks.events import (
     ClaimAttempt,
@@ -117,7 +118,7 @@ def stage() -> tuple[FastAPI, Services]:
     services: Any = Services(
         tasks=Current(), locks=Current(), loop=Current(), admission=Admission(input_roots=[])
     )  # type: ignore[arg-type]
-    return make_app(services, hosts=hosts_of("one")), services
+    return make_app(make_routers(services), hosts=hosts_of("one")), services
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
+from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.tasks.admission import confine
@@ -38,7 +39,7 @@ def http(overlord: Overlord, inside: Path) -> InProcessClient:
     services = Services(
         tasks=overlord.tasks, locks=overlord.lockbox, loop=overlord.loop, admission=admission
     )
-    app: FastAPI = make_app(services, hosts=hosts_of("one"))
+    app: FastAPI = make_app(make_routers(services), hosts=hosts_of("one"))
     return InProcessClient(app)
 
 

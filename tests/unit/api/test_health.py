@@ -7,20 +7,17 @@ from typing import Any
 
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
-from carnac.api.services import Services
 from tests.unit.api.conftest import InProcessClient
 
 
 def test_one_loop_that_does_not_turn_makes_it_false() -> None:
-    nobody: Any = SimpleNamespace()
     loops: Any = [SimpleNamespace(trouble=None) for _ in range(2)]
-    services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody, loops=loops)
-    http = InProcessClient(make_app(services, hosts=hosts_of("one")))
+    http = InProcessClient(make_app([], loops=loops, hosts=hosts_of("one")))
     assert http.get("/status/health").json() is True
     loops[0].trouble = "the overlord loop has not turned for 121 s"
     loops[1].trouble = "the upkeep loop has ended"
     answer = http.get("/status/health")
     assert answer.status_code == 503
     assert answer.json()["error"] == (
-        "the overlord loop has not turned for 121 s; the upkeep loop has ended; restart this overlord"
+        "the overlord loop has not turned for 121 s; the upkeep loop has ended; restart this process"
     )

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from carnac.cli.commands.overlord import _hearing
-from carnac.cli.signals import Interruption, Stopped
+from carnac.cli.signals import Interruption, Stopped, hearing
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -66,7 +65,7 @@ def test_what_is_ignored_stays_ignored() -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_overlord_is_told_to_stop_and_interrupted_nowhere(number: int) -> None:
-    with _hearing() as told:
+    with hearing() as told:
         assert told.empty()
         signal.raise_signal(number)
         assert told.get() == number
@@ -75,7 +74,7 @@ def test_an_overlord_is_told_to_stop_and_interrupted_nowhere(number: int) -> Non
 
 def test_an_overlord_under_nohup_outlives_its_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with _hearing() as told:
+    with hearing() as told:
         signal.raise_signal(signal.SIGHUP)
         assert told.empty()
 
@@ -83,7 +82,7 @@ def test_an_overlord_under_nohup_outlives_its_terminal() -> None:
 @pytest.mark.timeout(30)
 def test_an_overlord_hears_a_signal_at_whatever_line_of_its_waiting_it_arrives() -> None:
     for line in itertools.count(1):
-        with _hearing() as told:
+        with hearing() as told:
             later = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
             later.start()
             sends, before = _SendsAt(line), sys.gettrace()

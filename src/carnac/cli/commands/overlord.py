@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from queue import SimpleQueue
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from carnac.cli.app import TASKS, command, session_of
+from carnac.cli.serving import LOOPBACK, AccessLog, Host, LogsJson, Url, run_until_told
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -31,23 +26,11 @@ RUNNERS = ("process", "spark_submit", "in_process")
 def overlord(
     ctx: typer.Context,
     *,
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host",
-            metavar="ADDRESS",
-            help="Where to listen. There is no password: mind who can reach it.",
-        ),
-    ] = "127.0.0.1",
+    host: Host = LOOPBACK,
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any that is free.")
     ] = PORT,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            "--url", metavar="URL", help="Where others reach it, if not at --host and --port."
-        ),
-    ] = None,
+    url: Url = None,
     runner: Annotated[
         str | None,
         typer.Option(
@@ -56,12 +39,8 @@ def overlord(
             help="What runs tasks: process, spark_submit or in_process. Default: the setting task_runner.",
         ),
     ] = None,
-    has_access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log each request.", metavar="")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Log one JSON object a line.", metavar="")
-    ] = False,
+    has_access_log: AccessLog = False,
+    as_json: LogsJson = False,
 ) -> None:
     """Run an overlord: it starts tasks that were submitted, finds the dead ones, and answers under Druid's paths.
 
@@ -69,22 +48,19 @@ def overlord(
     lease. Tasks that run as processes of their own go on while no overlord is there. Ends on Ctrl-C, SIGTERM and
     SIGHUP.
     """
-    from carnac.bootstrap.overlord import open_overlord
-    from carnac.cli.logs import start_logging
+    from carnac.ports.serving import Role
 
     session = session_of(ctx)
-    settings = _with_runner(session.settings, runner)
-    start_logging(is_json=as_json, level=logging.DEBUG if session.is_debug else logging.INFO)
-    with _hearing() as told:
-        opened = open_overlord(
-            settings=settings, host=host, port=port, url=url, has_access_log=has_access_log
-        )
-        try:
-            opened.start()
-            told.get()
-        finally:
-            opened.close()
-    logging.getLogger("carnac.overlord").info("stopped")
+    run_until_told(
+        session,
+        {Role.OVERLORD},
+        settings=_with_runner(session.settings, runner),
+        host=host,
+        port=port,
+        url=url,
+        has_access_log=has_access_log,
+        logs_json=as_json,
+    )
 
 
 def _with_runner(settings: Settings, runner: str | None) -> Settings:
@@ -93,27 +69,3 @@ def _with_runner(settings: Settings, runner: str | None) -> Settings:
     if runner not in RUNNERS:
         raise Invalid(f"there is no runner '{runner}'; there are {', '.join(RUNNERS)}")
     return settings.model_copy(update={"task_runner": runner})
-
-
-@contextmanager
-def _hearing() -> Iterator[SimpleQueue[int]]:
-    """Yield where the signals arrive that tell this process to end.
-
-    A handler runs in the middle of whatever the main thread does, its waiting included: it must not need a lock that
-    the thread may hold, as `Event.set` does.
-    """
-    told: SimpleQueue[int] = SimpleQueue()
-
-    def tell(number: int, _frame: FrameType | None) -> None:
-        told.put(number)
-
-    before = {
-        number: signal.signal(number, tell)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
-    }
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

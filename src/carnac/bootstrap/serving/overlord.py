@@ -1,18 +1,16 @@
-"""The composition root of an overlord: its loop, its runners and its HTTP interface in one process."""
+"""The composition root of an overlord: its loop, its runners, and what it answers over HTTP."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
-from carnac.api.app import make_app
-from carnac.api.hosts import hosts_of, is_loopback
-from carnac.api.server import HttpServer
+from carnac.api.hosts import is_loopback
+from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
@@ -26,13 +24,14 @@ from carnac.bootstrap.store import (
     open_records,
 )
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
-from carnac.clock import StoreClock, SystemClock
+from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.overlord.runners import InProcessRunner
 from carnac.ports.loops import Loop
 from carnac.store.upkeep.verifying import Scrubber
 
 if TYPE_CHECKING:
+    from carnac.bootstrap.serving.assembly import Assembly
     from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
 
 COMPACTION_STALE_MS = 1_800_000
@@ -45,81 +44,35 @@ SCRUB_STALE_MS = 1_800_000
 _log = logging.getLogger(__name__)
 
 
-class Overlord:
-    """An overlord that was opened: it listens at its address, and does nothing before `start`.
-
-    Attributes:
-        url: Where others reach its HTTP interface.
-    """
-
-    def __init__(self, url: str, start: Callable[[], None], steps: ExitStack) -> None:
-        self.url = url
-        self.start = start
-        self._steps = steps
-
-    def close(self) -> None:
-        """Resign, answer what was asked, and leave attempts that can outlive this process to themselves. Idempotent."""
-        self._steps.close()
-
-
-def open_overlord(
-    *,
-    settings: Settings,
-    host: str,
-    port: int,
-    url: str | None = None,
-    has_access_log: bool = False,
-) -> Overlord:
-    """Open an overlord of the store that the settings name.
-
-    Args:
-        host: Address to listen at.
-        port: 0: one that is free.
-        url: Where others reach it; None: `host` and `port`, or this machine's name.
-        has_access_log: Whether each request is logged.
+def add(assembly: Assembly) -> None:
+    """Add an overlord: its loop, its runners, compaction, scrubbing, and what it answers.
 
     Raises:
-        NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or the runner cannot work.
+        NotFound, Invalid, Unavailable: As `carnac.open`; or the runner cannot work.
     """
-    # what is opened is closed in the opposite order, also if the rest fails
-    with ExitStack() as steps:
-        server = HttpServer(host, port)
-        steps.callback(server.stop)
-        url = url or server.url
-        settings = _with_input_roots(settings, host)  # for attempts, too
-        shared = _SharedSpark(settings)
-        steps.callback(shared.close)
-        runners = open_runners(settings, run=_attempts_here(settings, shared))
-        for runner in {id(one): one for one in runners.values()}.values():
-            steps.callback(runner.close)
-        clock = StoreClock()
-        tasks = steps.enter_context(open_tasks(settings=settings, runners=runners))
-        metadata = open_records(settings=settings, clock=clock)
-        lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
-        loop = open_loop(settings=settings, runners=runners, url=url)
-        rounds = CompactionLoop(settings, runners, clock, is_leader=lambda: loop.is_leader)
-        steps.callback(rounds.close)
-        compaction = compaction_loop(rounds, settings, clock)
-        scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
-        admission, loops = _admission(settings), (*loop.loops, compaction, scrub)
-        app = make_app(
-            Services(tasks=tasks, locks=lockbox, loop=loop, admission=admission, loops=loops),
-            [allocation_router(metadata)],
-            hosts=hosts_of(host, url=url, more=settings.http_hosts),
-        )
-        steps.callback(compaction.stop)
-        steps.callback(scrub.stop)
-        steps.callback(server.stop)
-        steps.callback(loop.close)  # first: another overlord may take over while the rest ends
-
-        def start() -> None:
-            server.start(app, has_access_log=has_access_log)
-            loop.start()
-            compaction.start()
-            scrub.start()
-            _log.info("listening at %s, runner %s", url, settings.task_runner)
-
-        return Overlord(url, start, steps.pop_all())
+    steps, clock = assembly.steps, assembly.clock
+    settings = _with_input_roots(assembly.settings, assembly.host)  # for attempts, too
+    shared = _SharedSpark(settings)
+    steps.callback(shared.close)
+    runners = open_runners(settings, run=_attempts_here(settings, shared))
+    for runner in {id(one): one for one in runners.values()}.values():
+        steps.callback(runner.close)
+    tasks = steps.enter_context(open_tasks(settings=settings, runners=runners))
+    metadata = open_records(settings=settings, clock=clock)
+    lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
+    loop = open_loop(settings=settings, runners=runners, url=assembly.url)
+    assembly.leaves.callback(loop.close)
+    rounds = CompactionLoop(settings, runners, clock, is_leader=lambda: loop.is_leader)
+    steps.callback(rounds.close)
+    compaction = compaction_loop(rounds, settings, clock)
+    steps.callback(compaction.stop)
+    scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
+    steps.callback(scrub.stop)
+    services = Services(tasks=tasks, locks=lockbox, loop=loop, admission=_admission(settings))
+    assembly.routers.extend([*make_routers(services), allocation_router(metadata)])
+    assembly.loops.extend([*loop.loops, compaction, scrub])
+    assembly.starts.extend([loop.start, compaction.start, scrub.start])
+    assembly.starts.append(lambda: _log.info("tasks run by %s", settings.task_runner))
 
 
 def _with_input_roots(settings: Settings, host: str) -> Settings:

@@ -1,0 +1,1 @@
+"""The composition roots of processes that serve: one function for each role, and what joins them at one port."""

@@ -1,0 +1,49 @@
+"""A process that serves, while its roles are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from carnac.api.services import Turns
+    from carnac.clock import StoreClock
+    from carnac.config import Settings
+    from carnac.ports.serving import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What each role is given, and what it adds.
+
+    What a role opens it pushes to `steps`, which are closed in the opposite order. When the process ends, first all
+    roles take their `leaves`: who leads resigns, who is registered says goodbye, so that others may take over while
+    the rest ends. Then the HTTP interface answers what was asked and takes nothing more. Then come the `steps`.
+
+    Attributes:
+        settings: Of the store, and of this process.
+        roles: All that the process has.
+        host: Address at which it listens.
+        url: Where others reach its HTTP interface.
+        clock: One for all: it follows the store's.
+        steps: What is to be closed at the end.
+        routers: What the process answers over HTTP.
+        loops: What must turn for it to be healthy.
+        starts: Called in order once all roles are there and HTTP is answered.
+        leaves: What is done at the end before anything else, the last one first.
+    """
+
+    settings: Settings
+    roles: Collection[Role]
+    host: str
+    url: str
+    clock: StoreClock
+    steps: ExitStack = field(default_factory=ExitStack)
+    routers: list[APIRouter] = field(default_factory=list)
+    loops: list[Turns] = field(default_factory=list)
+    starts: list[Callable[[], object]] = field(default_factory=list)
+    leaves: ExitStack = field(default_factory=ExitStack)

@@ -1,0 +1,112 @@
+"""A process that serves: its roles, and the one port at which they answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from carnac.bootstrap.serving.assembly import Assembly
+from carnac.clock import StoreClock
+from carnac.errors import Invalid
+from carnac.ports.serving import Role
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
+
+ROLES = (Role.OVERLORD,)
+"""Those of a process that is told of none."""
+
+_log = logging.getLogger(__name__)
+
+
+class ServingProcess:
+    """A process that was put together: it listens at its address, and does nothing before `start`.
+
+    Attributes:
+        url: Where others reach its HTTP interface.
+        example: A command line that asks it something.
+    """
+
+    def __init__(self, url: str, example: str, start: Callable[[], None], steps: ExitStack) -> None:
+        self.url = url
+        self.example = example
+        self.start = start
+        self._steps = steps
+
+    def close(self) -> None:
+        """Resign, answer what was asked, and leave what can outlive this process to itself. Idempotent."""
+        self._steps.close()
+
+
+def open_process(
+    roles: Collection[Role],
+    *,
+    settings: Settings,
+    host: str,
+    port: int,
+    url: str | None = None,
+    has_access_log: bool = False,
+) -> ServingProcess:
+    """Put a process together that serves the store of the settings.
+
+    Args:
+        roles: What it does; at least one.
+        host: Address to listen at.
+        port: 0: one that is free.
+        url: Where others reach it; None: `host` and `port`, or this machine's name.
+        has_access_log: Whether each request is logged.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or a role cannot work.
+    """
+    from carnac.api.app import make_app
+    from carnac.api.hosts import hosts_of
+    from carnac.api.server import HttpServer
+
+    # what is opened is closed in the opposite order, also if the rest fails
+    with ExitStack() as steps:
+        server = HttpServer(host, port)
+        steps.callback(server.stop)
+        url = url or server.url
+        assembly = Assembly(settings=settings, roles=roles, host=host, url=url, clock=StoreClock())
+        steps.enter_context(assembly.steps)
+        steps.enter_context(assembly.leaves)
+        for role in Role:  # in one order, whoever was named first
+            if role in roles:
+                _add(role, assembly)
+        app = make_app(
+            assembly.routers,
+            loops=assembly.loops,
+            hosts=hosts_of(host, url=url, more=settings.http_hosts),
+        )
+        steps.callback(server.stop)
+        steps.callback(assembly.leaves.close)  # others may take over while the rest ends
+
+        def start() -> None:
+            server.start(app, has_access_log=has_access_log)
+            for begin in assembly.starts:
+                begin()
+            _log.info("listening at %s: %s", url, ", ".join(role for role in Role if role in roles))
+
+        return ServingProcess(url, _example(url), start, steps.pop_all())
+
+
+def _example(url: str) -> str:
+    return f"curl {url}/status"
+
+
+def _add(role: Role, assembly: Assembly) -> None:
+    """Add a role; a process loads what its own roles need.
+
+    Raises:
+        Invalid: Processes of that role cannot be started.
+    """
+    match role:
+        case Role.OVERLORD:
+            from carnac.bootstrap.serving import overlord
+
+            overlord.add(assembly)
+        case _:
+            raise Invalid(f"there is no role '{role}' here; there are {', '.join(ROLES)}")

@@ -1,0 +1,91 @@
+"""`serve`: answers queries and runs tasks over HTTP, all in one process or role by role, until it is told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import READING, command, session_of
+from carnac.cli.serving import LOOPBACK, AccessLog, Host, LogsJson, Url, run_until_told
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.ports.serving import Role
+
+PORT = 8888
+"""Druid's port of routers, which clients ask for everything."""
+PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 8090}
+"""Druid's ports of processes with one role."""
+
+
+@command(
+    "serve",
+    panel=READING,
+    examples=[
+        "carnac serve",
+        "carnac serve --port 9000 --access-log",
+        "carnac serve --role overlord --host 0.0.0.0",
+    ],
+)
+def serve(
+    ctx: typer.Context,
+    *,
+    roles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="What this process does; may be given several times. Default: all that one machine needs.",
+        ),
+    ] = None,
+    host: Host = LOOPBACK,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="0: any that is free. Default: 8888; with one role Druid's port of it.",
+        ),
+    ] = None,
+    url: Url = None,
+    has_access_log: AccessLog = False,
+    as_json: LogsJson = False,
+) -> None:
+    """Serve a store: SQL over HTTP under Druid's paths, tasks, and what keeps the store in order.
+
+    One process does it all. On Ctrl-C, SIGTERM and SIGHUP it takes nothing new, answers what was asked, and ends.
+    """
+    session = session_of(ctx)
+    chosen = _roles(roles or [])
+    run_until_told(
+        session,
+        chosen,
+        settings=session.settings,
+        host=host,
+        port=_port(chosen, is_told=bool(roles)) if port is None else port,
+        url=url,
+        has_access_log=has_access_log,
+        logs_json=as_json,
+    )
+
+
+def _roles(names: list[str]) -> set[Role]:
+    """Return the roles of those names; of none: all that one machine needs.
+
+    Raises:
+        Invalid: There is no such role.
+    """
+    from carnac.bootstrap.serving.process import ROLES
+    from carnac.ports.serving import Role
+
+    unknown = [name for name in names if name not in set(Role)]
+    if unknown:
+        raise Invalid(f"there is no role '{unknown[0]}'; there are {', '.join(ROLES)}")
+    return {Role(name) for name in names} or set(ROLES)
+
+
+def _port(roles: set[Role], *, is_told: bool) -> int:
+    return PORTS[min(roles)] if is_told and len(roles) == 1 else PORT
