@@ -367,15 +367,16 @@ class LogOracle:
         return [one for one in self._lives if one.datasource == datasource and one.dropped is None]
 
     def entries(self, datasource: str, interval: Interval) -> Sequence[Entry]:
-        return [entry for entry in self._in_order(datasource) if entry.chunk.overlaps(interval)]
+        return [entry for entry in self._newest_first(datasource) if entry.chunk.overlaps(interval)]
 
-    def _in_order(self, datasource: str) -> list[Entry]:
-        """Return the live entries chunk by chunk, as SQL does: what a commit adds comes in this order."""
-        found = (life.entry for life in self._live(datasource))
-        return sorted(found, key=lambda entry: (entry.chunk, entry.entry_id))
+    def _newest_first(self, datasource: str) -> list[Entry]:
+        """Return the live entries in another order than SQL does: no commit depends on it."""
+        return [life.entry for life in reversed(self._live(datasource))]
 
     def entries_of(self, datasource: str, segment_ids: Sequence[str]) -> Sequence[Entry]:
-        return [entry for entry in self._in_order(datasource) if entry.segment_id in segment_ids]
+        return [
+            entry for entry in self._newest_first(datasource) if entry.segment_id in segment_ids
+        ]
 
     def highest_major_ms(self, datasource: str, interval: Interval) -> int | None:
         majors = [

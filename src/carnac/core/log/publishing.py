@@ -117,7 +117,8 @@ def _plan_change(view: PublishView, change: Change, draft: Draft, base: int) -> 
 
 def _apply_drops(view: PublishView, change: Change, draft: Draft, base: int) -> None:
     live: dict[str, list[Entry]] = defaultdict(list)
-    for entry in view.entries_of(change.datasource, [drop.segment_id for drop in change.drops]):
+    found = view.entries_of(change.datasource, [drop.segment_id for drop in change.drops])
+    for entry in sorted(found, key=lambda entry: (entry.chunk, entry.entry_id)):
         live[entry.segment_id].append(entry)
     for drop in change.drops:
         _require_visible(view, change.datasource, drop, live[drop.segment_id], base)
