@@ -16,23 +16,37 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
-from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
+from carnac.ports import (
+    Catalog,
+    DeepStorage,
+    Distribution,
+    ExportResult,
+    FileSlice,
+    LeafAnswer,
+    LeafRequest,
+    QueryResult,
+    RowLimit,
+    TimeEdge,
+)
 from carnac.ports.temporary import own_folder
 from carnac.query.cache import FileCache
+from carnac.query.distributed.distributing import DEFAULT_LIMIT, Distributor
+from carnac.query.distributed.leaves import check_leaf, ids_of, limited
+from carnac.query.distributed.merging import renamed, show_answers
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.limits import may_grow_bytes, memory_held, stopped_after
 from carnac.query.messages import TooLarge, translate
 from carnac.query.newest import narrowed
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.results import arrow_table, plan_table, read_rows, tidy
-from carnac.query.scans import FileSlice, escape_glob, literal, scan_sql
+from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
+from carnac.query.scans import escape_glob, literal, scan_sql
 from carnac.query.sketching import names_sketches, register_sketches
 
 if TYPE_CHECKING:
@@ -70,6 +84,7 @@ class DuckDbQueryEngine:
             result may take half of it. While queries run the process cannot grow by much more (`limits`).
         timeout_ms: A query that takes longer is stopped; None: no limit.
         verify_reads: Whether this process checks the bytes of each file against its record before it reads it first.
+        gather_limit: Of the rows that one distributed statement may bring here from all servers together.
     """
 
     def __init__(
@@ -82,6 +97,7 @@ class DuckDbQueryEngine:
         memory_limit_bytes: int | None = None,
         timeout_ms: int | None = None,
         verify_reads: bool = True,
+        gather_limit: RowLimit = DEFAULT_LIMIT,
     ) -> None:
         self._storage = storage
         self._intact = IntactFiles(threads=threads) if verify_reads else None
@@ -92,6 +108,7 @@ class DuckDbQueryEngine:
         self._threads = threads
         self._memory_limit_bytes = memory_limit_bytes
         self._timeout_ms = timeout_ms
+        self._gather_limit = gather_limit
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[_Query] = set()
@@ -146,6 +163,74 @@ class DuckDbQueryEngine:
             segments_read=plan.segments_read,
         )
 
+    def plan_distributed(
+        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
+    ) -> Distribution:
+        """Return how a SELECT statement is run over many servers, at the revision of `catalog`.
+
+        Raises:
+            Invalid, NotFound: As `run_query`; the statement cannot be run over many servers.
+        """
+        columns: set[str] = set()
+        with self._query(sql, columns) as query:
+            distributor = Distributor(query.cursor, catalog, parameters, self._gather_limit)
+            return distributor.distribute(sql, columns)
+
+    @contextmanager
+    def run_leaf(self, request: LeafRequest) -> Iterator[LeafAnswer]:
+        """Run the statement of a request over its slices; its files stay until the block ends.
+
+        Raises:
+            Invalid: The statement reaches for something else; it gives more rows than the request's limit.
+            Unavailable, Corrupt: As `run_query`.
+        """
+        with self._query(request.sql, set(request.columns)) as query:
+            check_leaf(query.cursor, request)
+            scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+            for name, table in request.tables.items():
+                query.cursor.register(name, arrow_table(table))
+            read = self._narrowed(scan, request.edge, query)
+            with self._files([read], query.stop) as paths:
+                _show(query.cursor, read, paths)
+                rows = query.cursor.sql(request.sql, params=list(request.parameters))
+                schema, batches = batches_of(rows)
+                with closing(batches):
+                    yield LeafAnswer(
+                        schema=schema,
+                        batches=limited(batches, request.limit),
+                        segment_ids=ids_of(request.slices),
+                        read_ids=ids_of(read.slices),
+                        stop=query.interrupt,
+                    )
+
+    def run_final(
+        self, distribution: Distribution, answers: Mapping[str, Sequence[object]]
+    ) -> QueryResult:
+        """Merge what leaves answered.
+
+        Args:
+            answers: By the names of the requests, Arrow tables or record batch readers of each leaf, in any order.
+
+        Raises:
+            Invalid: They are more than the distribution's limit.
+            Unavailable: As `run_query`.
+        """
+        plan = distribution
+        if plan.told:
+            table = plan_table([(line,) for line in plan.told])
+        else:
+            half = self._memory_bytes // 2
+            with self._query(plan.final_sql, set()) as query:
+                show_answers(query.cursor, plan, answers, bytes_max=half)
+                rows = query.cursor.sql(plan.final_sql, params=list(plan.parameters))
+                table = renamed(tidy(read_rows(rows, bytes_max=half)), plan.names)
+        return QueryResult(
+            table=table,
+            revision=plan.revision,
+            segments_total=plan.segments_total,
+            segments_read=len(plan.segment_ids),
+        )
+
     @contextmanager
     def _planned(
         self, sql: str, catalog: Catalog, parameters: Sequence[object]
@@ -155,7 +240,8 @@ class DuckDbQueryEngine:
         with self._query(sql, columns) as query:
             plan = Planner(query.cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
-            plan = self._narrowed(plan, query)
+            scans = [self._narrowed(scan, plan.edge, query) for scan in plan.scans]
+            plan = replace(plan, scans=scans)
             with self._files(plan.scans, query.stop) as paths:
                 for name, table in plan.tables.items():
                     query.cursor.register(name, arrow_table(table))
@@ -163,22 +249,20 @@ class DuckDbQueryEngine:
                     _show(query.cursor, scan, paths)
                 yield query, plan
 
-    def _narrowed(self, plan: Plan, query: _Query) -> Plan:
-        """Return the plan without the files that hold none of the rows that are wanted (see `newest`)."""
-        if plan.edge is None:
-            return plan
-        [scan] = plan.scans
-        edge = plan.edge
+    def _narrowed(self, scan: Scan, edge: TimeEdge | None, query: _Query) -> Scan:
+        """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
+        if edge is None:
+            return scan
 
         def times_of(slices: Sequence[FileSlice]) -> list[int]:
             some = replace(scan, slices=slices)
             order = "DESC" if edge.is_newest else "ASC"
-            sql = f"SELECT * FROM ({plan.edge_sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
+            sql = f"SELECT * FROM ({edge.sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
             with self._files([some], query.stop) as paths:
                 _show(query.cursor, some, paths)
                 return [time for (time,) in query.cursor.execute(sql).fetchall()]
 
-        return replace(plan, scans=[replace(scan, slices=narrowed(edge, scan.slices, times_of))])
+        return replace(scan, slices=narrowed(edge, scan.slices, times_of))
 
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.ports import FileSlice, TimeEdge
 from carnac.query.bucketing import ROW_FUNCTIONS
 from carnac.query.relations import Scope
-from carnac.query.scans import FileSlice
 from carnac.query.syntax import Node, arguments, call, walk
 
 MAX_ROWS = 10_000
@@ -42,26 +41,9 @@ _ROW_OPERATORS = frozenset({"~~", "!~~", "~~*", "!~~*", "+", "-", "*", "/", "//"
 _PLAIN_FUNCTIONS = ROW_FUNCTIONS | _ROW_OPERATORS | {"lower", "upper", "starts_with", "contains"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """The rows at one end of time that a statement wants.
-
-    Attributes:
-        statement: Gives the epoch microseconds of the first `rows` rows that match, in order.
-        rows: Those to skip among them.
-    """
-
-    statement: Node
-    rows: int
-    is_newest: bool
-
-    def bound_us(self, piece: FileSlice) -> int:
-        """Return the newest (or oldest) time that a row of a file may have."""
-        segment = piece.segment
-        return segment.max_time_ms * 1000 + 999 if self.is_newest else segment.min_time_ms * 1000
-
-
-def find_edge(statement: Node, selects: Sequence[tuple[Node, Scope]]) -> Edge | None:
+def find_edge(
+    statement: Node, selects: Sequence[tuple[Node, Scope]], printed: Callable[[Node], str]
+) -> TimeEdge | None:
     """Return which end of time a statement wants the rows of; None if it wants anything else."""
     node = statement["node"]
     if len(selects) != 1 or selects[0][0] is not node or not _is_plain(node):
@@ -80,18 +62,27 @@ def find_edge(statement: Node, selects: Sequence[tuple[Node, Scope]]) -> Edge | 
     wanted["select_list"] = [call("epoch_us", [copy.deepcopy(first["expression"])])]
     wanted["modifiers"] = []
     is_newest = first["type"] == "DESCENDING"
-    return Edge(statement=statement | {"node": wanted}, rows=rows + skipped, is_newest=is_newest)
+    sql = printed(statement | {"node": wanted})
+    return TimeEdge(sql=sql, rows=rows + skipped, is_newest=is_newest)
 
 
 def narrowed(
-    edge: Edge, slices: Sequence[FileSlice], times_of: Callable[[Sequence[FileSlice]], list[int]]
+    edge: TimeEdge,
+    slices: Sequence[FileSlice],
+    times_of: Callable[[Sequence[FileSlice]], list[int]],
 ) -> Sequence[FileSlice]:
     """Return the files that may hold a row that is wanted.
 
     Args:
         times_of: Given files, the times of up to `edge.rows` of their matching rows, from the edge on.
     """
-    ordered = sorted(slices, key=edge.bound_us, reverse=edge.is_newest)
+
+    def bound_us(piece: FileSlice) -> int:
+        """Return the newest (or oldest) time that a row of a file may have."""
+        segment = piece.segment
+        return segment.max_time_ms * 1000 + 999 if edge.is_newest else segment.min_time_ms * 1000
+
+    ordered = sorted(slices, key=bound_us, reverse=edge.is_newest)
     left = sum(piece.segment.rows for piece in ordered) // MAX_SHARE
     found: list[int] = []
     start, count = 0, 1
@@ -108,7 +99,7 @@ def narrowed(
     return [
         piece
         for piece in slices
-        if (edge.bound_us(piece) >= last if edge.is_newest else edge.bound_us(piece) <= last)
+        if (bound_us(piece) >= last if edge.is_newest else bound_us(piece) <= last)
     ]
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
-from carnac.ports import Catalog
+from carnac.ports import Catalog, FileSlice, TimeEdge
 from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.folding import Constants
 from carnac.query.names import INFORMATION_SCHEMA, LOOKUP_SCHEMA, Names, column_lookup
-from carnac.query.newest import Edge, find_edge
+from carnac.query.newest import find_edge
 from carnac.query.relations import Columns, Relation, Scope, Tables
-from carnac.query.scans import FileSlice, slices_of
+from carnac.query.scans import slices_of
 from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
 from carnac.query.syntax import Node, base_table, parse, unparse, walk
 
@@ -46,17 +46,22 @@ class Plan:
     """What is to be run.
 
     Attributes:
+        statement: The tree that `sql` was printed from: checked, rewritten, and naming views.
+        selects: Each SELECT in it, and what its FROM clause has.
+        relations: The datasources that stand in it.
         tables: Small tables that the statement names, as columns.
-        edge: Set if rows at one end of time are wanted: then `edge_sql` gives the times of those that match.
+        edge: Set if rows at one end of time are wanted.
     """
 
     sql: str
     is_explain: bool
+    statement: Node
+    selects: Sequence[tuple[Node, Scope]]
+    relations: Sequence[Relation]
     scans: Sequence[Scan]
     tables: Mapping[str, Mapping[str, Sequence[Any]]]
     segments_total: int
-    edge: Edge | None = None
-    edge_sql: str = ""
+    edge: TimeEdge | None = None
 
     @property
     def segments_read(self) -> int:
@@ -121,18 +126,23 @@ class Planner:
             self._use_scan(relation, names)
         scans = list(self._scans.values())
         may_narrow = not prefix and not self.parameters and len(scans) == 1
-        edge = find_edge(statement, tables.selects) if may_narrow else None
+        edge = find_edge(statement, tables.selects, self._printed) if may_narrow else None
         return Plan(
-            sql=prefix + unparse(self.cursor, statement),
+            sql=prefix + self._printed(statement),
             is_explain=bool(prefix),
+            statement=statement,
+            selects=tables.selects,
+            relations=relations,
             scans=scans,
             tables=self._tables,
             segments_total=sum(
                 self.catalog.count_segments(name) for name in {one.datasource for one in relations}
             ),
             edge=edge,
-            edge_sql=unparse(self.cursor, edge.statement) if edge is not None else "",
         )
+
+    def _printed(self, statement: Node) -> str:
+        return unparse(self.cursor, statement)
 
     def _use_scan(self, relation: Relation, names: Names) -> None:
         """Let the relation's node name the view on the segments that it may need."""

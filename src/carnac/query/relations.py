@@ -28,6 +28,7 @@ class Relation:
         alias: Lower case.
         columns: None if they are not known (subqueries, functions, renamed columns).
         node: The BASE_TABLE node of a datasource; None for everything else.
+        conditions: Those that rows of it must meet to matter, with the scope that their names are looked up in.
     """
 
     alias: str
@@ -35,6 +36,7 @@ class Relation:
     node: Node | None = None
     datasource: str = ""
     predicates: list[Predicate] = field(default_factory=list)
+    conditions: list[tuple[Node, Scope]] = field(default_factory=list)
     is_nullable: bool = False
     is_blocked: bool = False
 
@@ -194,6 +196,8 @@ class Tables:
             if relation.node is None or not relation.datasource:
                 continue
             for part in _conjuncts(condition):
+                if not relation.is_nullable:
+                    relation.conditions.append((part, scope))
                 predicate = self._translate(part, relation, scope)
                 if not (relation.is_nullable and is_satisfied_by_null(predicate)):
                     relation.predicates.append(predicate)

@@ -13,6 +13,7 @@ from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
+from carnac.ports import FileSlice
 
 _CLIP_GROUPS = 8
 """How many groups of clipped files are tried for a place before a new one is made."""
@@ -20,14 +21,6 @@ _CLIP_GROUPS = 8
 TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
 
 Signature = tuple[tuple[str, ColumnType], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FileSlice:
-    """A segment, and which of its instants are visible; None: all."""
-
-    segment: Segment
-    clip: IntervalSet | None
 
 
 def quote(name: str) -> str:

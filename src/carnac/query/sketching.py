@@ -57,7 +57,10 @@ _STATE_OF |= {name: function.rpartition("_")[2] for name, function in _SETS.item
 SKETCH_FUNCTIONS = frozenset({*_MERGES, *_BUILDS, *_ESTIMATES, *_SETS, *_QUANTILES, *_RANKS})
 """What a query may call besides DuckDB's own functions, in lower case."""
 
-_NAMED = re.compile(r"\b(?:" + "|".join(sorted(SKETCH_FUNCTIONS)) + r")\s*\(", re.IGNORECASE)
+_OWN = rf"{PREFIX}(?:build|estimate|intersect|merge|quantile|rank|subtract)\w*"
+_NAMED = re.compile(
+    r"\b(?:" + "|".join([*sorted(SKETCH_FUNCTIONS), _OWN]) + r")\"?\s*\(", re.IGNORECASE
+)
 _DEFAULT_SIZE = {"hll": 12, "theta": 12, "quantiles": 200}
 _VALUE_TYPE = {
     ColumnType.LONG: "BIGINT",
@@ -71,7 +74,7 @@ _ARRAYS = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARR
 
 
 def names_sketches(sql: str) -> bool:
-    """Whether the text may call one of our functions."""
+    """Whether the text may call one of our functions, by the names that users know or by those that they are given."""
     return _NAMED.search(sql) is not None
 
 

@@ -1,0 +1,67 @@
+"""Which functions a statement may call so that servers can answer it alone, and how partial aggregates are merged."""
+
+from __future__ import annotations
+
+from carnac.query.syntax import Node
+
+_AGGREGATES = """
+any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min
+arg_min_null arg_min_nulls_last argmax argmin array_agg avg bit_and bit_or bit_xor bitstring_agg bool_and bool_or corr
+count count_if count_star countif covar_pop covar_samp entropy favg first fsum geomean geometric_mean group_concat
+histogram histogram_exact json_group_array json_group_object json_group_structure kahan_sum kurtosis kurtosis_pop last
+list listagg lttb mad max max_by mean median min min_by mode product quantile quantile_cont quantile_disc regr_avgx
+regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness
+stddev stddev_pop stddev_samp string_agg sum sumkahan var_pop var_samp variance variant_group_array
+variant_group_object wavg weighted_avg
+"""
+AGGREGATES = frozenset(_AGGREGATES.split())
+"""Of those that queries may call: DuckDB's aggregates, and its macros that are made of them."""
+
+VOLATILE = frozenset({"error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7"})
+"""Another value each time."""
+
+CLOCKS = frozenset(
+    {
+        "current_date",
+        "get_current_time",
+        "get_current_timestamp",
+        "now",
+        "today",
+        "transaction_timestamp",
+    }
+)
+"""The time of the statement, which a broker tells everybody; called without arguments."""
+CLOCK_WORDS = frozenset(
+    {
+        "current_date",
+        "current_localtime",
+        "current_localtimestamp",
+        "current_time",
+        "current_timestamp",
+        "localtime",
+        "localtimestamp",
+    }
+)
+"""The same without parentheses, where no column is called so."""
+CLOCK_READERS = frozenset({"age", "ago", "current_localtime", "current_localtimestamp"})
+"""They read the clock and take arguments, or are calls of the words above."""
+
+SPREADING = frozenset({"unnest", "regexp_split_to_table", "generate_subscripts"})
+"""They make several rows of one."""
+
+SAME = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
+"""The aggregate of partial aggregates is the aggregate."""
+COUNTS = frozenset({"count", "count_star"})
+SUMS = frozenset({"sum", "count_if", "countif"})
+"""The sum of partial ones is the whole; null where nothing but null was counted or added."""
+MEANS = frozenset({"avg", "mean"})
+
+
+def function_name(node: Node) -> str:
+    """Return the name of a function that is called, in lower case; empty: the node is no call."""
+    return str(node["function_name"]).lower() if node.get("class") == "FUNCTION" else ""
+
+
+def is_aggregate(node: Node) -> bool:
+    """Whether the node calls an aggregate function."""
+    return function_name(node) in AGGREGATES

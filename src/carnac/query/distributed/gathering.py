@@ -1,0 +1,148 @@
+"""What servers send when they cannot answer alone: of each scan the columns that are named, and the rows that matter.
+
+A condition goes along where it speaks of one table alone, in words that mean the same on every row, and where leaving
+out rows that do not satisfy it cannot change the answer (see `relations`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.query.distributed.aggregates import (
+    AGGREGATES,
+    CLOCK_READERS,
+    CLOCKS,
+    SPREADING,
+    VOLATILE,
+    function_name,
+)
+from carnac.query.distributed.naming import column
+from carnac.query.relations import Relation, Scope
+from carnac.query.scans import quote
+from carnac.query.syntax import NOWHERE, Node, base_table, select_of, walk
+
+_PUSHED = frozenset(
+    {
+        "BETWEEN",
+        "CASE",
+        "CAST",
+        "COLUMN_REF",
+        "COMPARISON",
+        "CONJUNCTION",
+        "CONSTANT",
+        "FUNCTION",
+        "OPERATOR",
+        "PARAMETER",
+        "TYPE",
+    }
+)
+_NOT_PUSHED = AGGREGATES | CLOCKS | CLOCK_READERS | SPREADING | VOLATILE
+
+
+def used_columns(statement: Node, columns: Mapping[str, ColumnType]) -> list[str]:
+    """Return the columns of a datasource that a statement may need, `__time` among them, in order; one at least.
+
+    A column that is named anywhere counts, whatever table is meant there.
+    """
+    names, aliases = set[str](), set[str]()
+    for node in walk(statement["node"]):
+        if _takes_all(node):
+            return [TIME_COLUMN, *columns]
+        if node.get("class") == "COLUMN_REF":
+            names.update(str(name).lower() for name in node["column_names"])
+        elif node.get("type") == "BASE_TABLE":
+            aliases.add(str(node["alias"] or node["table_name"]).lower())
+        elif node.get("type") == "JOIN":
+            names.update(str(name).lower() for name in node["using_columns"])
+    if names & aliases and any(
+        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in aliases
+        for node in walk(statement["node"])
+        if node.get("class") == "COLUMN_REF"
+    ):
+        return [TIME_COLUMN, *columns]  # a whole row may be meant
+    found = [name for name in (TIME_COLUMN, *columns) if name.lower() in names]
+    return found or [TIME_COLUMN]
+
+
+def _takes_all(node: Node) -> bool:
+    """Whether a node may mean columns that it does not name."""
+    kind = node.get("type")
+    if kind == "BASE_TABLE":
+        return bool(node["column_name_alias"])
+    if kind == "JOIN":
+        return bool(node["ref_type"] == "NATURAL")
+    return node.get("class") in {"STAR", "POSITIONAL_REFERENCE"} or kind in {"PIVOT", "SHOW_REF"}
+
+
+def condition_of(relations: Sequence[Relation], can_send: Callable[[Node], bool]) -> Node | None:
+    """Return what rows of a scan must meet to matter; None: all matter.
+
+    Args:
+        relations: All that read the scan.
+        can_send: Whether the value of a parameter can go to a server.
+    """
+    found = [_all(_sent(relation, can_send), "AND") for relation in relations]
+    whole = [one for one in found if one is not None]
+    return _all(whole, "OR") if len(whole) == len(found) else None
+
+
+def _sent(relation: Relation, can_send: Callable[[Node], bool]) -> list[Node]:
+    if relation.is_blocked:
+        return []
+    told = (
+        _bare(copy.deepcopy(condition), relation, scope, can_send)
+        for condition, scope in relation.conditions
+    )
+    return [one for one in told if one is not None]
+
+
+def _bare(
+    condition: Node, relation: Relation, scope: Scope, can_send: Callable[[Node], bool]
+) -> Node | None:
+    """Return the condition with the columns of the relation by their names alone; None: it cannot be sent."""
+    for node in walk(condition):
+        kind = node.get("class")
+        if kind is None:
+            continue
+        if kind not in _PUSHED or node["type"] == "GROUPING_FUNCTION":
+            return None
+        if kind == "FUNCTION" and function_name(node) in _NOT_PUSHED:
+            return None
+        if kind == "PARAMETER" and not can_send(node):
+            return None
+        if kind == "COLUMN_REF":
+            name = scope.resolve(node["column_names"], relation)
+            if name is None:
+                return None
+            node["column_names"] = [name]
+    return condition | {"alias": ""}
+
+
+def _all(parts: Sequence[Node], word: str) -> Node | None:
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    kind = f"CONJUNCTION_{word}"
+    return {"class": "CONJUNCTION", "type": kind, **NOWHERE, "children": list(parts)}
+
+
+def leaf_of(view: str, names: Iterable[str], condition: Node | None) -> Node:
+    """Return the statement that gives the named columns of the rows that meet a condition."""
+    found = select_of([column(name) for name in names])
+    found["node"] |= {"from_table": base_table(view, ""), "where_clause": condition}
+    return found
+
+
+def stand_select(columns: Mapping[str, str], sent: Sequence[str]) -> str:
+    """Return the select list that makes a view like the scan's of what was sent; what was not is null.
+
+    Args:
+        columns: SQL types of all columns of the scan, by name.
+    """
+    places = {name: place for place, name in enumerate(sent)}
+    parts = []
+    for name, kind in columns.items():
+        value = f"p_{places[name]}" if name in places else "NULL"
+        parts.append(f"CAST({value} AS {kind}) AS {quote(name)}")
+    return ", ".join(parts)

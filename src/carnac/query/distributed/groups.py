@@ -1,0 +1,195 @@
+"""Aggregates in one round: each server groups its rows, the broker groups the groups.
+
+    SELECT carrier, avg(delay) FROM flights WHERE … GROUP BY carrier HAVING count(*) > 9 ORDER BY 2
+    each server:  SELECT carrier, sum(delay), count(delay), count(*) FROM flights WHERE … GROUP BY 1
+    the broker:   SELECT p_0, sum(p_1) / sum(p_2) FROM parts GROUP BY p_0 HAVING sum(p_3) > 9 ORDER BY 2
+
+HAVING, ORDER BY and LIMIT are the broker's, because a group is whole only there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from carnac.query.distributed.aggregates import (
+    COUNTS,
+    MEANS,
+    SAME,
+    SUMS,
+    function_name,
+    is_aggregate,
+)
+from carnac.query.distributed.naming import NotOneRound, column, key_of
+from carnac.query.distributed.sorting import Select
+from carnac.query.syntax import (
+    NOWHERE,
+    Node,
+    arguments,
+    base_table,
+    call,
+    cast,
+    constant,
+    select_of,
+    walk,
+)
+
+
+def part(place: int) -> Node:
+    """Return a reference to a column of what servers answered."""
+    return column(f"p_{place}")
+
+
+def is_ordinal(node: Node) -> bool:
+    """Whether an expression of GROUP BY or ORDER BY is a place in the select list."""
+    return bool(node["type"] == "VALUE_CONSTANT" and node["literal"].get("kind") == "INTEGER")
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The select list of the statement for servers: groups first, then aggregates."""
+
+    groups: list[Node]
+    aggregates: list[Node] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._places = {key_of(one): place for place, one in reversed([*enumerate(self.groups)])}
+
+    def group(self, expression: Node) -> Node | None:
+        """Return the column of the group that an expression is."""
+        place = self._places.get(key_of(expression))
+        return part(place) if place is not None and place < len(self.groups) else None
+
+    def aggregate(self, expression: Node) -> Node:
+        """Return the column of a partial aggregate."""
+        key = key_of(expression)
+        if key not in self._places:
+            self._places[key] = len(self.groups) + len(self.aggregates)
+            self.aggregates.append(expression)
+        return part(self._places[key])
+
+
+def split_groups(select: Select, view: str) -> tuple[Node, Node]:
+    """Return the statements for servers and for the broker.
+
+    Args:
+        view: What the servers' rows are called at the broker.
+
+    Raises:
+        NotOneRound: Servers cannot answer it alone.
+    """
+    node, names = select.node, select.names
+    if any(one.get("class") == "STAR" for one in walk(node["select_list"])):
+        raise NotOneRound("it aggregates what * stands for")
+    items = names.selected()
+    groups = _groups(select, items)
+    parts = _Parts(groups)
+    selected = [_merged(item, parts) for item in items]
+    having = node["having"]
+    if having is not None:
+        having = _merged(names.told_or_ambiguous(having), parts)
+    modifiers = [_modifier(one, select, items, parts) for one in node["modifiers"]]
+    where = node["where_clause"]
+    leaf = select_of(parts.groups + parts.aggregates)
+    leaf["node"] |= {
+        "from_table": node["from_table"],
+        "where_clause": None if where is None else names.told(where),
+        "group_expressions": [constant("INTEGER", str(1 + i)) for i in range(len(groups))],
+        "group_sets": [list(range(len(groups)))] if groups else [],
+    }
+    if not parts.groups and not parts.aggregates:
+        raise NotOneRound("it aggregates nothing")
+    final = select_of(selected)
+    final["node"] |= {
+        "from_table": base_table(view, ""),
+        "group_expressions": [part(place) for place in range(len(groups))],
+        "group_sets": leaf["node"]["group_sets"],
+        "having": having,
+        "modifiers": modifiers,
+    }
+    return leaf, final
+
+
+def _groups(select: Select, items: list[Node]) -> list[Node]:
+    node = select.node
+    if node["aggregate_handling"] != "STANDARD_HANDLING":
+        if node["group_expressions"]:
+            raise NotOneRound("it groups in more than one way")
+        return [item for item in items if not any(map(is_aggregate, walk(item)))]
+    count = len(node["group_expressions"])
+    if sorted(map(sorted, node["group_sets"])) != ([list(range(count))] if count else []):
+        raise NotOneRound("it has grouping sets")
+    found = []
+    for one in node["group_expressions"]:
+        group = (
+            items[int(one["literal"]["text"]) - 1] if is_ordinal(one) else select.names.told(one)
+        )
+        if any(map(is_aggregate, walk(group))):
+            raise NotOneRound("it groups by an aggregate")
+        found.append(group)
+    return found
+
+
+def _modifier(modifier: Node, select: Select, items: list[Node], parts: _Parts) -> Node:
+    if modifier["type"] != "ORDER_MODIFIER":
+        return modifier
+    orders = []
+    for order in modifier["orders"]:
+        expression = order["expression"]
+        if expression["class"] != "STAR":
+            place = select.place_of(expression, items)
+            expression = (
+                constant("INTEGER", str(1 + place))
+                if place is not None
+                else _merged(select.names.told_or_ambiguous(expression), parts)
+            )
+        orders.append(order | {"expression": expression})
+    return modifier | {"orders": orders}
+
+
+def _merged(expression: Any, parts: _Parts) -> Any:
+    """Return an expression over rows as one over what servers answered."""
+    if isinstance(expression, list):
+        return [_merged(one, parts) for one in expression]
+    if not isinstance(expression, dict):
+        return expression
+    if "class" in expression:
+        group = parts.group(expression)
+        if group is not None:
+            return group
+        if is_aggregate(expression):
+            return _aggregate(expression, parts)
+        if expression["class"] == "COLUMN_REF":
+            raise NotOneRound(f"'{expression['column_names'][-1]}' is not one of its groups")
+    return {key: _merged(value, parts) for key, value in expression.items()}
+
+
+def _aggregate(node: Node, parts: _Parts) -> Node:
+    name, args = function_name(node), arguments(node)
+    if node["order_bys"]["orders"]:
+        raise NotOneRound(f"{name} depends on the order of rows")
+    if name in SAME and len(args) == 1:
+        return call(name, [parts.aggregate(node)])
+    if node["distinct"]:
+        raise NotOneRound(f"{name} of distinct values needs all of them in one place")
+    if name in COUNTS:
+        return cast(_or_zero(call("sum", [parts.aggregate(node)])), "BIGINT")
+    if name in SUMS:
+        return call("sum", [parts.aggregate(node)])
+    if name in MEANS and len(args) == 1:
+        total, count = (
+            cast(call("sum", [parts.aggregate(_renamed(node, one))]), "DOUBLE")
+            for one in ("sum", "count")
+        )
+        return call("/", [total, count]) | {"is_operator": True}
+    raise NotOneRound(f"{name} cannot be merged from its parts")
+
+
+def _renamed(node: Node, name: str) -> Node:
+    return node | {"function_name": name, "qualified_name": {"path": [name]}}
+
+
+def _or_zero(node: Node) -> Node:
+    zero = constant("INTEGER", "0")
+    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}

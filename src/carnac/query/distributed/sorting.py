@@ -1,0 +1,223 @@
+"""Whether servers can answer a SELECT alone: what it must be, and why it is not.
+
+One round is: rows of one datasource, each on exactly one server, with what a row says of itself; or aggregates of them
+of which the parts make the whole. Small tables may be joined to the rows, because each server is given them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from carnac.query.distributed.aggregates import (
+    CLOCK_READERS,
+    CLOCKS,
+    SPREADING,
+    VOLATILE,
+    function_name,
+    is_aggregate,
+)
+from carnac.query.distributed.naming import Names, NotOneRound, key_of, names_of
+from carnac.query.relations import Scope
+from carnac.query.syntax import Node, walk
+
+_EXPRESSIONS = frozenset(
+    {
+        "BETWEEN",
+        "CASE",
+        "CAST",
+        "COLUMN_REF",
+        "COMPARISON",
+        "CONJUNCTION",
+        "CONSTANT",
+        "FUNCTION",
+        "OPERATOR",
+        "PARAMETER",
+        "STAR",
+        "TYPE",
+    }
+)
+_WORDS = {
+    "COLLATE": "a collation",
+    "LAMBDA": "a lambda",
+    "LAMBDA_REF": "a lambda",
+    "POSITIONAL_REFERENCE": "a column by its position",
+    "SUBQUERY": "a subquery",
+    "WINDOW": "a window function",
+}
+_MODIFIERS = frozenset({"DISTINCT_MODIFIER", "LIMIT_MODIFIER", "ORDER_MODIFIER"})
+SMALL_ROWS_MAX = 100_000
+"""Of small tables that go along with a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A SELECT that may be one round.
+
+    Attributes:
+        node: Its tree.
+        view: The scan that it reads.
+        small: The small tables that are joined to it, by name.
+        names: What its names mean.
+        modifiers: DISTINCT, ORDER BY and LIMIT, by their types.
+        count: Gives the whole number that a constant expression is; None: it is none.
+    """
+
+    node: Node
+    view: str
+    small: frozenset[str]
+    names: Names
+    modifiers: Mapping[str, Node]
+    count: Callable[[Node], int | None]
+
+    @property
+    def is_aggregated(self) -> bool:
+        """Whether it gives groups, not rows."""
+        node = self.node
+        orders = self.modifiers.get("ORDER_MODIFIER")
+        parts = [node["select_list"], orders]
+        return bool(
+            node["group_expressions"]
+            or node["having"] is not None
+            or node["aggregate_handling"] != "STANDARD_HANDLING"
+            or any(is_aggregate(one) for one in walk(parts))
+        )
+
+    def place_of(self, expression: Node, items: list[Node]) -> int | None:
+        """Return the place in the select list that an expression of ORDER BY means; None: it means none.
+
+        Args:
+            items: The select list in one form.
+
+        Raises:
+            NotOneRound: It may mean several.
+        """
+        if expression["type"] == "VALUE_CONSTANT":
+            literal = expression["literal"]
+            return int(literal["text"]) - 1 if literal.get("kind") == "INTEGER" else None
+        if expression["class"] == "COLUMN_REF" and len(expression["column_names"]) == 1:
+            places = self.names.aliased(str(expression["column_names"][0]))
+            if len(places) > 1:
+                raise NotOneRound(
+                    f"'{expression['column_names'][0]}' is an alias of several columns"
+                )
+            if places:
+                return places[0]
+        key = key_of(self.names.told_or_ambiguous(expression))
+        return next((i for i, item in enumerate(items) if key_of(item) == key), None)
+
+    @property
+    def rows_max(self) -> int | None:
+        """How many rows matter, those to skip among them; None: all.
+
+        Raises:
+            NotOneRound: It depends on rows.
+        """
+        limit = self.modifiers.get("LIMIT_MODIFIER")
+        if limit is None:
+            return None
+        counts = [self._count(limit[key]) for key in ("limit", "offset")]
+        if limit["limit_type"] != "ROW_COUNT" or counts[0] is None:
+            return None
+        return counts[0] + (counts[1] or 0)
+
+    def _count(self, node: Node | None) -> int | None:
+        if node is None:
+            return None
+        found = self.count(node)
+        if found is None or found < 0:
+            raise NotOneRound("its limit is not a plain number")
+        return found
+
+
+def select_of_one_round(
+    statement: Node,
+    selects: Sequence[tuple[Node, Scope]],
+    views: frozenset[str],
+    small: Mapping[str, Mapping[str, Any]],
+    count: Callable[[Node], int | None],
+) -> Select:
+    """Return the SELECT that a statement is, if it may be one round.
+
+    Args:
+        selects: All SELECTs in it.
+        views: Names of scans.
+        small: Columns of small tables, by name.
+
+    Raises:
+        NotOneRound: It cannot be.
+    """
+    node = statement["node"]
+    if node["type"] == "SET_OPERATION_NODE":
+        raise NotOneRound("it is a set operation")
+    if node["type"] != "SELECT_NODE" or node["cte_map"]["map"]:
+        raise NotOneRound("it has a common table expression")
+    if len(selects) != 1:
+        raise NotOneRound("it has a subquery")
+    _check_expressions(node)
+    used = _tables_of_rows(node["from_table"], views)
+    [view] = used & views
+    if sum(_rows(small[name]) for name in used - views) > SMALL_ROWS_MAX:
+        raise NotOneRound(f"it joins more than {SMALL_ROWS_MAX:,} rows of lookups")
+    if node["sample"] is not None:
+        raise NotOneRound("it takes a sample")
+    if node["qualify"] is not None:
+        raise NotOneRound("QUALIFY needs window functions")
+    modifiers = {one["type"]: one for one in node["modifiers"]}
+    names = names_of(selects[0][1], node["select_list"], small)
+    distinct = modifiers.get("DISTINCT_MODIFIER")
+    if distinct is not None and distinct["distinct_on_targets"]:
+        raise NotOneRound("DISTINCT ON picks rows by their order")
+    if modifiers.keys() - _MODIFIERS or len(modifiers) != len(node["modifiers"]):
+        raise NotOneRound("its limit is a share of the rows")
+    return Select(node, view, used - views, names, modifiers, count)
+
+
+def _rows(columns: Mapping[str, Any]) -> int:
+    return max((len(values) for values in columns.values()), default=0)
+
+
+def _check_expressions(node: Node) -> None:
+    for one in walk(node):
+        kind = one.get("class")
+        if kind is None:
+            continue
+        if kind not in _EXPRESSIONS:
+            raise NotOneRound(f"it has {_WORDS.get(kind, kind.lower())}")
+        if one["type"] == "GROUPING_FUNCTION":
+            raise NotOneRound("it asks for grouping sets")
+        name = function_name(one)
+        if name in VOLATILE | CLOCKS | CLOCK_READERS:
+            raise NotOneRound(f"{name} gives another value on each server")
+        if name in SPREADING:
+            raise NotOneRound(f"{name} makes several rows of one")
+        if name in {"grouping", "grouping_id"}:
+            raise NotOneRound("it asks for grouping sets")
+
+
+def _tables_of_rows(node: Node, views: frozenset[str]) -> frozenset[str]:
+    """Return the tables of a FROM clause of which each row holds exactly one row of a scan.
+
+    Raises:
+        NotOneRound: It is another one.
+    """
+    kind = node["type"]
+    if node["sample"] is not None:
+        raise NotOneRound("it takes a sample")
+    if kind == "BASE_TABLE":
+        return frozenset({str(node["table_name"])})
+    if kind != "JOIN":
+        raise NotOneRound("it reads from something else than datasources and lookups")
+    left = _tables_of_rows(node["left"], views)
+    right = _tables_of_rows(node["right"], views)
+    manner, join = node["ref_type"], node["join_type"]
+    if left & views and right & views:
+        raise NotOneRound("it joins datasources")
+    if not (left | right) & views or left & right:
+        raise NotOneRound("it joins lookups with one another")
+    is_left = bool(left & views)
+    fitting = {"INNER", "LEFT", "SEMI", "ANTI"} if is_left else {"INNER", "RIGHT"}
+    if manner not in {"REGULAR", "CROSS"} or join not in fitting:
+        raise NotOneRound(f"it has a {str(join if manner == 'REGULAR' else manner).lower()} join")
+    return left | right

@@ -1,0 +1,210 @@
+"""Statements over several leaves: which are one round, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+
+from carnac.errors import Invalid, NotFound
+from carnac.ports import DeepStorage, RowLimit, Way
+from carnac.query import DuckDbQueryEngine
+from tests.support.leaves import ask, spread_query
+from tests.support.segments import MemoryCatalog
+
+
+@pytest.fixture(scope="module")
+def engines(storage: DeepStorage) -> Iterator[list[DuckDbQueryEngine]]:
+    engines = [DuckDbQueryEngine(storage, threads=1) for _ in range(3)]
+    yield engines
+    for engine in engines:
+        engine.close()
+
+
+ONE_ROUND = [
+    ("SELECT count(*) FROM flights", ()),
+    ("SELECT count(*), sum(delay), min(carrier), max(delay), avg(delay) FROM flights WHERE false", ()),
+    ("SELECT carrier, count(*) FROM flights WHERE delay > 1e9 GROUP BY carrier", ()),
+    ("SELECT count(delay), sum(distance), avg(distance), sum(delay)::BIGINT + 1 FROM flights", ()),
+    ("SELECT carrier, avg(delay) FROM flights GROUP BY carrier ORDER BY carrier", ()),
+    ("SELECT carrier c, sum(delay) FROM flights GROUP BY c HAVING c > 'AA' ORDER BY 2 DESC LIMIT 1", ()),
+    ("SELECT nullif(carrier, 'UA') AS c, count(*) FROM flights GROUP BY ALL ORDER BY ALL", ()),
+    ("SELECT upper(carrier) AS carrier, count(*) FROM flights GROUP BY 1 ORDER BY carrier", ()),
+    ("SELECT count(*) FILTER (WHERE delay > 500), sum(delay) FILTER (delay < ?) FROM flights", [300]),
+    ("SELECT date_trunc('day', __time) d, count(*) FROM flights GROUP BY d ORDER BY d LIMIT 3", ()),
+    ("SELECT delay // 100, bool_and(distance > 1), count_if(delay > 3) FROM flights GROUP BY 1 ORDER BY 1", ()),
+    ("SELECT 5 AS x, count(*) FROM flights GROUP BY x ORDER BY x", ()),
+    ("SELECT count(*) + ?, carrier || ? AS t FROM flights WHERE delay < ? GROUP BY t ORDER BY t", [1, "x", 700]),
+    ("SELECT delay FROM flights ORDER BY delay DESC NULLS LAST LIMIT 5 OFFSET 2", ()),
+    ("SELECT delay FROM flights ORDER BY distance, __time LIMIT ?", [7]),
+    ("SELECT * FROM flights ORDER BY __time DESC, carrier LIMIT 3", ()),
+    ("SELECT * FROM flights ORDER BY ALL LIMIT 4", ()),
+    ("FROM flights ORDER BY __time LIMIT 1 %", ()),
+    ("SELECT *, delay AS x FROM flights ORDER BY x, 1 LIMIT 9", ()),
+    ("SELECT f.*, f.delay + 1 FROM flights f WHERE f.carrier = 'AA' ORDER BY 1", ()),
+    ("SELECT DISTINCT carrier FROM flights ORDER BY carrier DESC LIMIT 2", ()),
+    ("SELECT delay AS d, d + 1 AS e FROM flights WHERE e > 900 ORDER BY e", ()),
+    ("SELECT v, count(*) FROM flights f JOIN lookup.names n ON f.carrier = n.k GROUP BY v ORDER BY v", ()),
+    ("SELECT __time, v FROM flights LEFT JOIN lookup.names n ON carrier = k AND k = 'UA' ORDER BY ALL", ()),
+    ("SELECT carrier FROM flights WHERE __time > now() - INTERVAL 100 YEAR ORDER BY __time LIMIT 4", ()),
+    ("SELECT current_date < DATE '2000-01-01', count(*) FROM flights GROUP BY 1", ()),
+    ("SELECT count(*) FROM flights WHERE carrier LIKE ? || '%'", ["A"]),
+    ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
+]  # fmt: skip
+GATHERED = [
+    ("SELECT count(DISTINCT carrier) FROM flights", "distinct"),
+    ("SELECT median(delay) FROM flights WHERE carrier = 'AA'", "median"),
+    ("SELECT string_agg(carrier, '' ORDER BY __time) FROM flights", "order"),
+    ("SELECT carrier, count(*) FROM flights GROUP BY ROLLUP (carrier) ORDER BY ALL", "grouping sets"),
+    ("SELECT __time, row_number() OVER (ORDER BY __time) FROM flights ORDER BY 1", "window"),
+    ("SELECT name, count(*) FROM flights JOIN airlines USING (carrier) GROUP BY name ORDER BY 1", "datasources"),
+    ("SELECT count(*) FROM flights a JOIN flights b USING (__time) WHERE a.delay > 900", "datasources"),
+    ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", "common table"),
+    ("SELECT carrier FROM flights WHERE delay = (SELECT max(delay) FROM flights)", "subquery"),
+    ("SELECT carrier FROM flights WHERE delay > 1000 UNION SELECT name FROM airlines ORDER BY 1", "set operation"),
+    ("SELECT DISTINCT ON (carrier) carrier, delay FROM flights ORDER BY carrier, delay", "DISTINCT ON"),
+    ("SELECT carrier, sum(delay) AS delay FROM flights GROUP BY 1 HAVING delay > 3 ORDER BY 1", "alias"),
+    ("SELECT k, delay FROM flights RIGHT JOIN lookup.names n ON carrier = k AND delay > 990 ORDER BY 1, 2", "right"),
+    ("SELECT flights FROM flights ORDER BY __time LIMIT 2", "certain"),
+    ("SELECT t.b FROM flights AS t(a, b) ORDER BY a LIMIT 3", "names of their own"),
+    ("SELECT DISTINCT carrier FROM flights ORDER BY lower(carrier) || carrier", ""),
+    ("DESCRIBE flights", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "parameters"), ONE_ROUND)
+def test_one_round_gives_what_one_engine_gives(
+    engines: list[DuckDbQueryEngine],
+    catalog: MemoryCatalog,
+    sql: str,
+    parameters: Sequence[object],
+) -> None:
+    found = spread_query(engines, sql, catalog, parameters=parameters)
+    assert found.plan.way is (Way.ONE_ROUND if "flights" in sql else Way.AT_BROKER)
+    assert found.segment_ids == found.plan.segment_ids
+    expected = engines[0].run_query(sql, catalog, parameters=parameters).table
+    assert found.table == expected
+
+
+@pytest.mark.parametrize(("sql", "why"), GATHERED)
+def test_what_is_gathered_gives_what_one_engine_gives(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, sql: str, why: str
+) -> None:
+    found = spread_query(engines, sql, catalog)
+    assert found.plan.way is Way.GATHERED
+    assert why in found.plan.reason
+    assert found.table == engines[0].run_query(sql, catalog).table
+
+
+def test_only_rows_and_columns_that_matter_are_gathered(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    sql = (
+        "SELECT name, count(DISTINCT delay) FROM flights f LEFT JOIN airlines a ON f.carrier = a.carrier AND "
+        "a.name > 'B' WHERE f.delay > $2 AND name <> $1 GROUP BY name ORDER BY name"
+    )
+    parameters = ["x", 900]
+    plan = engines[0].plan_distributed(sql, catalog, parameters=parameters)
+    flights, airlines = plan.leaves
+    rows, _, _ = ask(engines[1], flights)
+    assert rows.column_names == ["carrier", "delay"]
+    assert min(rows["delay"].to_pylist()) > 900
+    assert sorted(ask(engines[1], airlines)[0]["name"].to_pylist()) == ["JetBlue", "United"]
+    found = spread_query(engines, sql, catalog, parameters=parameters)
+    assert found.table == engines[0].run_query(sql, catalog, parameters=parameters).table
+
+
+def test_too_much_is_not_gathered(storage: DeepStorage, catalog: MemoryCatalog) -> None:
+    engine = DuckDbQueryEngine(storage, gather_limit=RowLimit(rows=100, size_bytes=2_000))
+    with pytest.raises(Invalid, match="needs more than 100 rows of the servers' rows"):
+        engine.plan_distributed("SELECT median(delay) FROM flights", catalog)
+    plan = engine.plan_distributed("SELECT median(delay) FROM flights WHERE delay > 0", catalog)
+    with pytest.raises(Invalid, match="more than 100 rows"):
+        ask(engine, plan.leaves[0])
+    wide = "SELECT median(delay), max(__time), max(carrier) FROM flights WHERE delay > 500"
+    plan = engine.plan_distributed(wide, catalog)
+    halves = [plan.leaves[0].over(plan.leaves[0].slices[place::2]) for place in (0, 1)]
+    answers = [ask(engine, half)[0] for half in halves]
+    with pytest.raises(Invalid, match=r"more than (100 rows|2,000 bytes)"):
+        engine.run_final(plan, {plan.leaves[0].name: answers})
+    engine.close()
+
+
+def test_the_newest_rows_are_read_from_the_newest_files(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    sql = "SELECT carrier FROM flights WHERE carrier = 'AA' ORDER BY __time DESC LIMIT 5"
+    plan = engines[0].plan_distributed(sql, catalog)
+    rows, accounted, read = ask(engines[1], plan.leaves[0])
+    assert rows.num_rows == 5
+    assert accounted == plan.segment_ids
+    assert len(read) < len(accounted)
+
+
+def test_explain_says_which_way_and_why(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    sql = "EXPLAIN SELECT carrier, avg(delay) FROM flights WHERE __time >= '2013-01-09' GROUP BY 1"
+    found = spread_query(engines, sql, catalog)
+    first, server, broker = found.table["plan"].to_pylist()
+    assert first == "one round: each server groups its rows, and the broker merges the groups"
+    assert server.startswith("each server, over its part of 2 segments: SELECT ")
+    assert broker.startswith("the broker: SELECT p_0, ")
+    with pytest.raises(Invalid, match="EXPLAIN ANALYZE cannot be run over many servers"):
+        engines[0].plan_distributed(sql.replace("EXPLAIN", "EXPLAIN ANALYZE"), catalog)
+
+
+def test_mistakes_are_told_before_anybody_is_asked(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    for sql, kind in [
+        ("SELECT carier FROM flights", NotFound),
+        ("SELECT count(*) FROM fligths", NotFound),
+        ("SELECT carrier, count(*) FROM flights", Invalid),
+        ("SELECT sum(carrier) FROM flights", Invalid),
+        ("DELETE FROM flights", Invalid),
+        ("SELECT count(*) FROM flights WHERE delay > ?", Invalid),
+    ]:
+        with pytest.raises(kind) as one:
+            engines[0].plan_distributed(sql, catalog)
+        with pytest.raises(kind) as other:
+            engines[0].run_query(sql, catalog)
+        assert str(one.value) == str(other.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_parquet('/etc/passwd')",
+        "SELECT * FROM information_schema.tables",
+        "SELECT * FROM other",
+        "COPY (SELECT 1) TO '/tmp/x'",
+        "EXPLAIN SELECT 1",
+        "SELECT getenv('HOME')",
+    ],
+)
+def test_a_leaf_answers_for_its_slices_alone(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, sql: str
+) -> None:
+    from dataclasses import replace
+
+    [leaf] = engines[0].plan_distributed("SELECT count(*) FROM flights", catalog).leaves
+    with pytest.raises(Invalid):
+        ask(engines[1], replace(leaf, sql=sql))
+
+
+def test_answers_may_come_as_readers(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    sql = "SELECT carrier, count(*) FROM flights GROUP BY 1 ORDER BY 1"
+    plan = engines[0].plan_distributed(sql, catalog)
+    [leaf] = plan.leaves
+    with engines[1].run_leaf(leaf) as answer:
+        reader = pa.RecordBatchReader.from_batches(answer.schema, answer.batches)
+        found = engines[0].run_final(plan, {leaf.name: [reader]})
+    assert found.table == engines[0].run_query(sql, catalog).table
+    with pytest.raises(Invalid, match="with 1 columns, not with 2"):
+        engines[0].run_final(plan, {leaf.name: [pa.table({"x": [1]})]})
+    with pytest.raises(Invalid, match="was not asked"):
+        engines[0].run_final(plan, {"other": []})
