@@ -25,6 +25,7 @@ NICENESS = 5
 
 _IN_JSON = {
     "spark_conf": "object of texts",
+    "query_lanes": "object of whole numbers",
     "http_hosts": "list of texts",
     "http_input_roots": "list of texts",
     "http_spark_conf": "list of texts",
@@ -103,6 +104,29 @@ class Settings(BaseModel):
     )
     query_timeout_ms: int = Field(
         default=300_000, ge=0, description="A query that takes longer is stopped; 0: no limit."
+    )
+    query_slots: int = Field(
+        default=16, ge=1, description="How many queries a broker runs at once; the others wait."
+    )
+    query_queue_max: int = Field(
+        default=1_000,
+        ge=0,
+        description="How many queries wait at a broker at most; who comes then is told when to ask again (429).",
+    )
+    query_lanes: Mapping[str, int] = Field(
+        default={},
+        description="How many of the slots the queries of each lane may take, by name of the lane (a table in the "
+        "file, JSON in the environment). A query names its lane in its context.",
+    )
+    query_log: str | None = Field(
+        default=None,
+        description="File for a line about each query that a broker has answered, on its machine. Default: "
+        "`query-log.jsonl` beside the metadata file, else in the directory for temporary files.",
+    )
+    query_log_limit_bytes: int = Field(
+        default=64 << 20,
+        ge=0,
+        description="Most that is kept of the query log; of more, the last half at least. 0: there is none.",
     )
     verify_reads: Literal["once", "never"] = Field(
         default="once",

@@ -29,7 +29,7 @@ from carnac.config import NICENESS, SecretUrl, Settings, load_settings, reveal
 from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
 from carnac.errors import Invalid, NotFound
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, QueryEngine
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
 from carnac.store import Store
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from carnac.core.log.allocation import AllocationReply, AllocationRequest
     from carnac.overlord import Lockbox
+    from carnac.query import DuckDbQueryEngine
     from carnac.spark.session import SparkHolder
 
 T = TypeVar("T")
@@ -169,7 +170,7 @@ def open_store(
         raise
     make_pipeline = pipeline or (lambda root: make_spark_pipeline(root, settings, clock, ids))
     jobs = _Once(lambda: make_pipeline(deep_storage))
-    engine = _Once(lambda: _make_engine(deep_storage, settings))
+    engine = _Once(lambda: make_engine(deep_storage, settings))
 
     def close_all() -> None:
         jobs.close()
@@ -409,7 +410,8 @@ def giving_way(settings: Settings) -> Settings:
     return settings.model_copy(update={"spark_niceness": NICENESS})
 
 
-def _make_engine(deep_storage: DeepStorage, settings: Settings) -> QueryEngine:
+def make_engine(deep_storage: DeepStorage, settings: Settings) -> DuckDbQueryEngine:
+    """Return the query engine over the segment files, as the settings say; whoever makes it closes it."""
     from carnac.query import DuckDbQueryEngine
 
     return DuckDbQueryEngine(

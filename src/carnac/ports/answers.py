@@ -43,6 +43,7 @@ class Statement:
         on_missing: What if segments cannot be read.
         priority: Higher ones leave the queue first; 0 by default.
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
+        client: Who asks, such as an address or a name: clients take turns in the queue, and the query log says it.
     """
 
     sql: str
@@ -53,6 +54,7 @@ class Statement:
     on_missing: OnMissing = OnMissing.ERROR
     priority: int = 0
     lane: str | None = None
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,8 @@ class AnswerFacts:
         missing: Intervals that are missing, ISO 8601, by datasource; empty unless `OnMissing.PARTIAL`.
         engine: What ran it.
         why: One sentence: why that engine.
-        etag: Changes exactly when the answer could: digest of statement, and of segments with clips and lookups.
+        etag: Changes exactly when the answer could: a digest of statement, segments with clips, columns and lookups,
+            without quotes. One of an answer that depends on the time or on chance never comes again.
         receipt: See there.
         servers: Ids of the historicals that took part; empty for the embedded engine.
     """
@@ -117,7 +120,7 @@ class Answer(Protocol):
         ...
 
     def batches(self) -> Iterator[object]:
-        """Yield `pyarrow.RecordBatch`es, once. What fails meanwhile is raised as by `QueryService.run`."""
+        """Yield `pyarrow.RecordBatch`es, once; closed at the end. What fails is raised as by `QueryService.run`."""
         ...
 
     def close(self) -> None:
@@ -134,12 +137,17 @@ class QueryService(Protocol):
     def run(self, statement: Statement, *, if_none_match: str | None = None) -> Answer | None:
         """Run a statement; None: the answer has the ETag that was given, and nothing was run.
 
+        Args:
+            if_none_match: ETags as HTTP writes them, or one without quotes.
+
         Raises:
             Invalid: It is not one SELECT statement, does not parse, or names what a query may not reach.
             NotFound: It names what is not in the revision; or there is no such revision.
+            Conflict: A statement of that id runs or waits already.
             Busy: The queue is full; ask again after `Busy.retry_after_s`.
-            Unavailable: It took too long, was cancelled, needs more memory than there is, or segments that it needs
-                cannot be read from any server.
+            TimedOut: It took too long, waiting included.
+            Cancelled: Somebody asked for that.
+            Unavailable: It needs more memory than there is, or segments that it needs cannot be read from any server.
             Corrupt: A segment file is missing or damaged.
         """
         ...

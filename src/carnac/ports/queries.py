@@ -58,6 +58,56 @@ class ExportResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryBasis:
+    """What the answer of a statement rests on at one revision; known before it runs.
+
+    Attributes:
+        statement: As the parser prints it: statements that differ by spaces, comments and the like only are one.
+        slices: Segment ids with the instants of each that are visible (None: all), after pruning, in order of id.
+        columns: The columns that the statement may see of each datasource, by datasource, with their types: those that
+            it names, all if it says `*`.
+        tables: Small tables that it reads, as columns, in order of use: lookups, tables about tables.
+        is_volatile: Its answer depends on the time, on chance or on the engine as well.
+        segments_total: Live segments of the datasources that it names.
+    """
+
+    statement: str
+    slices: Sequence[tuple[str, IntervalSet | None]]
+    columns: Mapping[str, Mapping[str, ColumnType]]
+    tables: Sequence[Mapping[str, Sequence[object]]]
+    is_volatile: bool
+    segments_total: int
+
+
+class OpenQuery(Protocol):
+    """A statement that is planned and, once started, hands over its rows as they come. To be closed.
+
+    `cancel` and `close` may be called by any thread; the rest by one at a time.
+    """
+
+    @property
+    def basis(self) -> QueryBasis:
+        """What its answer rests on."""
+        ...
+
+    def start(self) -> object:
+        """Run it; return the `pyarrow.Schema` of the rows. Once."""
+        ...
+
+    def batches(self) -> Iterator[object]:
+        """Yield the rows as `pyarrow.RecordBatch`es, once, after `start`. Closed at the end, and by an error."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop what runs: whoever waits for rows gets Unavailable. Returns at once. Idempotent."""
+        ...
+
+    def close(self) -> None:
+        """Stop what runs, and let go of files and memory. Idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeafSlice:
     """A segment that a leaf reads, and which of its rows.
 
@@ -194,6 +244,24 @@ class QueryEngine(Protocol):
         Raises:
             Invalid: The SQL is not one SELECT statement, does not parse, or names what a query may not reach.
             NotFound: It names a datasource that is not in the revision.
+        """
+        ...
+
+    def open_query(
+        self,
+        sql: str,
+        catalog: Catalog,
+        *,
+        parameters: Sequence[object] = (),
+        timeout_ms: int | None = None,
+    ) -> OpenQuery:
+        """Plan one SELECT statement, and run it when it is started; memory does not grow with its rows.
+
+        Args:
+            timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
+
+        Raises:
+            TimedOut: It took longer. Else as `run_query`; what is returned raises the same.
         """
         ...
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import Unavailable
+from carnac.errors import TimedOut, Unavailable
 from carnac.ports import (
     Catalog,
     DeepStorage,
@@ -48,6 +48,7 @@ from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
 from carnac.query.scans import escape_glob, literal, scan_sql
 from carnac.query.sketching import names_sketches, register_sketches
+from carnac.query.streams.streaming import StreamedQuery
 
 if TYPE_CHECKING:
     import duckdb
@@ -231,23 +232,63 @@ class DuckDbQueryEngine:
             segments_read=len(plan.segment_ids),
         )
 
+    def open_query(
+        self,
+        sql: str,
+        catalog: Catalog,
+        *,
+        parameters: Sequence[object] = (),
+        timeout_ms: int | None = None,
+    ) -> StreamedQuery:
+        """Plan one SELECT statement, and run it when it is started; its rows are handed over as they come.
+
+        Args:
+            timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
+
+        Raises:
+            As `run_query`, also what is returned.
+        """
+        return StreamedQuery(
+            sql, parameters, self._planning(sql, catalog, parameters, timeout_ms), self._shown
+        )
+
     @contextmanager
     def _planned(
         self, sql: str, catalog: Catalog, parameters: Sequence[object]
     ) -> Iterator[tuple[_Query, Plan]]:
         """Give a query whose views are there, and whose files stay until the block ends."""
+        with (
+            self._planning(sql, catalog, parameters) as (query, plan),
+            self._shown(query, plan) as shown,
+        ):
+            yield query, shown
+
+    @contextmanager
+    def _planning(
+        self,
+        sql: str,
+        catalog: Catalog,
+        parameters: Sequence[object],
+        timeout_ms: int | None = None,
+    ) -> Iterator[tuple[_Query, Plan]]:
+        """Give a query and its plan, before any file is looked at."""
         columns: set[str] = set()
-        with self._query(sql, columns) as query:
+        with self._query(sql, columns, timeout_ms) as query:
             plan = Planner(query.cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
-            scans = [self._narrowed(scan, plan.edge, query) for scan in plan.scans]
-            plan = replace(plan, scans=scans)
-            with self._files(plan.scans, query.stop) as paths:
-                for name, table in plan.tables.items():
-                    query.cursor.register(name, arrow_table(table))
-                for scan in plan.scans:
-                    _show(query.cursor, scan, paths)
-                yield query, plan
+            yield query, plan
+
+    @contextmanager
+    def _shown(self, query: _Query, plan: Plan) -> Iterator[Plan]:
+        """Give the plan as it can be run: its views are there, and its files stay until the block ends."""
+        scans = [self._narrowed(scan, plan.edge, query) for scan in plan.scans]
+        plan = replace(plan, scans=scans)
+        with self._files(plan.scans, query.stop) as paths:
+            for name, table in plan.tables.items():
+                query.cursor.register(name, arrow_table(table))
+            for scan in plan.scans:
+                _show(query.cursor, scan, paths)
+            yield plan
 
     def _narrowed(self, scan: Scan, edge: TimeEdge | None, query: _Query) -> Scan:
         """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
@@ -288,14 +329,18 @@ class DuckDbQueryEngine:
                 spill_folder.rmdir()
 
     @contextmanager
-    def _query(self, sql: str, columns: set[str]) -> Iterator[_Query]:
+    def _query(
+        self, sql: str, columns: set[str], timeout_ms: int | None = None
+    ) -> Iterator[_Query]:
         """Give a query of its own; DuckDB's errors leave as ours.
 
         Args:
             columns: Names that a user may have meant by one that is unknown; filled while the query is planned.
+            timeout_ms: None: the engine's own; 0: no limit.
         """
         import duckdb
 
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms or None
         timed_out: threading.Event | None = None
         with self._lock:
             connection = self._connected()
@@ -307,15 +352,15 @@ class DuckDbQueryEngine:
         try:
             with (
                 memory_held(self, may_grow_bytes(self._memory_bytes)),
-                stopped_after(self._timeout_ms, query.interrupt) as timed_out,
+                stopped_after(limit_ms, query.interrupt) as timed_out,
             ):
                 yield query
         except (duckdb.Error, Interrupted, MemoryError) as error:
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                 self.close()  # DuckDB refuses everything after such an error
             if timed_out is not None and timed_out.is_set():
-                raise Unavailable(
-                    f"the query took longer than {self._timeout_ms} ms and was stopped; "
+                raise TimedOut(
+                    f"the query took longer than {limit_ms} ms and was stopped; "
                     "select a shorter time or fewer rows, or raise query_timeout_ms"
                 ) from error
             if isinstance(error, Interrupted):

@@ -34,11 +34,13 @@ class Scan:
     Attributes:
         columns: Without `__time`.
         slices: What is left after pruning.
+        datasource: Empty at a leaf, which is told of slices alone.
     """
 
     view: str
     columns: Mapping[str, ColumnType]
     slices: Sequence[FileSlice]
+    datasource: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,7 @@ class Planner:
             view = f"{VIEW_PREFIX}scan_{len(self._scans)}"
             self._scans[key] = Scan(
                 view=view,
+                datasource=relation.datasource,
                 columns=columns,
                 slices=self._slices(relation.datasource, predicate, columns),
             )

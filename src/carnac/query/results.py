@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from carnac.errors import Unavailable
+from carnac.errors import Invalid, Unavailable
 from carnac.query.messages import error_of
 
 if TYPE_CHECKING:
@@ -102,14 +102,62 @@ def tidy(table: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     for place, column in enumerate(table.schema):
-        if (
-            pa.types.is_decimal128(column.type)
-            and column.type.precision == HUGE_DIGITS
-            and column.type.scale == 0
-        ):
+        if is_huge(column.type):
             try:
                 values = table.column(place).cast(pa.int64())
             except pa.ArrowInvalid:
                 continue
             table = table.set_column(place, column.name, values)
     return table
+
+
+def with_longs(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return rows as they come, whole numbers of 128 bits, such as sums, as longs.
+
+    Raises:
+        Invalid: While the rows are taken: one does not fit.
+    """
+    import pyarrow as pa
+
+    if not any(is_huge(column.type) for column in schema):
+        return schema, batches
+    longs = pa.schema(
+        [pa.field(one.name, pa.int64() if is_huge(one.type) else one.type) for one in schema]
+    )
+
+    def cast() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [
+                as_longs(name, values) if is_huge(values.type) else values
+                for name, values in zip(longs.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=longs)
+
+    return longs, cast()
+
+
+def is_huge(kind: pa.DataType) -> bool:
+    """Whether it is what Arrow makes of DuckDB's 128-bit integers."""
+    import pyarrow as pa
+
+    return bool(kind == pa.decimal128(HUGE_DIGITS, 0))
+
+
+def as_longs(name: str, values: pa.Array) -> pa.Array:
+    """Return whole numbers of 128 bits as longs.
+
+    Raises:
+        Invalid: One of them does not fit.
+    """
+    import pyarrow as pa
+
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise Invalid(
+            f"column '{name}' holds whole numbers beyond 64 bits; select it as text or as double, "
+            "CAST(… AS VARCHAR) or CAST(… AS DOUBLE)",
+            column=name,
+        ) from None

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from carnac.errors import Invalid
 from carnac.query.export.lines import csv_expression, csv_head, json_expression
 from carnac.query.export.values import csv_line, iterate_rows, to_json_value, unique_names
-from carnac.query.results import BATCH_ROWS, HUGE_DIGITS, batches_of, plan_table
+from carnac.query.results import BATCH_ROWS, as_longs, batches_of, is_huge, plan_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -135,7 +134,7 @@ class Export:
         import pyarrow as pa
 
         schema, batches = batches_of(self.relation, LINE_ROWS)
-        huge = {place for place, column in enumerate(schema) if _is_huge(column.type)}
+        huge = {place for place, column in enumerate(schema) if is_huge(column.type)}
         for batch in self.limit.limit(batches):
             for row in iterate_rows(pa.Table.from_batches([batch])):
                 yield tuple(
@@ -151,7 +150,7 @@ class Export:
         names = unique_names(found.names)
         schema = pa.schema(
             [
-                pa.field(name, pa.int64() if _is_huge(column.type) else column.type)
+                pa.field(name, pa.int64() if is_huge(column.type) else column.type)
                 for name, column in zip(names, found, strict=True)
             ]
         )
@@ -159,7 +158,7 @@ class Export:
         def cast() -> Batches:
             for batch in self.limit.limit(batches):
                 columns = [
-                    _long(name, values) if _is_huge(values.type) else values
+                    as_longs(name, values) if is_huge(values.type) else values
                     for name, values in zip(names, batch.columns, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -210,22 +209,3 @@ def export(
     limit = RowLimit(rows_max)
     Export(relation, again, target, limit).write(form)
     return limit.rows, limit.is_cut
-
-
-def _is_huge(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(kind == pa.decimal128(HUGE_DIGITS, 0))
-
-
-def _long(name: str, values: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    try:
-        return values.cast(pa.int64())
-    except pa.ArrowInvalid:
-        raise Invalid(
-            f"column '{name}' holds whole numbers beyond 64 bits; select it as text or as double, "
-            "CAST(… AS VARCHAR) or CAST(… AS DOUBLE)",
-            column=name,
-        ) from None

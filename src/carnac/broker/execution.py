@@ -1,0 +1,76 @@
+"""What runs a statement, as the service of a broker sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from carnac.ports.answers import Engine, Statement
+from carnac.ports.queries import QueryBasis
+
+
+@dataclass(slots=True, kw_only=True)
+class Reach:
+    """What an execution has reached of what it needs.
+
+    Attributes:
+        segments_read: Of the segments of its basis.
+        is_complete: That is all of them, and it is proved.
+        missing: Intervals that are missing, ISO 8601, by datasource.
+        servers: Ids of the historicals that took part.
+    """
+
+    segments_read: int = 0
+    is_complete: bool = False
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    servers: Sequence[str] = ()
+
+
+class Execution(Protocol):
+    """A statement that is planned on one revision. To be closed; `cancel` and `close` by any thread."""
+
+    revision: int
+    engine: Engine
+    why: str
+
+    @property
+    def basis(self) -> QueryBasis:
+        """What its answer rests on."""
+        ...
+
+    @property
+    def reach(self) -> Reach:
+        """What it has reached; final once its batches are exhausted."""
+        ...
+
+    def start(self) -> object:
+        """Run it; return the `pyarrow.Schema` of its rows. Once."""
+        ...
+
+    def batches(self) -> Iterator[object]:
+        """Yield its rows as `pyarrow.RecordBatch`es, once, after `start`."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop what runs; returns at once."""
+        ...
+
+    def close(self) -> None:
+        """Stop what runs and let go of the revision. Idempotent."""
+        ...
+
+
+class Executor(Protocol):
+    """Plans statements."""
+
+    def open(self, statement: Statement, *, timeout_ms: int) -> Execution:
+        """Plan a statement on the revision that it means.
+
+        Args:
+            timeout_ms: After which it is stopped, from now on; 0: no limit.
+
+        Raises:
+            Invalid, NotFound, Unavailable, Corrupt: As `QueryService.run`.
+        """
+        ...

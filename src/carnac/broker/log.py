@@ -1,0 +1,111 @@
+"""The query log: a line of JSON for each statement, in two files that keep their limit by name."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.core.redaction import hide_passwords
+from carnac.core.time.intervals import format_ms
+from carnac.durable import make_folders
+
+if TYPE_CHECKING:
+    from carnac.broker.record import QueryRecord
+
+STATEMENT_MAX = 4_000
+"""Characters of a statement that are kept."""
+ERROR_MAX = 500
+OLDER_SUFFIX = ".1"
+"""Of the name of the older one of the two files."""
+
+
+class QueryLog:
+    """Appends lines; several processes may share the files. Safe for threads.
+
+    When the newer file holds half of the limit it takes the place of the older one, and a new one begins: so the newest
+    half of the limit is kept at least.
+
+    Args:
+        path: The newer file; its folder is made.
+        limit_bytes: Both files together, > 0.
+    """
+
+    def __init__(self, path: Path, *, limit_bytes: int) -> None:
+        self._path = path
+        self._half_bytes = limit_bytes // 2
+        self._lock = threading.Lock()
+
+    def note(self, record: QueryRecord) -> None:
+        """Write a statement's line.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        line = (json.dumps(line_of(record), ensure_ascii=False, default=str) + "\n").encode()
+        with self._lock:
+            make_folders(self._path.parent)
+            while not self._append(line):
+                pass
+
+    def _append(self, line: bytes) -> bool:
+        """Write a line; False: the file was full, or another process has put it aside: there is a new one now."""
+        with self._path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = file.seek(0, os.SEEK_END)
+            if size and size + len(line) > self._half_bytes:
+                if self._is_current(file.fileno()):
+                    self._path.replace(self._path.with_name(self._path.name + OLDER_SUFFIX))
+                return False
+            if not self._is_current(file.fileno()):
+                return False
+            file.write(line)
+            return True
+
+    def _is_current(self, handle: int) -> bool:
+        with suppress(FileNotFoundError):
+            return os.fstat(handle).st_ino == self._path.stat().st_ino
+        return False
+
+
+def line_of(record: QueryRecord) -> dict[str, object]:
+    """Return what the log says of a statement; no value of a parameter, and no password of a URL in its text."""
+    statement, facts = record.statement, record.facts
+    line: dict[str, object] = {
+        "at": format_ms(record.asked_at_ms),
+        "query_id": statement.query_id,
+        "client": statement.client,
+        "outcome": record.outcome.value,
+        "duration_ms": record.duration_ms,
+        "waited_ms": record.waited_ms,
+        "rows": record.rows,
+        "bytes": record.size_bytes,
+        "statement": _shown(statement.sql, STATEMENT_MAX),
+        "parameters": len(statement.parameters),
+        "lane": statement.lane,
+        "priority": statement.priority,
+    }
+    if facts is not None:
+        line |= {
+            "revision": facts.revision,
+            "statement_digest": facts.receipt.statement_digest,
+            "segments_digest": facts.receipt.segments_digest,
+            "rows_digest": facts.receipt.rows_digest,
+            "segments_expected": facts.segments_expected,
+            "segments_read": facts.segments_read,
+            "complete": facts.is_complete,
+            "servers": list(facts.servers),
+            "engine": facts.engine.value,
+        }
+    if record.error:
+        line["error"] = _shown(record.error, ERROR_MAX)
+    return line
+
+
+def _shown(text: str, characters_max: int) -> str:
+    text = hide_passwords(text)
+    return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"

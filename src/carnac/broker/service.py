@@ -1,0 +1,178 @@
+"""A broker: statements wait for their turn, are planned on one revision, and their rows are handed over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from carnac.broker.answer import BrokerAnswer, close_quietly, facts_of
+from carnac.broker.record import Outcome, QueryRecord, outcome_of, said
+from carnac.core.answers.admission import Request
+from carnac.core.answers.receipts import names_etag
+from carnac.errors import Cancelled, Conflict, Unavailable
+from carnac.ports.loops import safely
+
+if TYPE_CHECKING:
+    from carnac.broker.execution import Execution, Executor
+    from carnac.broker.waiting import QueryQueue
+    from carnac.ports import Clock
+    from carnac.ports.answers import Statement
+    from carnac.rows.answer_digest import AnswerMeter
+
+Listener = Callable[[QueryRecord], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A statement that waits or runs."""
+
+    record: QueryRecord
+    started_at_ms: int | None = None
+    execution: Execution | None = None
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class Broker:
+    """Answers statements (port `QueryService`). Safe for threads.
+
+    Args:
+        executor: Plans and runs them.
+        queue: Where they wait for their turn.
+        timeout_ms: Of a statement that does not say its own; 0: no limit.
+        listeners: Told of each statement when it is over.
+    """
+
+    def __init__(
+        self,
+        *,
+        executor: Executor,
+        queue: QueryQueue,
+        clock: Clock,
+        timeout_ms: int,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self._executor = executor
+        self._queue = queue
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._listeners = tuple(listeners)
+        self._lock = threading.Lock()
+        self._asked: dict[str, _Asked] = {}
+
+    def run(self, statement: Statement, *, if_none_match: str | None = None) -> BrokerAnswer | None:
+        """Run a statement; None: the answer has an ETag that was given, and nothing was run."""
+        asked = self._begin(statement)
+        try:
+            execution = self._open(asked)
+            facts = asked.record.facts = facts_of(statement, execution)
+            if (
+                if_none_match is not None
+                and not execution.basis.is_volatile
+                and names_etag(if_none_match, facts.etag)
+            ):
+                execution.close()
+                self._end(asked, Outcome.NOT_MODIFIED)
+                return None
+            schema = execution.start()
+        except BaseException as error:
+            if asked.execution is not None:
+                close_quietly(asked.execution)
+            told = self._fail(asked, error)
+            if told is error:
+                raise
+            raise told from error
+
+        def end(error: BaseException | None, meter: AnswerMeter) -> BaseException | None:
+            asked.record.rows, asked.record.size_bytes = meter.rows, meter.size_bytes
+            if error is None:
+                self._end(asked, Outcome.OK)
+                return None
+            return self._fail(asked, error)
+
+        return BrokerAnswer(execution, facts, schema, end)
+
+    def cancel(self, query_id: str) -> bool:
+        """Stop a statement; False: none of that id runs or waits here."""
+        with self._lock:
+            asked = self._asked.get(query_id)
+        if asked is None:
+            return False
+        asked.is_cancelled.set()
+        self._queue.cancel(query_id)
+        execution = asked.execution
+        if execution is not None:
+            execution.cancel()
+        return True
+
+    def close(self) -> None:
+        """Stop all statements. Idempotent."""
+        with self._lock:
+            ids = list(self._asked)
+        for query_id in ids:
+            self.cancel(query_id)
+
+    def _begin(self, statement: Statement) -> _Asked:
+        asked = _Asked(QueryRecord(statement=statement, asked_at_ms=self._clock.now_ms()))
+        with self._lock:
+            if statement.query_id in self._asked:
+                raise Conflict(
+                    f"a query with the id '{statement.query_id}' runs or waits already; give it another id, or none",
+                    query=statement.query_id,
+                )
+            self._asked[statement.query_id] = asked
+        return asked
+
+    def _open(self, asked: _Asked) -> Execution:
+        """Wait for the statement's turn, and plan it."""
+        statement = asked.record.statement
+        timeout_ms = self._timeout_ms if statement.timeout_ms is None else statement.timeout_ms
+        self._queue.enter(
+            Request(
+                query_id=statement.query_id,
+                client=statement.client,
+                priority=statement.priority,
+                lane=statement.lane,
+            ),
+            timeout_ms=timeout_ms,
+        )
+        asked.started_at_ms = self._clock.now_ms()
+        asked.record.waited_ms = max(0, asked.started_at_ms - asked.record.asked_at_ms)
+        self._check_cancelled(asked)
+        left_ms = max(1, timeout_ms - asked.record.waited_ms) if timeout_ms else 0
+        asked.execution = self._executor.open(statement, timeout_ms=left_ms)
+        self._check_cancelled(asked)
+        return asked.execution
+
+    def _check_cancelled(self, asked: _Asked) -> None:
+        if asked.is_cancelled.is_set():
+            raise _cancelled(asked)
+
+    def _fail(self, asked: _Asked, error: BaseException) -> BaseException:
+        """End a statement by an error; return what to raise."""
+        if isinstance(error, Unavailable) and asked.is_cancelled.is_set():
+            error = error if isinstance(error, Cancelled) else _cancelled(asked)
+        asked.record.error = said(error)
+        self._end(asked, outcome_of(error))
+        return error
+
+    def _end(self, asked: _Asked, outcome: Outcome) -> None:
+        record, now_ms = asked.record, self._clock.now_ms()
+        record.outcome = outcome
+        record.duration_ms = max(0, now_ms - record.asked_at_ms)
+        query_id = record.statement.query_id
+        with self._lock:
+            self._asked.pop(query_id, None)
+        ran_ms = None if asked.started_at_ms is None else max(0, now_ms - asked.started_at_ms)
+        self._queue.leave(query_id, ran_ms=ran_ms)
+        for listener in self._listeners:
+            safely(_log, "noting a query", lambda tell=listener: tell(record))  # type: ignore[misc]
+
+
+def _cancelled(asked: _Asked) -> Cancelled:
+    query_id = asked.record.statement.query_id
+    return Cancelled(f"query '{query_id}' was cancelled", query=query_id)

@@ -1,0 +1,100 @@
+"""The digest of an answer's rows: one number whatever their order, for a receipt.
+
+It is made of the row hash (`row_hash`) with two differences, since two engines may answer the same by different bits.
+Columns go by their places, not by their names. Numbers with a fraction count to `FLOAT_DIGITS` significant digits:
+a sum of doubles depends on the order in which they were added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from carnac.core.segments.segment import ROW_HASH_VERSION
+from carnac.rows.row_hash import MASK, add_hashes, hash_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DIGEST_VERSION = 1
+"""Raised when the digest of any answer changes; so does one that is made of another version of the row hash."""
+FLOAT_DIGITS = 9
+
+
+class AnswerMeter:
+    """Counts the rows of an answer and sums their hashes, batch by batch."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.size_bytes = 0
+        self._hash = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count rows."""
+        self.rows += batch.num_rows
+        self.size_bytes += batch.nbytes
+        if batch.num_columns and batch.num_rows:
+            columns = [_comparable(column) for column in batch.columns]
+            names = [f"c{place}" for place in range(len(columns))]
+            self._hash = add_hashes(
+                self._hash, hash_rows(pa.RecordBatch.from_arrays(columns, names))
+            )
+
+    @property
+    def digest(self) -> str:
+        """The digest of the rows so far: versions, then 16 hexadecimal digits."""
+        return f"{DIGEST_VERSION}.{ROW_HASH_VERSION}:{self._hash & MASK:016x}"
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """Return the column in a form that the row hash takes, and that does not depend on the last bits of a number."""
+    kind = column.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _comparable(column.dictionary_decode())
+    if types.is_floating(kind):
+        return _rounded(column.cast(pa.float64()))
+    if types.is_decimal(kind):
+        return _rounded(column.cast(pa.float64())) if kind.scale else _whole(column)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _list(column)
+    if types.is_date(kind):
+        return column.cast(pa.timestamp("us"))
+    if types.is_time(kind) or types.is_duration(kind):
+        return _texts(column)
+    if types.is_nested(kind) or types.is_interval(kind) or types.is_union(kind):
+        return _texts(column)
+    return column
+
+
+def _rounded(column: pa.Array) -> pa.Array:
+    values: NDArray[np.float64] = column.fill_null(0.0).to_numpy(zero_copy_only=False)
+    with np.errstate(all="ignore"):
+        exponents = np.floor(np.log10(np.abs(values)))
+        scale = np.power(10.0, FLOAT_DIGITS - 1 - np.where(np.isfinite(exponents), exponents, 0.0))
+        rounded = np.round(values * scale) / scale
+        rounded = np.where(np.isfinite(rounded), rounded, values)
+    nulls: Any = column.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(rounded, pa.float64(), mask=nulls)
+
+
+def _whole(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column.cast(pa.string())
+
+
+def _list(column: pa.Array) -> pa.Array:
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return pa.LargeListArray.from_arrays(
+        pa.array(offsets, pa.int64()), _comparable(column.flatten()), mask=column.is_null()
+    )
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    return pa.array([None if one is None else repr(one) for one in column.to_pylist()], pa.string())
