@@ -1,4 +1,4 @@
-"""A cluster that lives: data arrives and retires, servers join, die and retire, queues are slow, runs go on.
+"""A cluster that lives: data arrives and retires, servers join, die and retire, queues are slow or fail, runs go on.
 
 The oracle knows pairs of segment and server, and adds up costs pair by pair. The coordinator keeps one cost index over
 all its runs, as a real one does.
@@ -24,10 +24,15 @@ from carnac.core.balancing.plan.cluster import (
     Server,
     segment_table,
 )
-from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.plan.laws import check_distinct, check_evacuation, check_no_return
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, is_in, plan_run
+from carnac.core.balancing.plan.laws import (
+    check_distinct,
+    check_evacuation,
+    check_last_copies,
+    check_no_return,
+)
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
-from carnac.core.balancing.plan.rules import RuleSet, parse_rules
+from carnac.core.balancing.plan.rules import RuleSet, decide_rules, parse_rules
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, hour, naive_total_cost, segment
 
@@ -138,32 +143,49 @@ class LivingCluster(RuleBasedStateMachine):
         )
         self.index = index_of(self.state)
 
-    @rule()
-    def run(self) -> None:
+    @rule(share=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 99))
+    def run(self, share: float = 1.0, seed: int = 0) -> None:
+        """Plan, and have some of the drops carried out at once; no others ever are."""
         before = self.state
-        self.plan = plan_run(before, RULES, LIMITS, used=self.used, index=self.index)
-        for move in self.plan.moves.moves:
+        matches = decide_rules(RULES, before.segments, before.now_ms)
+        plan = plan_run(before, RULES, LIMITS, used=self.used, index=self.index)
+        self.plan = plan
+        check_last_copies(before, plan.drops, matches, self.used)
+        for move in plan.moves.moves:
             self.history.append((before.now_ms, move.segment_id, move.source_id, move.target_id))
             assert move.saving > 0 or move.reason is Reason.EVACUATE
-        self.state = self.plan.after
-        self.used &= ~self.plan.unused
-        check_evacuation_of(before, self.plan)
-        assert self.plan.moves.cost_after == pytest.approx(
+        self.state = plan.after
+        self.used &= ~plan.unused
+        check_evacuation_of(before, plan)
+        assert plan.moves.cost_after == pytest.approx(
             naive_total_cost(self.state), rel=1e-8, abs=1e-8
         )
+        done = np.random.default_rng(seed).random(len(plan.drops)) < share
+        replicas = self.state.replicas
+        gone = is_in(
+            replicas,
+            plan.drops.segment[done],
+            plan.drops.server[done].astype(np.int64),
+            len(self.state.servers),
+        )
+        gone &= replicas.hold == Hold.LEAVING
+        self.state = replace(self.state, replicas=replicas.where(~gone))
 
     @precondition(lambda self: len(self.state.replicas))
-    @rule(share=st.sampled_from([0.3, 1.0]), seed=st.integers(0, 99))
-    def work_on_queues(self, share: float, seed: int) -> None:
-        replicas = self.state.replicas
-        lucky = np.random.default_rng(seed).random(len(replicas)) < share
-        hold = np.where(
-            lucky & (replicas.hold == Hold.LOADING), np.int32(Hold.LOADED), replicas.hold
-        )
-        served = np.bincount(replicas.segment[hold == Hold.LOADED], minlength=len(self.used))
-        still_used = self.used[replicas.segment]
-        gone = lucky & (hold == Hold.LEAVING) & ((served[replicas.segment] > 0) | ~still_used)
-        self.state = replace(self.state, replicas=replace(replicas, hold=hold).where(~gone))
+    @rule(
+        share=st.sampled_from([0.3, 1.0]),
+        failures=st.sampled_from([0.0, 0.0, 0.5]),
+        seed=st.integers(0, 99),
+    )
+    def work_on_queues(self, share: float, failures: float, seed: int) -> None:
+        """Some loads end, some of them by failing."""
+        replicas, luck = self.state.replicas, np.random.default_rng(seed)
+        lucky = (luck.random(len(replicas)) < share) & (replicas.hold == Hold.LOADING)
+        failed = lucky & (luck.random(len(replicas)) < failures)
+        hold = np.where(lucky, np.int32(Hold.LOADED), replicas.hold)
+        self.state = replace(self.state, replicas=replace(replicas, hold=hold).where(~failed))
+        if failed.any():
+            self.index = index_of(self.state)
 
     @rule()
     def rest(self) -> None:
@@ -183,9 +205,9 @@ class LivingCluster(RuleBasedStateMachine):
             assert self.is_idle(), "the cluster rose again from its rest"
 
     def _drain(self) -> None:
-        replicas = self.state.replicas.where(self.state.replicas.hold != Hold.LEAVING)
-        loaded = np.full(len(replicas), Hold.LOADED, np.int32)
-        self.state = replace(self.state, replicas=replace(replicas, hold=loaded))
+        replicas = self.state.replicas
+        hold = np.where(replicas.hold == Hold.LOADING, np.int32(Hold.LOADED), replicas.hold)
+        self.state = replace(self.state, replicas=replace(replicas, hold=hold))
 
     def is_idle(self) -> bool:
         plan = self.plan

@@ -11,7 +11,7 @@
 | CN-1 | a rewrite's output holds the rows of its input, a deletion's all but those that it deleted |
 | TL-1 .. TL-4 | what a timeline shows: defined and checked in `core/timeline/laws.py` |
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: defined and checked in `core/compaction/laws.py` |
-| BL-1 .. BL-4 | what balancing may plan, and when it rests: defined and checked in `core/balancing/plan/laws.py` |
+| BL-1 .. BL-5 | what balancing may plan, and when it rests: defined and checked in `core/balancing/plan/laws.py` |
 | RO-1 .. RO-7 | what a rollout may tell and unload, and when it rests: defined and checked in `core/rollout/laws.py` |
 | LK-1 | locks of different groups that are held on one (time, partition id) are of types that may stand side by side |
 | LK-2 | nobody preempts a lock in its publishing section |

@@ -73,14 +73,9 @@ def test_a_tier_without_enough_servers_gets_as_many_as_it_has() -> None:
     assert plan.skipped == {Reason.NO_SERVER: 4}
 
 
-def test_what_is_queued_or_leaving_is_counted() -> None:
-    segments = [segment("s"), segment("t", 3)]
-    queues = {"loading": {"x": ["s"]}, "leaving": {"x": ["t"]}}
-    state = cluster([server("x"), server("y")], segments, {}, **queues)
-    plan = run(state, rules(_default_tier=1))
-    assert len(plan.queue()) == 1
-    assert (plan.queue()[0].segment_id, plan.queue()[0].server_id) == ("t", "y")
-    assert plan.queue()[0].reason is Reason.FURTHER_REPLICA, "t is still served by x"
+def test_what_is_queued_is_counted() -> None:
+    state = cluster([server("x"), server("y")], [segment("s")], {}, loading={"x": ["s"]})
+    assert run(state, rules(_default_tier=1)).queue() == []
 
 
 def test_further_replicas_are_throttled_and_first_ones_are_not() -> None:
@@ -261,7 +256,7 @@ def test_moves_see_the_loads_before_them() -> None:
     # y has room for two; the first replica takes one place, so one move is left.
     segments = [segment("old1", 0), segment("old2", 0), segment("old3", 0), segment("new", 50)]
     state = cluster([server("x", 300), server("y", 200)], segments, {"x": ["old1", "old2", "old3"]})
-    plan = run(state, rules(_default_tier=1))
+    plan = run(state, rules(_default_tier=1), limits=CoordinatorLimits(max_fill=1.0))
     assert len(plan.loads) == 1
     assert len(plan.moves.moves) == 1
 

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     """Its server is decommissioning."""
     SAVE = "save"
     """It costs less elsewhere."""
+    REROUTE = "reroute"
+    """It waited in a queue that is much longer."""
 
     SURPLUS = "surplus"
     """More replicas are served than the rule asks for."""
@@ -38,6 +40,8 @@ class Reason(StrEnum):
     """A drop rule matches it."""
     UNUSED = "unused"
     """It is not a part of the data any more."""
+    CANCELLED = "cancelled"
+    """It was not loaded yet, and is loaded elsewhere instead."""
 
     NO_SERVER = "no_server"
     """The tier has no server that takes segments."""
@@ -158,6 +162,14 @@ class Board:
         rows = self.by_segment.of(segment)
         row = rows[self.cluster.replicas.server[rows] == source][0]
         self.server_after[row] = target
+
+    def reroute(self, segment: int, source: int, target: int) -> None:
+        """Plan to load a segment on the target instead of on the source, in whose queue it waits."""
+        self.add(segment, target)
+        size = int(self.cluster.segments.size_bytes[segment])
+        self.free[source] += size
+        self.projected[source] -= size
+        self.queued[source] -= 1
 
     def open_servers(
         self, segment: int, among: Flags, *, max_queue: int = 0

@@ -8,15 +8,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Flags, Ints
+from carnac.core.balancing.cost.columns import Codes, Flags, Ints
 from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Board, Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas
+from carnac.core.balancing.plan.leaving import recall_leaving
 from carnac.core.balancing.plan.limits import CoordinatorLimits
 from carnac.core.balancing.plan.loads import order_queue, plan_loads
 from carnac.core.balancing.plan.moves import Policy, plan_moves
-from carnac.core.balancing.plan.plans import CODES, REASONS, DropPlan, LoadPlan, MovePlan
+from carnac.core.balancing.plan.plans import (
+    CODES,
+    NO_DROPS,
+    REASONS,
+    DropPlan,
+    LoadPlan,
+    MovePlan,
+)
 from carnac.core.balancing.plan.replication import decide_replication
+from carnac.core.balancing.plan.rerouting import Reroutes, plan_reroutes
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import segment_rows
 
@@ -40,11 +49,11 @@ class CoordinatorPlan:
 
     Attributes:
         loads: Replicas to load.
-        drops: Replicas to drop.
+        drops: Replicas to drop now: of what is wanted others are loaded (BL-5). Named again until they are gone.
         moves: Moves, planned on what loads and drops leave.
         unused: Segments that a drop rule matches: to be marked unused.
         skipped: What was not done, by reason, of loads and drops; `moves.skipped` has its own.
-        before: The cluster that the plan was made for.
+        before: The cluster that the plan was made for; what was leaving and is needed where it is, is `LOADED` again.
         after: The same with the plan in its queues: loads and the targets of moves `LOADING`, the rest `LEAVING`.
     """
 
@@ -93,7 +102,8 @@ def plan_run(
     """Return what one run of the coordinator does.
 
     Rules say which replicas there should be; what lacks is loaded, what is too much is dropped, and what is left of the
-    cluster is balanced.
+    cluster is balanced. A replica that leaves for another one is dropped by a run that sees the other one loaded; if
+    that has died or failed meanwhile, it is served again.
 
     Args:
         cluster: The cluster and its time.
@@ -105,6 +115,11 @@ def plan_run(
     """
     limits = limits or CoordinatorLimits()
     matches = decide_rules(rules, cluster.segments, cluster.now_ms)
+    is_used = np.ones(len(cluster.segments), np.bool_) if used is None else used
+    given, hosts = cluster, cluster.servers
+    cluster = recall_leaving(_with_reserve(cluster, limits.max_fill), matches, is_used)
+    if index is not None:
+        _keep_in_step(index, given, cluster, NO_DROPS)
     wanted = decide_replication(cluster, matches, limits.loads, used=used, index=index)
     skipped: Counter[Reason] = Counter(wanted.skipped)
     drops, given = wanted.drops, cluster
@@ -116,22 +131,65 @@ def plan_run(
     skipped.update(loads.skipped)
     loads = _with_broadcast(kept, loads, skipped)
     loaded = replace(kept, replicas=kept.replicas.plus(loads.segment, loads.server, Hold.LOADING))
-    moves = plan_moves(
-        loaded,
-        limits.moves,
-        policy,
-        index=index,
-        moves_by_tier=limits.moves_by_tier,
+    reroutes = plan_reroutes(
+        loaded, _waiting(kept, len(loaded.replicas)), limits.loads, policy, index=index
     )
+    loaded = reroutes.apply(loaded)
+    moves = plan_moves(
+        loaded, limits.moves, policy, index=index, moves_by_tier=limits.moves_by_tier
+    )
+    drops = drops.plus(reroutes.segment, reroutes.source, Reason.CANCELLED)
     return CoordinatorPlan(
-        loads=loads,
-        drops=drops,
+        loads=_with_more(loads, reroutes, cluster),
+        drops=drops.plus(*_cancelled(loaded, moves), Reason.CANCELLED),
         moves=moves,
         unused=wanted.unused,
         skipped=dict(skipped),
-        before=cluster,
-        after=queue_moves(loaded, moves),
+        before=replace(cluster, servers=hosts),
+        after=replace(queue_moves(loaded, moves), servers=hosts),
     )
+
+
+def _with_reserve(cluster: ClusterState, max_fill: float) -> ClusterState:
+    """Return the cluster with disks as large as they are to be filled."""
+    servers = (
+        replace(server, capacity_bytes=int(server.capacity_bytes * max_fill))
+        for server in cluster.servers
+    )
+    return replace(cluster, servers=tuple(servers))
+
+
+def _waiting(cluster: ClusterState, count: int) -> Flags:
+    """Return which replicas of `count`, of which the cluster's are the first, wait since an earlier run."""
+    waiting = np.zeros(count, np.bool_)
+    replicas = cluster.replicas
+    waiting[: len(replicas)] = replicas.hold == Hold.LOADING
+    if cluster.broadcast is not None:
+        waiting[: len(replicas)] &= ~cluster.broadcast[replicas.segment]
+    return waiting
+
+
+def _with_more(loads: LoadPlan, reroutes: Reroutes, cluster: ClusterState) -> LoadPlan:
+    """Return the loads and those that were sent elsewhere, in the order of the queue."""
+    code = np.full(len(reroutes.segment), CODES[Reason.REROUTE], np.int32)
+    segment = np.concatenate([loads.segment, reroutes.segment])
+    server = np.concatenate([loads.server, reroutes.target])
+    reason = np.concatenate([loads.reason, code])
+    order = order_queue(segment, reason, cluster.segments)
+    return LoadPlan(
+        segment=segment[order],
+        server=server[order],
+        reason=reason[order],
+        skipped=loads.skipped,
+    )
+
+
+def _cancelled(cluster: ClusterState, moves: MovePlan) -> tuple[Ints, Codes]:
+    """Return segments and servers of replicas that are moved before they were loaded."""
+    segment, source, _ = moves.columns()
+    replicas = cluster.replicas.where(cluster.replicas.hold == Hold.LOADING)
+    queued = replicas.where(is_in(replicas, segment, source.astype(np.int64), len(cluster.servers)))
+    return queued.segment, queued.server
 
 
 def _keep_in_step(

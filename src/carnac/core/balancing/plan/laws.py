@@ -6,6 +6,7 @@
 | BL-2 | no move takes a segment back to a server that a move took it from less than the window ago; a load may |
 | BL-3 | no plan puts a segment on a server that has no room for it, holds it, is in another tier or decommissioning |
 | BL-4 | a decommissioning server is emptied, or what keeps each of its segments is named |
+| BL-5 | the last copy of what is wanted is never dropped: what is served before a run's drops is served after them |
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Ints
+from carnac.core.balancing.cost.columns import Flags, Ints
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.plans import MovePlan
+from carnac.core.balancing.plan.plans import DropPlan, MovePlan
+from carnac.core.balancing.plan.rules import NO_RULE, Action, RuleMatches
 from carnac.core.invariants import check
 
 
@@ -96,6 +98,38 @@ def check_evacuation(cluster: ClusterState, plan: MovePlan) -> None:
     unsaid = sum(kept.values())
     check("BL-4", min(kept.values(), default=0) >= 0, f"more was said than is there: {kept}")
     check("BL-4", unsaid == plan.skipped.get(Reason.THROTTLED, 0), f"nothing is said of {+kept}")
+
+
+def check_last_copies(
+    cluster: ClusterState, drops: DropPlan, matches: RuleMatches, used: Flags | None = None
+) -> None:
+    """Check BL-5 for all drops of a run together, whatever its loads become.
+
+    Args:
+        cluster: Before the run.
+        drops: Of the run.
+        matches: Which rule each segment goes by; wanted is what one loads, broadcasts or does not speak of.
+        used: Segments that are a part of the data. None: all are.
+    """
+    gone = set(zip(drops.segment.tolist(), drops.server.tolist(), strict=True))
+    rows = zip(
+        *(getattr(cluster.replicas, name).tolist() for name in ("segment", "server", "hold")),
+        strict=True,
+    )
+    served = [(segment, server) for segment, server, hold in rows if hold != Hold.LOADING]
+    left = {segment for segment, server in served if (segment, server) not in gone}
+    for segment in {segment for segment, _ in served} - left:
+        at = int(matches.rule[segment])
+        rule = matches.rules[at] if at != NO_RULE else None
+        is_unwanted = rule is not None and (
+            rule.action is Action.DROP
+            or (rule.action is Action.LOAD and not any(rule.replicas.values()))
+        )
+        check(
+            "BL-5",
+            is_unwanted or (used is not None and not used[segment]),
+            f"the last copy of {cluster.segments.ids[segment]} is dropped",
+        )
 
 
 def check_distinct(cluster: ClusterState) -> None:

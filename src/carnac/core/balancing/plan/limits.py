@@ -83,15 +83,19 @@ class LoadLimits:
         max_queue: As in `MoveLimits`.
         replica_lifetime_runs: A replica that stays queued for more runs than this is worth an alert.
             Druid: `replicantLifetime`, 15 without smart loading.
+        begun: The first loads of a queue, so many, may have begun and stay when others are sent elsewhere.
     """
 
     max_replicas: int = 500
     max_queue: int = 500
     replica_lifetime_runs: int = 15
+    begun: int = 4
 
     def __post_init__(self) -> None:
-        if min(self.max_replicas, self.max_queue, self.replica_lifetime_runs) < 0:
-            raise Invalid("max_replicas, max_queue and replica_lifetime_runs must be 0 or more")
+        if min(self.max_replicas, self.max_queue, self.replica_lifetime_runs, self.begun) < 0:
+            raise Invalid(
+                "max_replicas, max_queue, replica_lifetime_runs and begun must be 0 or more"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,12 @@ class CoordinatorLimits:
     moves: MoveLimits = field(default_factory=MoveLimits)
     moves_by_tier: Mapping[str, int] = field(default_factory=dict)
     """`max_moves` of single tiers, where they differ."""
+    max_fill: float = 0.95
+    """The share of a server's disk that is filled; one that is nearly full gets nothing more. > 0, at most 1."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_fill <= 1:
+            raise Invalid("max_fill must be more than 0 and at most 1")
 
 
 def smart_limits(used_segments: int) -> LoadLimits:

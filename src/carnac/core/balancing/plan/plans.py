@@ -139,11 +139,25 @@ class DropPlan:
     def __len__(self) -> int:
         return len(self.segment)
 
+    def plus(self, segment: Ints, server: Codes, reason: Reason) -> DropPlan:
+        """Return these and more, all for one reason."""
+        more = np.full(len(segment), CODES[reason], np.int32)
+        return DropPlan(
+            segment=np.concatenate([self.segment, segment]),
+            server=np.concatenate([self.server, server]),
+            reason=np.concatenate([self.reason, more]),
+        )
+
     def counts(self) -> dict[Reason, int]:
         """Return how many drops there are, by reason."""
         found = np.bincount(self.reason, minlength=len(REASONS))
         return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
 
+
+NO_DROPS = DropPlan(
+    segment=np.empty(0, np.int64), server=np.empty(0, np.int32), reason=np.empty(0, np.int32)
+)
+"""Nothing is dropped."""
 
 REASONS: tuple[Reason, ...] = tuple(Reason)
 """Reasons by code."""

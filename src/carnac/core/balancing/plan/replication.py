@@ -14,32 +14,17 @@ from carnac.core.balancing.cost.grouping import group_segments, held_of
 from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
+from carnac.core.balancing.plan.leaving import (
+    TierCounts,
+    count_replicas,
+    may_leave,
+    tier_names,
+)
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import LoadRequests, order_queue
 from carnac.core.balancing.plan.plans import CODES, DropPlan
-from carnac.core.balancing.plan.rules import Action, RuleMatches, used_tiers
+from carnac.core.balancing.plan.rules import Action, RuleMatches
 from carnac.core.balancing.plan.scoring import index_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TierCounts:
-    """Replicas of each segment in one tier.
-
-    Attributes:
-        tier: Name of the tier.
-        wanted: What the rules ask for, but no more than there are servers that take segments.
-        lacking_servers: Replicas that the rules ask for beyond that.
-        served: Loaded and staying.
-        queued: Queued to load.
-        leaving: Serving until dropped.
-    """
-
-    tier: str
-    wanted: Ints
-    lacking_servers: int
-    served: Ints
-    queued: Ints
-    leaving: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,11 +57,11 @@ def decide_replication(
     """Return what to load and what to drop, so that each segment has the replicas that its rule asks for.
 
     A replica in a queue counts. A surplus is dropped only when all that the rule asks for, in all tiers, is served:
-    first what is only queued, then from decommissioning servers, then where it costs most. A segment that no rule
-    matches is left alone.
+    first what is only queued, then from decommissioning servers, then where it costs most. What is leaving is among
+    the drops as soon as it may go, and until it is gone. A segment that no rule matches is left alone.
 
     Args:
-        cluster: The cluster; `broadcast` of it is not looked at.
+        cluster: The cluster, after `recall_leaving`; `broadcast` of it is not looked at.
         matches: Which rule each segment goes by.
         limits: Of the run; None takes the defaults.
         used: Segments that are a part of the data; others are dropped. None: all are.
@@ -87,58 +72,26 @@ def decide_replication(
     by_load = matches.by_action(Action.LOAD) & is_used
     dropped = matches.by_action(Action.DROP) & is_used
     broadcast = matches.by_action(Action.BROADCAST) & is_used
-    names = sorted({*cluster.tiers, *used_tiers(matches)})
+    names = tier_names(cluster, matches)
     tiers = [count_replicas(cluster, matches, name, by_load) for name in names]
     skipped: Counter[Reason] = Counter()
     skipped[Reason.NO_RULE] = int((is_used & ~(by_load | dropped | broadcast)).sum())
-    skipped[Reason.NO_SERVER] = sum(tier.lacking_servers for tier in tiers)
+    skipped[Reason.NO_SERVER] = sum(int((tier.asked - tier.wanted).sum()) for tier in tiers)
     requests = [_requests(cluster, tier, limits, code, skipped) for code, tier in enumerate(tiers)]
-    everywhere = by_load.copy()
-    for tier in tiers:
-        everywhere &= tier.served >= tier.wanted
-    rows = [_surplus(cluster, tier, (by_load, everywhere), index, skipped) for tier in tiers]
+    allowed = may_leave(cluster, tiers, matches, is_used)
+    rows = [_surplus(cluster, tier, (by_load, allowed), index, skipped) for tier in tiers]
     rows += [(_held(cluster, dropped), Reason.DROP_RULE), (_held(cluster, ~is_used), Reason.UNUSED)]
-    retired = (
-        cluster.decommissioning()[cluster.replicas.server] & broadcast[cluster.replicas.segment]
-    )
-    rows.append((np.flatnonzero(retired & (cluster.replicas.hold != Hold.LEAVING)), Reason.SURPLUS))
+    replicas = cluster.replicas
+    leaves = replicas.hold == Hold.LEAVING
+    retired = cluster.decommissioning()[replicas.server] & broadcast[replicas.segment]
+    due = (leaves & (is_used & ~dropped)[replicas.segment]) | (retired & ~leaves)
+    rows.append((np.flatnonzero(due & allowed[replicas.segment]), Reason.SURPLUS))
     return Replication(
-        requests=_concatenate(requests, tuple(names)),
+        requests=_concatenate(requests, names),
         drops=_drops(cluster, rows),
         broadcast=broadcast,
         unused=dropped,
         skipped=dict(+skipped),
-    )
-
-
-def count_replicas(
-    cluster: ClusterState, matches: RuleMatches, name: str, by_load: Flags
-) -> TierCounts:
-    """Return what a tier should have and what it has.
-
-    Args:
-        cluster: The cluster.
-        matches: Which rule each segment goes by.
-        name: The tier.
-        by_load: Segments that go by a load rule.
-    """
-    tier = cluster.in_tier(name)
-    active = int((tier & ~cluster.decommissioning()).sum())
-    asked = np.where(by_load, matches.replicas_in(name), 0).astype(np.int64)
-    here = cluster.replicas.where(tier[cluster.replicas.server])
-
-    def count(hold: Hold) -> Ints:
-        held = np.bincount(here.segment[here.hold == hold], minlength=len(cluster.segments))
-        return held.astype(np.int64)
-
-    wanted = np.minimum(asked, active)
-    return TierCounts(
-        tier=name,
-        wanted=wanted,
-        lacking_servers=int((asked - wanted).sum()),
-        served=count(Hold.LOADED),
-        queued=count(Hold.LOADING),
-        leaving=count(Hold.LEAVING),
     )
 
 
@@ -183,11 +136,11 @@ def _surplus(
     index: CostIndex | None,
     skipped: Counter[Reason],
 ) -> tuple[Ints, Reason]:
-    """Return the rows of the replicas that a tier has too much; `flags`: loaded by a rule, served everywhere."""
-    by_load, everywhere = flags
+    """Return the rows of the replicas that a tier has too much; `flags`: loaded by a rule, may leave."""
+    by_load, allowed = flags
     surplus = np.where(by_load, np.maximum(tier.served + tier.queued - tier.wanted, 0), 0)
-    skipped[Reason.LAST_COPY] += int(surplus[~everywhere].sum())
-    surplus[~everywhere] = 0
+    skipped[Reason.LAST_COPY] += int(surplus[~allowed].sum())
+    surplus[~allowed] = 0
     replicas = cluster.replicas
     here = cluster.in_tier(tier.tier)[replicas.server] & (replicas.hold != Hold.LEAVING)
     rows = np.flatnonzero(here & (surplus[replicas.segment] > 0))
@@ -228,9 +181,8 @@ def time_costs(cluster: ClusterState, rows: Ints, index: CostIndex | None = None
 
 
 def _held(cluster: ClusterState, segments: Flags) -> Ints:
-    """Return the rows of the replicas of some segments that are not leaving yet."""
-    replicas = cluster.replicas
-    return np.flatnonzero(segments[replicas.segment] & (replicas.hold != Hold.LEAVING))
+    """Return the rows of the replicas of some segments."""
+    return np.flatnonzero(segments[cluster.replicas.segment])
 
 
 def _drops(cluster: ClusterState, parts: list[tuple[Ints, Reason]]) -> DropPlan:
