@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import sys
@@ -12,17 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from carnac.cli.app import ReaderGone
-from carnac.cli.session import Session
-from carnac.cli.signals import Interruption
+from carnac.cli.session import NO_SPACE, Session
 from carnac.core.texts import check_text
-from carnac.errors import CarnacError, Invalid, Unavailable
+from carnac.errors import Invalid
 
-EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 _FLAGS = ("--debug", "--no-color")
 _VALUED = ("--store", "--overlord")
 
@@ -41,7 +36,7 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
     session = Session(wants_json="--json" in given, owns_process=owns_process)
     if "--debug" not in given:
         _silence_libraries()
-    interruption = Interruption()
+    interruption = session.interruption
     if owns_process:
         interruption.listen()
     try:
@@ -70,38 +65,14 @@ def _explain(error: Exception, session: Session) -> int:
         # Whoever read our output has seen enough.
         _drop_output()
         return EXIT_BROKEN_PIPE
-    known = error if isinstance(error, CarnacError) else _known(error)
-    if known is None:
-        session.show_internal_error(error)
-        return EXIT_INTERNAL
-    session.show_error(known)
-    return known.exit_code
-
-
-def _known(error: Exception) -> CarnacError | None:
-    """Return the sentence for what the machine refuses, or None."""
-    if not isinstance(error, OSError):
-        return None
-    if error.errno in _NO_SPACE:
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
         _drop_output()
-        return Unavailable(
-            f"there is no space left to write to{_at(error)}; make some and try again"
-        )
-    if error.errno in _NOT_ALLOWED and error.filename:
-        reason = (error.strerror or "not allowed").lower()
-        return Invalid(
-            f"{error.filename}: {reason}; choose a place that this user can read and write"
-        )
-    return None
+    return session.show_failure(error)
 
 
 def _drop_output() -> None:
     """Let what is still buffered go nowhere: it must not be flushed at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _at(error: OSError) -> str:
-    return f" ({error.filename})" if error.filename else ""
 
 
 def _silence_libraries() -> None:

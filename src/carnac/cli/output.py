@@ -15,15 +15,20 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", 
 
 
 class Output:
-    """The two streams of one run, looked up when they are written to."""
+    """The two streams of one run, looked up when they are written to.
+
+    Attributes:
+        is_json: The answer is one JSON document.
+        is_colored: Terminals are shown colours.
+    """
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json
-        self._is_colored = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.is_colored = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def stop_colors(self) -> None:
         """Write without colours from now on; libraries are told by NO_COLOR."""
-        self._is_colored = False
+        self.is_colored = False
         os.environ["NO_COLOR"] = "1"
 
     def json(self, value: object) -> None:
@@ -67,7 +72,7 @@ class Output:
     def style(self, text: str, *styles: str, stream: TextIO | None = None) -> str:
         """Return the text in colour, if the stream (standard output by default) is a terminal."""
         stream = stream or sys.stdout
-        if not self._is_colored or not stream.isatty():
+        if not self.is_colored or not stream.isatty():
             return text
         codes = ";".join(_STYLES[style] for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"

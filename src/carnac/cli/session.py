@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -9,13 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
+from carnac.cli.signals import Interruption
 from carnac.clock import StoreClock
+from carnac.errors import CarnacError, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from carnac.config import Settings
-    from carnac.errors import CarnacError
     from carnac.ports import Clock
     from carnac.store import Store
+
+EXIT_INTERNAL = 70
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class Session:
@@ -26,6 +32,7 @@ class Session:
         overlord_url: From `--overlord`; None: as the settings say.
         is_debug: Show tracebacks.
         owns_process: The process ends with the command line; nobody else uses the libraries that it loads.
+        interruption: The signal that interrupted it, if one did.
     """
 
     def __init__(
@@ -35,6 +42,7 @@ class Session:
         self.overlord_url: str | None = None
         self.is_debug = False
         self.owns_process = owns_process
+        self.interruption = Interruption()
         self.clock = clock or StoreClock()
         self.output = Output(is_json=wants_json)
         self._settings: Settings | None = None
@@ -82,6 +90,15 @@ class Session:
             settings = settings.model_copy(update={"query_timeout_ms": query_timeout_ms})
         return open_store(create=create, settings=settings)
 
+    def show_failure(self, error: Exception) -> int:
+        """Say what went wrong in one sentence; return the exit code."""
+        known = known_failure(error)
+        if known is None:
+            self.show_internal_error(error)
+            return EXIT_INTERNAL
+        self.show_error(known)
+        return known.exit_code
+
     def show_error(self, error: CarnacError) -> None:
         """Say on standard error what went wrong; with `--json` also on standard output, for programs."""
         if self.is_debug:
@@ -110,3 +127,20 @@ def _plain(value: object) -> object:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else "no message"
+
+
+def known_failure(error: Exception) -> CarnacError | None:
+    """Return the error that a user can do something about; None: Carnac itself is wrong."""
+    if isinstance(error, CarnacError):
+        return error
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in NO_SPACE:
+        place = f" ({error.filename})" if error.filename else ""
+        return Unavailable(f"there is no space left to write to{place}; make some and try again")
+    if error.errno in _NOT_ALLOWED and error.filename:
+        reason = (error.strerror or "not allowed").lower()
+        return Invalid(
+            f"{error.filename}: {reason}; choose a place that this user can read and write"
+        )
+    return None

@@ -47,6 +47,10 @@ class Interruption:
             if signal.getsignal(number) == self._raise:
                 signal.signal(number, signal.SIG_DFL)
 
+    def forget(self) -> None:
+        """Take what arrived as dealt with: it was meant for one statement."""
+        self.number = None
+
     @property
     def exit_code(self) -> int:
         """Of a command that was interrupted: 130 after Ctrl-C."""

@@ -41,7 +41,7 @@ from carnac.query.distributed.distributing import DEFAULT_LIMIT, Distributor
 from carnac.query.distributed.leaves import check_leaf, ids_of, limited
 from carnac.query.distributed.merging import renamed, show_answers
 from carnac.query.intact import IntactFiles, Interrupted, Located
-from carnac.query.limits import may_grow_bytes, memory_held, stopped_after
+from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held, stopped_after
 from carnac.query.messages import TooLarge, translate
 from carnac.query.newest import narrowed
 from carnac.query.planning import Plan, Planner, Scan
@@ -127,7 +127,10 @@ class DuckDbQueryEngine:
             Corrupt: A segment file is missing or damaged.
         """
         with self._planned(sql, catalog, parameters) as (query, plan):
-            table = _run(query.cursor, plan, parameters, self._memory_bytes // 2)
+            bytes_max = self._memory_bytes // 2
+            table = heeding_signals(
+                lambda: _run(query.cursor, plan, parameters, bytes_max), query.interrupt
+            )
         return QueryResult(
             table=table,
             revision=catalog.revision,
@@ -153,8 +156,11 @@ class DuckDbQueryEngine:
         from carnac.query.export.writing import export
 
         with self._planned(sql, catalog, parameters) as (query, plan):
-            rows, is_cut = export(
-                query.cursor, plan, parameters, target, form=form, rows_max=rows_max
+            rows, is_cut = heeding_signals(
+                lambda: export(
+                    query.cursor, plan, parameters, target, form=form, rows_max=rows_max
+                ),
+                query.interrupt,
             )
         return ExportResult(
             rows=rows,

@@ -11,10 +11,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 INTERRUPT_S = 0.05
 """A query that takes too long is interrupted again after this: DuckDB forgets what comes between two statements."""
@@ -134,6 +138,34 @@ def stopped_after(limit_ms: int | None, stop: Callable[[], None]) -> Iterator[th
     finally:
         is_over.set()
         watcher.join()
+
+
+def heeding_signals(work: Callable[[], T], stop: Callable[[], None]) -> T:
+    """Do something that looks at no signal for as long as it takes, so that Ctrl-C and SIGTERM end it none the less.
+
+    Python hands signals to its main thread, between two steps of it; while DuckDB looks for the next rows there is
+    none. So the work goes to a thread of its own and the main thread waits for it.
+
+    Args:
+        stop: Has the work end soon; called again and again until it has.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="carnac-query", daemon=True).start()
+    try:
+        return done.result()
+    finally:
+        while not done.done():
+            stop()
+            wait([done], INTERRUPT_S)
 
 
 def _usage() -> tuple[int, int]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from carnac.core.log.commits import Commit, CommitSummary
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
+    from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import Interval
     from carnac.ports import (
         DataPipeline,
@@ -116,6 +117,14 @@ class StoreReading:
     def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
         """Return the datasources that have rows, by name."""
         return self._metadata.datasources(self._metadata.resolve(at).revision)
+
+    def columns(self, datasource: str, *, at: int | str | None = None) -> Mapping[str, ColumnType]:
+        """Return the columns of a datasource by name, with their types, besides `__time`.
+
+        Raises:
+            NotFound: There is no such revision, or no such datasource at it.
+        """
+        return self._services.catalog.columns(datasource, at)
 
     def segments(
         self,

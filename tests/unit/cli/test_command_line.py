@@ -6,7 +6,8 @@ import os
 import pytest
 
 from carnac import __version__
-from carnac.cli.command_line import _first_word, _hoist, _known, run
+from carnac.cli.command_line import _first_word, _hoist, run
+from carnac.cli.session import known_failure
 from carnac.errors import Invalid
 
 
@@ -57,7 +58,7 @@ def test_the_version_is_shown_without_a_store(
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
 def test_a_place_where_nothing_may_be_written_is_the_users_to_choose(number: int) -> None:
-    known = _known(OSError(number, os.strerror(number), "demo-output"))
+    known = known_failure(OSError(number, os.strerror(number), "demo-output"))
     assert isinstance(known, Invalid)
     assert str(known).startswith(f"demo-output: {os.strerror(number).lower()}; choose a place")
-    assert _known(OSError(number, os.strerror(number))) is None
+    assert known_failure(OSError(number, os.strerror(number))) is None

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from carnac.cli.commands.queries import table_columns
+from carnac.cli.answers import table_columns
 from carnac.errors import Invalid
 from carnac.query.export.values import (
     csv_line,

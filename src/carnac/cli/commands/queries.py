@@ -1,13 +1,10 @@
-"""`sql`: one SELECT statement over one revision."""
+"""`sql`: one SELECT statement over one revision; alone at a terminal, a prompt for many."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -15,19 +12,17 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
+from carnac.cli.answers import ended_after, print_table
 from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
-from carnac.cli.tables import Column, counted, format_count
-from carnac.errors import Invalid, NotFound, Unavailable
-from carnac.query.export.values import iterate_rows, to_json_value, to_text, unique_names
+from carnac.cli.tables import counted, format_count
+from carnac.errors import Invalid, NotFound
+from carnac.query.export.values import iterate_rows, to_json_value, unique_names
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    import pyarrow as pa
-
-    from carnac.cli.session import Session
     from carnac.ports import ExportResult
     from carnac.store import Store
     from carnac.store.results import Result
@@ -36,13 +31,13 @@ FILES = ("csv", "jsonl", "parquet", "arrow")
 FORMATS = ("table", "json", *FILES)
 BINARY = ("parquet", "arrow")
 DEFAULT_ROWS = 1000
-GRACE_MS = 2_000
-"""How long a statement that was stopped may take to end."""
 
 Statement = Annotated[
     str | None,
     typer.Argument(
-        metavar="SELECT", help="The statement; - reads it from standard input.", show_default=False
+        metavar="SELECT",
+        help="The statement; - reads it from standard input. None, at a terminal: a prompt.",
+        show_default=False,
     ),
 ]
 StatementFile = Annotated[
@@ -110,6 +105,7 @@ Timeout = Annotated[
         'carnac sql "SELECT count(*) FROM flights WHERE dest = ?" --param ORD --at 1',
         'carnac sql "SELECT * FROM flights" -o flights.parquet',
         'carnac sql "SELECT * FROM flights" --format csv --max-rows 3',
+        "carnac sql",
     ],
 )
 def sql(
@@ -131,8 +127,20 @@ def sql(
     Datasources are tables; __time is the time of a row, in UTC. Numbers are aligned to the right, times are ISO 8601.
     csv, jsonl, parquet and arrow are written as the rows come, however many there are; a file is there once all of it
     is.
+
+    Alone at a terminal it is a prompt: statements end with a semicolon, Tab completes, .help lists what else there is.
     """
     session = session_of(ctx)
+    timeout_ms = None if timeout is None else ceil(timeout * 1000)
+    limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
+    if text is None and file is None:
+        _require_prompt(is_for_one=bool(param or form or output or overwrite or as_json))
+        from carnac.cli.prompt.loop import run_prompt
+
+        rows_max = DEFAULT_ROWS if max_rows is None else max_rows or None
+        with session.open_store(query_timeout_ms=timeout_ms) as store:
+            run_prompt(session, store, at=at, rows_max=rows_max, limit_ms=limit_ms)
+        return
     form = "json" if as_json and form in {None, *FORMATS} else _form(form, output)
     if form not in FILES and output is not None:
         raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
@@ -145,16 +153,14 @@ def sql(
     target = _standard_output(form) if form in FILES and output in {None, "-"} else output
     if session.owns_process:
         _load_arrow_alone(question.text)
-    timeout_ms = None if timeout is None else ceil(timeout * 1000)
-    limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
-    with session.open_store(query_timeout_ms=timeout_ms) as store, _ended_after(session, limit_ms):
+    with session.open_store(query_timeout_ms=timeout_ms) as store, ended_after(session, limit_ms):
         if form in FILES:
             written = question.export(store, target, form, overwrite=overwrite)
             _tell(session.output, written, output)
             return
         result = store.sql(question.text, at=at, parameters=question.parameters)
     if form == "table":
-        _print_table(session.output, result, question.rows_max)
+        print_table(session.output, result, question.rows_max)
     else:
         session.output.json(_json_document(result, question.rows_max))
 
@@ -215,34 +221,6 @@ def _tell(output: Output, written: ExportResult, target: str | None) -> None:
     )
 
 
-@contextmanager
-def _ended_after(session: Session, limit_ms: int) -> Iterator[None]:
-    """End the process if a statement does not even heed that it is stopped: one function over one huge value.
-
-    What it leaves, a folder of temporary files and a lease, others remove.
-
-    Args:
-        limit_ms: After which it is stopped; 0: never.
-    """
-    if not session.owns_process or not limit_ms:
-        yield
-        return
-
-    def end() -> None:
-        detail = f"the query took longer than {limit_ms} ms and could not be stopped"
-        session.show_error(Unavailable(f"{detail}; its process was ended"))
-        sys.stderr.flush()
-        os._exit(Unavailable.exit_code)
-
-    timer = threading.Timer((limit_ms + GRACE_MS) / 1000, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 def _load_arrow_alone(statement: str) -> None:
     """Load pyarrow without numpy, which it takes along where it can: a sixth of the time of a cold command.
 
@@ -259,8 +237,22 @@ def _load_arrow_alone(statement: str) -> None:
         del sys.modules["numpy"]
 
 
+def _require_prompt(*, is_for_one: bool) -> None:
+    """Refuse to be a prompt where nobody can type, or with what only one statement can have.
+
+    Raises:
+        Invalid: So it is.
+    """
+    if is_for_one:
+        raise Invalid("give a statement or --file: what else was given is for one statement")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Invalid(
+            "give a statement or --file; - reads one from standard input, and there is a prompt at a terminal alone"
+        )
+
+
 def _read_statement(text: str | None, file: str | None) -> str:
-    if (text is None) == (file is None):
+    if text is not None and file is not None:
         raise Invalid("give a statement or --file, one of them")
     if text == "-" or file == "-":
         return sys.stdin.read()
@@ -281,36 +273,6 @@ def _parse_parameter(text: str) -> object:
         return json.loads(text)
     except ValueError:  # also a number of thousands of digits
         return text
-
-
-def _print_table(output: Output, result: Result, rows_max: int | None) -> None:
-    table = result.arrow()
-    rows = [[to_text(value) for value in row] for row in iterate_rows(table.slice(0, rows_max))]
-    output.table(table_columns(table), rows)
-    hidden = table.num_rows - len(rows)
-    if hidden:
-        output.note(
-            f"… and {format_count(hidden)} more rows; --max-rows 0 shows all, -o FILE writes all to a file"
-        )
-    output.note(
-        f"{counted(table.num_rows, 'row')} at revision {result.revision}, "
-        f"{format_count(result.segments_read)} of {counted(result.segments_total, 'segment')} read"
-    )
-
-
-def table_columns(table: pa.Table) -> list[Column]:
-    """Return the titles of the table's columns; numbers are right-aligned."""
-    import pyarrow.types as kinds
-
-    return [
-        Column(
-            field.name,
-            kinds.is_integer(field.type)
-            or kinds.is_floating(field.type)
-            or kinds.is_decimal(field.type),
-        )
-        for field in table.schema
-    ]
 
 
 def _json_document(result: Result, rows_max: int | None) -> dict[str, object]:

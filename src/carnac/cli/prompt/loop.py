@@ -1,0 +1,206 @@
+"""The prompt: reads statements from the terminal, runs them, shows what they gave, until it is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from carnac import __version__
+from carnac.cli.answers import ended_after, print_table
+from carnac.cli.prompt.commands import (
+    AT,
+    DOT_COMMANDS,
+    HELP,
+    QUIT,
+    SCHEMA,
+    Asked,
+    parse_dot_command,
+)
+from carnac.cli.prompt.completing import StatementCompleter, StoreNames
+from carnac.cli.prompt.history import KeptHistory, history_file
+from carnac.cli.prompt.statements import is_dot_command, is_whole, split_statements
+from carnac.cli.signals import Stopped
+from carnac.cli.tables import Column, format_count, format_seconds, second_ms, short_ms
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.segments.sql_columns import SQL_TYPE
+
+if TYPE_CHECKING:
+    from carnac.cli.session import Session
+    from carnac.store import Store
+
+NAME = "carnac"
+
+
+def run_prompt(
+    session: Session, store: Store, *, at: str | None, rows_max: int | None, limit_ms: int
+) -> None:
+    """Read and run statements until the user leaves.
+
+    Args:
+        at: What they are asked at first; None: the newest revision.
+        rows_max: Most rows to show of each; None: all.
+        limit_ms: Of each; 0: none.
+    """
+    Prompt(session, store, at=at, rows_max=rows_max, limit_ms=limit_ms).run()
+
+
+class Prompt:
+    """One sitting at the prompt."""
+
+    def __init__(
+        self,
+        session: Session,
+        store: Store,
+        *,
+        at: str | None,
+        rows_max: int | None,
+        limit_ms: int,
+    ) -> None:
+        self._session = session
+        self._output = session.output
+        self._store = store
+        self._at = at
+        self._rows_max = rows_max
+        self._limit_ms = limit_ms
+        self._is_left = False
+
+    def run(self) -> None:
+        """Read and run until `.quit`, Ctrl-D, or a signal that ends the process."""
+        head = self._store.resolve(self._at)
+        self._output.note(
+            f"{NAME} {__version__}, {self._session.shown_store} at revision {head.revision}; a statement ends with ; "
+            "and .help lists the rest"
+        )
+        ask = self._asker()
+        while not self._is_left:
+            try:
+                self._do(ask())
+            except Stopped:
+                raise
+            except KeyboardInterrupt:  # Ctrl-C while typing: the line is dropped
+                self._session.interruption.forget()
+            except EOFError:
+                return
+
+    def _asker(self) -> Callable[[], str]:
+        names = StoreNames(self._store, lambda: self._at)
+        prompt: PromptSession[str] = PromptSession(
+            history=KeptHistory(history_file(os.environ)),
+            completer=StatementCompleter(names),
+            complete_while_typing=False,
+            complete_in_thread=True,
+            multiline=True,
+            key_bindings=_keys(),
+            prompt_continuation=lambda width, _line, _is_wrapped: "> ".rjust(width),
+            enable_open_in_editor=True,
+        )
+        return lambda: prompt.prompt(self._shown_prompt())
+
+    def _shown_prompt(self) -> FormattedText:
+        where = "" if self._at is None else f"@{self._at}"
+        return FormattedText([("bold" if self._output.is_colored else "", f"{NAME}{where}> ")])
+
+    def _do(self, typed: str) -> None:
+        """Do what was typed; whatever goes wrong is said, and the prompt goes on."""
+        if is_dot_command(typed):
+            self._try(lambda: self._obey(parse_dot_command(typed)))
+            return
+        statements, _ = split_statements(typed)
+        for statement in statements:
+            if not self._try(lambda text=statement: self._ask(text)):  # type: ignore[misc]
+                return
+
+    def _try(self, work: Callable[[], None]) -> bool:
+        """Do something; return whether it went well."""
+        try:
+            work()
+        except (Stopped, BrokenPipeError):
+            raise
+        except KeyboardInterrupt:
+            self._session.interruption.forget()
+            self._output.note("cancelled")
+            return False
+        except Exception as error:
+            self._session.show_failure(error)
+            return False
+        return True
+
+    def _ask(self, statement: str) -> None:
+        clock = self._session.clock
+        started_ms = clock.now_ms()
+        with ended_after(self._session, self._limit_ms):
+            result = self._store.sql(statement, at=self._at)
+        took = format_seconds(max(0, clock.now_ms() - started_ms) / 1000)
+        print_table(self._output, result, self._rows_max, took=took)
+
+    def _obey(self, asked: Asked) -> None:
+        if asked.command is QUIT:
+            self._is_left = True
+        elif asked.command is HELP:
+            self._output.facts([(one.shown, one.help) for one in DOT_COMMANDS])
+            self._output.note(
+                "Tab completes, the arrows go through history, Ctrl-R searches it, Ctrl-C cancels a statement"
+            )
+        elif asked.command is AT:
+            self._move(asked.about or None)
+        elif asked.command is SCHEMA:
+            self._show_schema(asked.about)
+        else:
+            self._show_tables()
+
+    def _move(self, at: str | None) -> None:
+        head = self._store.resolve(at)
+        self._at = at
+        published = f", published {second_ms(head.at_ms)} UTC" if head.revision else ""
+        self._output.note(f"at revision {head.revision}{published}")
+
+    def _show_tables(self) -> None:
+        infos = self._store.datasources(at=self._at)
+        rows = [
+            [
+                info.name,
+                format_count(info.rows),
+                short_ms(info.interval.start_ms) if info.interval else "",
+                short_ms(info.interval.end_ms - 1) if info.interval else "",
+            ]
+            for info in infos
+        ]
+        columns = [
+            Column("datasource"),
+            Column("rows", is_number=True),
+            Column("first row (UTC)", is_whole=True),
+            Column("last row (UTC)", is_whole=True),
+        ]
+        self._output.table(columns, rows)
+
+    def _show_schema(self, datasource: str) -> None:
+        columns = self._store.columns(datasource, at=self._at)
+        rows = [
+            [TIME_COLUMN, "TIMESTAMP"],
+            *([name, SQL_TYPE[kind]] for name, kind in columns.items()),
+        ]
+        self._output.table([Column("column"), Column("type", is_whole=True)], rows)
+
+
+def _keys() -> KeyBindings:
+    """Return what Enter does: what is whole is run, another line follows what is not."""
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=has_focus(DEFAULT_BUFFER))
+    def enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion:
+            buffer.complete_state = None  # what was chosen stays
+        elif is_whole(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.newline(copy_margin=False)
+
+    return keys
