@@ -9,7 +9,7 @@ import typer.main
 
 from carnac.cli.app import CommandInfo
 from carnac.cli.commands import all_commands, load
-from carnac.errors import CarnacError
+from carnac.errors import AllRejected, CarnacError
 
 _INTRO = """\
 # Command line
@@ -62,7 +62,8 @@ def click_commands() -> dict[str, Any]:
 
 def _exit_codes() -> Iterator[str]:
     rows = []
-    for kind in CarnacError.__subclasses__():
+    kinds: list[type[CarnacError]] = [*CarnacError.__subclasses__(), AllRejected]
+    for kind in kinds:
         meaning = (kind.__doc__ or "").strip().rstrip(".")
         if kind.exit_code == 2:
             meaning += "; also a wrong command line"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from carnac.bootstrap.tasks import open_tasks
     from carnac.core.time.intervals import Interval
     from carnac.errors import (
+        AllRejected,
         CarnacError,
         Conflict,
         Corrupt,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllRejected",
     "CarnacError",
     "CompactionService",
     "Conflict",
@@ -71,6 +73,7 @@ _PLACES = {
     **{
         name: ("carnac.errors", name)
         for name in (
+            "AllRejected",
             "CarnacError",
             "Conflict",
             "Corrupt",

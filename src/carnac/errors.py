@@ -92,6 +92,13 @@ class ReadOnly(Invalid):
     """The store can be read but not written from here: write where it can be."""
 
 
+class AllRejected(Invalid):
+    """No row of a load could be read, so nothing was published: look at the reasons, mend the spec or the rows."""
+
+    kind = "all_rejected"
+    exit_code = 9
+
+
 class NotFound(CarnacError):
     """What was asked for does not exist, or not any more."""
 

@@ -75,6 +75,22 @@ def test_a_file_answers_without_a_spec_once_its_time_is_said(cwd: Path) -> None:
     assert found.out.splitlines()[1] == "4,3.0,2024-02-01T10:00:00.000Z"
 
 
+def test_a_missing_column_and_unreadable_rows_have_exit_codes_of_their_own(cwd: Path) -> None:
+    (cwd / "spec.yaml").write_text(
+        "dataSource: edits\ntimestampSpec: {column: t}\ndimensions: [page, {name: n, type: long}]\n"
+    )
+    (cwd / "a.jsonl").write_text('{"t": "2024-01-01", "Page": "Menhir", "n": 1}\n')
+    args = ["append", "edits", "a.jsonl", "--spec", "spec.yaml"]
+    refused = run_process(args, cwd=cwd)
+    assert refused.code == 2
+    assert "'page' (did you mean 'Page'?); nothing was published" in refused.err
+    allowed = run_process([*args, "--allow-missing"], cwd=cwd)
+    assert allowed.code == 0, allowed.err
+    assert "it is null" in allowed.err
+    (cwd / "a.jsonl").write_text('{"t": "2024-01-01", "page": "Menhir", "n": "x"}\n')
+    assert run_process(args, cwd=cwd).code == 9
+
+
 def test_a_person_at_a_terminal_is_asked(cwd: Path) -> None:
     done = at_a_terminal(["append", "trips", "trips.csv"], "pickup\n2\n", cwd)
     assert done.code == 0, done.err

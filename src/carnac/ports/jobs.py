@@ -96,11 +96,15 @@ class JobResult:
 
     Attributes:
         places: Where they go, as far as the job's plan says.
+        missing: Fields that the spec declares and no row has, in its order.
+        fields: Those that the rows have, where some are missing.
     """
 
     segments: tuple[Segment, ...]
     report: JobReport
     places: tuple[Place, ...] = ()
+    missing: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,9 +110,15 @@ def raise_problems(problems: Iterable[Problem]) -> None:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the known name that is most like `name`; empty if none is."""
+    near = nearest(name, known)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like `name`; None if none is."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
+    return by_lower[close[0]] if close else None
 
 
 def explain(error: ErrorDetails, model: type[BaseModel]) -> Problem:

@@ -126,7 +126,11 @@ class StoreJobs:
                     ingest = ingest.model_copy(update={"writer": WRITER, "batch": task.task_id})
                 return outcome_report(
                     self._store.ingest(
-                        ingest, message=message, on_progress=on_progress, guard=guard
+                        ingest,
+                        message=message,
+                        allow_missing=spec.context.get("allowMissing") is True,
+                        on_progress=on_progress,
+                        guard=guard,
                     )
                 )
             case DeleteTask():

@@ -119,6 +119,7 @@ class Store(StoreReading, Closing):
         *,
         time: str | Mapping[str, object] | None = None,
         message: str = "",
+        allow_missing: bool = False,
         on_plan: PlanListener | None = None,
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
@@ -129,13 +130,18 @@ class Store(StoreReading, Closing):
             spec: An `IngestSpec`, a mapping, or JSON or YAML text, Carnac's or Druid's; with `writer` and `batch` it is
                 published once. Or the name of a datasource: rows are read as by `append`.
             rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files.
+            allow_missing: A declared column that no row has is null, as with `tuningConfig.allowMissing`; else it is
+                an error.
 
         Raises:
             Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
+            AllRejected: No row could be read.
             Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
         """
         how = {"message": message, "on_progress": on_progress, "guard": guard}
-        return self._services.writer.ingest(spec, rows, time=time, on_plan=on_plan, **how)
+        return self._services.writer.ingest(
+            spec, rows, time=time, on_plan=on_plan, allow_missing=allow_missing, **how
+        )
 
     def append(
         self,
@@ -147,6 +153,7 @@ class Store(StoreReading, Closing):
         writer: str | None = None,
         batch: str | None = None,
         message: str = "",
+        allow_missing: bool = False,
         on_plan: PlanListener | None = None,
     ) -> WriteOutcome:
         """Append few rows in one commit, in this process: what `ingest` does, by the same functions, without Spark.
@@ -155,14 +162,20 @@ class Store(StoreReading, Closing):
             rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
             spec: As for `ingest`, without input. None: as the datasource was loaded before, else as the rows show.
             time: Column of the time, or parts of a `timestampSpec`, where the rows show it to nobody.
+            allow_missing: As for `ingest`.
             on_plan: Told what is about to be done.
 
         Raises:
-            Invalid, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
+            Invalid, AllRejected, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
         """
         how = {"spec": spec, "time": time, "writer": writer, "batch": batch}
         return self._services.writer.append(
-            datasource, rows, on_plan=on_plan, message=message, **how
+            datasource,
+            rows,
+            on_plan=on_plan,
+            message=message,
+            allow_missing=allow_missing,
+            **how,
         )
 
     def delete(

@@ -34,8 +34,33 @@ if TYPE_CHECKING:
             2,
             "no_such_function",
         ),
+        (
+            {"dimensions": [{"name": "n", "type": "long"}]},
+            ['{"timestamp": "2013-01-01T01:00:00Z", "n": "many"}'] * 2,
+            9,
+            "all 2 rows were rejected: not a long: n (2); nothing was published",
+        ),
+        (
+            {"dimensions": ["Name"]},
+            ['{"timestamp": "2013-01-01T01:00:00Z", "name": "a"}'],
+            2,
+            "no row has the declared column 'Name' (did you mean 'name'?); nothing was published",
+        ),
+        (
+            {"dimensions": ["x", "nam"], "transforms": [{"name": "x", "expression": "name"}]},
+            ['{"timestamp": "2013-01-01T01:00:00Z", "name": "a"}'],
+            2,
+            "no row has the declared column 'nam' (did you mean 'name'?)",
+        ),
     ],
-    ids=["missing input", "type that cannot be coerced", "wrong expression"],
+    ids=[
+        "missing input",
+        "type that cannot be coerced",
+        "wrong expression",
+        "no row that can be read",
+        "missing column",
+        "missing column beside a transform",
+    ],
 )
 def test_an_ingestion_that_cannot_be_done_publishes_nothing(
     run: Run,

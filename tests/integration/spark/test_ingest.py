@@ -310,7 +310,8 @@ def test_progress_tells_of_every_phase(pipeline: SparkPipeline, make_spec: MakeS
 def test_bad_rows_are_logged_if_the_spec_wants_it(
     pipeline: SparkPipeline, make_spec: MakeSpec, spark_holder: SparkHolder
 ) -> None:
-    spec = make_spec("{no json 4711\n", tuning={"logParseExceptions": True})
+    good = lines({"t": "2024-01-01", "d": "a", "n": 1})
+    spec = make_spec("{no json 4711\n" + good, tuning={"logParseExceptions": True})
     assert pipeline.run_ingest(spec, DAY).report.rejected.count == 1
     assert "{no json 4711" in spark_holder.log_path.read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.core.tasks.model import TaskState
-from carnac.errors import Revoked
+from carnac.errors import Invalid, Revoked
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout, DeepStorage, IdSource, JobProgress, JobResult
 from carnac.spark.progress import OnProgress, Phase
@@ -102,6 +102,33 @@ def test_druids_tasks_ingest_and_compact_and_ours_delete(
             "delete", "rewrite", "append", "append",
         ]  # fmt: skip
         assert len(store.segments("edits")) == 1
+
+
+def test_a_task_fails_for_a_column_that_no_row_has_unless_its_context_takes_it_as_null(
+    settings: Settings, spark_holder: SparkHolder
+) -> None:
+    def lend(storage: DeepStorage, ids: IdSource) -> Lent:
+        return Lent(output_url=storage.url, clock=SystemClock(), ids=ids, spark=spark_holder)
+
+    payload = index_task(1)
+    payload["spec"]["dataSchema"]["dimensionsSpec"] = {"dimensions": ["pagee"]}
+    loop = open_loop(settings=settings, runners={"in_process": FakeRunner("in_process")})
+    with open_tasks(settings=settings, runners={}) as tasks:
+        task_id = tasks.submit(payload).task_id
+        loop.run_round()
+        with pytest.raises(Invalid):
+            run_task_attempt(task_id, 1, settings=settings, pipeline=lend)
+        failed = tasks.get(task_id)
+        assert failed.state is TaskState.FAILED
+        assert failed.error is not None
+        assert "'pagee' (did you mean 'page'?)" in failed.error
+        task_id = tasks.submit({**payload, "context": {"allowMissing": True}}).task_id
+        loop.run_round()
+        report = run_task_attempt(task_id, 1, settings=settings, pipeline=lend)
+        assert report["notes"] == [
+            "no row has the declared column 'pagee' (did you mean 'page'?); it is null"
+        ]
+    loop.close()
 
 
 class Cancelled(Lent):

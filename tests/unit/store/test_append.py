@@ -65,14 +65,15 @@ def test_the_next_append_reads_rows_as_the_datasource_was_loaded(store: Store) -
 
 def test_files_are_appended_by_path(store: Store, tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
-    lines.write_text('{"time": "2024-03-04T09:00:00Z", "page": "Menhir", "added": "x"}\n' * 2)
+    bad = '{"time": "2024-03-04T09:00:00Z", "page": "Menhir", "added": "x"}\n' * 2
+    lines.write_text(bad + '{"time": "2024-03-04T09:00:00Z", "page": "Cairn", "added": 1}\n')
     cells = tmp_path / "b.csv"
     cells.write_text("time,page,added\n2024-03-04T09:00:00Z,Dolmen,3\n")
     first = store.append("edits", lines, spec=SPEC)
     assert first.report is not None
     assert first.report.rejected.by_reason == {"not a long: added": 2}, "kept, with the reason"
     assert store.append("edits", [cells], spec=SPEC).segments_added == 1
-    assert pages(store) == [("Dolmen", 3)]
+    assert pages(store) == [("Cairn", 1), ("Dolmen", 3)]
 
 
 def test_a_batch_is_appended_once(store: Store) -> None:

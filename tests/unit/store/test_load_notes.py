@@ -89,7 +89,7 @@ def test_new_and_missing_columns_are_told(store: Store) -> None:
 
 
 def test_a_declared_column_of_nothing_but_nulls_is_told(store: Store) -> None:
-    (note,) = load(store, [{"t": AT, "Page": "a", "n": 1}])
+    (note,) = load(store, [{"t": AT, "page": None, "n": 1}])
     assert note.startswith("nothing but nulls in page")
 
 

@@ -52,6 +52,12 @@ AllowTypeChange = Annotated[
         help="A column may change its type so that queries which compute with it break.",
     ),
 ]
+AllowMissing = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing", help="A declared column that no row has is null, and no error."
+    ),
+]
 
 
 @command(
@@ -77,6 +83,7 @@ def ingest(
     inputs: Inputs = None,
     replace: Replace = None,
     allow_type_change: AllowTypeChange = False,
+    allow_missing: AllowMissing = False,
     message: Message = "",
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -99,6 +106,7 @@ def ingest(
             time=hints,
             spec_out=spec_out,
             replace=replace,
+            allow_missing=allow_missing,
             message=message,
             dry_run=dry_run,
         )
@@ -118,12 +126,10 @@ def ingest(
         session.open_store() as store,
         job_progress(session, opening="starting Spark") as on_progress,
     ):
-        outcome = store.ingest(loaded, message=message, on_progress=on_progress)
-    if as_json:
-        session.output.json(outcome_json(outcome, loaded))
-    else:
-        print_ingest(session.output, outcome, loaded)
-        _name_append(session, outcome, loaded, f"--spec {source} ")
+        outcome = store.ingest(
+            loaded, message=message, allow_missing=allow_missing, on_progress=on_progress
+        )
+    _print_ingested(session, outcome, loaded, f"--spec {source} ", as_json=as_json)
 
 
 def _ingest_files(
@@ -134,6 +140,7 @@ def _ingest_files(
     time: dict[str, object],
     spec_out: str | None,
     replace: bool | None,
+    allow_missing: bool,
     message: str,
     dry_run: bool,
 ) -> None:
@@ -158,19 +165,27 @@ def _ingest_files(
         def load(hints: dict[str, object] | None) -> WriteOutcome:
             with job_progress(session, opening="starting Spark") as on_progress:
                 return store.ingest(
-                    name, paths, time=hints, message=message, on_plan=show, on_progress=on_progress
+                    name,
+                    paths,
+                    time=hints,
+                    message=message,
+                    allow_missing=allow_missing,
+                    on_plan=show,
+                    on_progress=on_progress,
                 )
 
         outcome = ask_and_load(session, time, load)
-    if session.output.is_json:
-        session.output.json(outcome_json(outcome, plans[-1].spec))
-    else:
-        print_ingest(session.output, outcome, plans[-1].spec)
-        _name_append(session, outcome, plans[-1].spec, "")
+    _print_ingested(session, outcome, plans[-1].spec, "", as_json=session.output.is_json)
 
 
-def _name_append(session: Session, outcome: WriteOutcome, spec: IngestSpec, how: str) -> None:
-    """Say once that so few rows need no Spark."""
+def _print_ingested(
+    session: Session, outcome: WriteOutcome, spec: IngestSpec, how: str, *, as_json: bool
+) -> None:
+    """Print what was done, and once that so few rows need no Spark."""
+    if as_json:
+        session.output.json(outcome_json(outcome, spec))
+        return
+    print_ingest(session.output, outcome, spec)
     if outcome.report is None or spec.mode != "append" or spec.has_expressions:
         return
     if outcome.report.rows_read > APPEND_ROWS_MAX or spec.input.type != "files":
@@ -203,6 +218,7 @@ def append(
     writer: WriterName = None,
     batch: BatchName = None,
     allow_type_change: AllowTypeChange = False,
+    allow_missing: AllowMissing = False,
     message: Message = "",
     as_json: AsJson = False,
 ) -> None:
@@ -230,6 +246,7 @@ def append(
                 writer=writer,
                 batch=batch,
                 message=message,
+                allow_missing=allow_missing,
                 on_plan=lambda plan: show_plan(session, plan, spec_out=spec_out),
             ),
         )

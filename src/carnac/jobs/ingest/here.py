@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
@@ -54,8 +55,9 @@ def reader_here(spec: IngestSpec, rows: object | None) -> Read:
 
 
 def _read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
+    job.look = partial(discover_in_table, job, table.schema)
     if needs_discovery(job.spec):
-        seen = discover_in_table(job, table.schema)
+        seen = job.look()
         job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
     task = SliceTask(
         common=job.common(tasks=1),

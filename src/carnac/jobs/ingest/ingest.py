@@ -18,8 +18,9 @@ from carnac.core.log.commits import Place
 from carnac.core.log.late_ledger import with_late
 from carnac.core.segments.segment import TIME_COLUMN, Segment, safe_name
 from carnac.core.time.intervals import IntervalSet
-from carnac.errors import CarnacError, Invalid
+from carnac.errors import AllRejected, CarnacError, Invalid
 from carnac.jobs.context import JobContext
+from carnac.jobs.ingest.missing import find_missing
 from carnac.jobs.ingest.places import plan_places
 from carnac.jobs.ingest.read_pass import (
     PassOne,
@@ -39,10 +40,12 @@ from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
 
 if TYPE_CHECKING:
+    from carnac.rows.read.discover import SeenFields
     from carnac.specs.ingest.spec import IngestSpec
 
 SEGMENTS_FOLDER = "segments"
 QUARANTINE_FOLDER = "quarantine"
+REASONS_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -71,6 +74,7 @@ class IngestJob:
 
     Attributes:
         shape: Of its rows; the reader replaces it where the shape depends on the data.
+        look: Finds the fields that the input has; set by the reader.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class IngestJob:
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.timer = Timer(context.clock)
         self.shape = row_shape(spec)
+        self.look: Callable[[], SeenFields] | None = None
         self.cut = ChunkPartitioner(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
         )
@@ -118,7 +123,9 @@ class IngestJob:
             results = read(self)
             rejected = self._rejected(results)
             self.timer.lap("read")
-            segments, places = self._write(results)
+            written, places = self._write(results)
+            absent = find_missing(self.spec, written, self.look)
+            segments = written
             self.timer.lap("write")
         except OSError as error:
             # of this process, such as a full disk while rows are handed to tasks
@@ -136,6 +143,8 @@ class IngestJob:
                 results, segments, rejected, rows_late=sum(map(sum, late.values()))
             ),
             places=places,
+            missing=absent.missing,
+            fields=absent.fields,
         )
 
     def common(self, *, tasks: int) -> PassOne:
@@ -179,16 +188,31 @@ class IngestJob:
         if limit is not None and rejected.count > limit:
             raise self._too_many_error(rejected.count, ", ".join(rejected.by_reason))
         read = sum(result.counts.rows_read for result in results)
-        if read and rejected.by_reason == {REASON_MISSING: read}:
-            raise self._no_time_error(read, rejected)
+        if read and rejected.count == read:
+            raise self._all_rejected_error(read, rejected)
         return rejected
+
+    def _all_rejected_error(self, count: int, rejected: RejectedRows) -> CarnacError:
+        if rejected.by_reason.keys() == {REASON_MISSING}:
+            return self._no_time_error(count, rejected)
+        rows = "the only row was" if count == 1 else f"all {count:,} rows were"
+        reasons = ", ".join(
+            reason if count == 1 else f"{reason} ({number:,})"
+            for reason, number in list(rejected.by_reason.items())[:REASONS_SHOWN]
+        )
+        return AllRejected(
+            f"{rows} rejected: {reasons}; nothing was published, and the rows are in quarantine: mend the spec or the"
+            f" rows (carnac quarantine {self.quarantine_folder} shows them)",
+            rejected=count,
+            path=self.quarantine_folder,
+        )
 
     def _no_time_error(self, count: int, rejected: RejectedRows) -> CarnacError:
         made = any(one.name == TIME_COLUMN for one in self.spec.transforms.transforms)
         where = "the transform of __time" if made else f"field '{self.spec.timestamp.column}'"
         example = next((one["raw"] for one in rejected.examples if one.get("raw")), None)
         like = "" if example is None else f", such as {example[:200]}"
-        return Invalid(
+        return AllRejected(
             f"{'the only row' if count == 1 else f'none of the {count:,} rows'} has"
             f"{' no' if count == 1 else ' a'} time in {where}{like}: nothing was published, "
             "name the field that holds it in timestampSpec",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
@@ -41,8 +42,9 @@ MIN_SLICE_ROWS = 50_000
 def read_files(job: IngestJob) -> Sequence[SplitResult]:
     """Run pass 1 over the files that the spec names."""
     reads = plan_reads(job)
+    job.look = partial(discover, job, reads)
     if needs_discovery(job.spec):
-        seen = discover(job, reads)
+        seen = job.look()
         job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
     job.timer.lap("plan")
     results: dict[int, SplitResult] = {}
@@ -144,8 +146,9 @@ class SliceTask:
 
 def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     """Run pass 1 over a table in memory."""
+    job.look = partial(discover_in_table, job, table.schema)
     if needs_discovery(job.spec):
-        seen = discover_in_table(job, table.schema)
+        seen = job.look()
         job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
     size = -(-table.num_rows // job.context.cores())
     size = max(MIN_SLICE_ROWS, min(MAX_SLICE_ROWS, size))

@@ -19,6 +19,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,7 @@ class _Line:
 def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
     reads = plan_reads(job)
     seen = discover(job, reads)
+    job.look = lambda: seen
     job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
     declared = declared_types(job.spec)
     transforms = compile_transforms(job.spec, {})
@@ -179,9 +181,7 @@ def _files_line(
     made = {name for name, _ in transforms.columns}
     if made and needs_discovery(job.spec):
         of_input = SeenFields({n: kinds for n, kinds in seen.kinds.items() if n not in made})
-        of_transforms = discover_in_table(
-            job, _arrow_schema(frame.select(*map(_quoted, sorted(made))))
-        )
+        of_transforms = _look_at(job, frame.select(*map(_quoted, sorted(made))))
         united = unite_seen([of_input, of_transforms])
         job.shape = row_shape(job.spec, discovered_columns(united, job.spec))
     return _finish(
@@ -200,6 +200,7 @@ def _files_line(
 
 def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequence[SplitResult]:
     watch = _watch(job, session, None)
+    job.look = partial(_look_at, job, frame)
     names = compile_transforms(job.spec, {}).inputs
     timestamp: TimestampSpec = job.spec.timestamp
     if TIME_COLUMN in names and TIME_COLUMN not in {t.name for t in job.spec.transforms.transforms}:
@@ -214,7 +215,7 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     if any(name == TIME_COLUMN for name, _ in transforms.columns):
         timestamp = PARSED_TIME
     if needs_discovery(job.spec):
-        seen = discover_in_table(job, _arrow_schema(frame))
+        seen = _look_at(job, frame)
         job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
     arrays = [f.name for f in frame.schema.fields if f.dataType.typeName() == "array"]
     job.shape = widen(job.shape, arrays)
@@ -225,6 +226,10 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
             job, frame, transforms, watch, shape=job.shape, timestamp=timestamp, is_parsed=False
         ),
     )
+
+
+def _look_at(job: IngestJob, frame: DataFrame) -> SeenFields:
+    return discover_in_table(job, _arrow_schema(frame))
 
 
 def _arrow_schema(frame: DataFrame) -> Any:

@@ -266,6 +266,14 @@ class TuningSpec(SpecModel):
             "that becomes a string). Else such a load is refused. Carnac only."
         ),
     )
+    allow_missing: bool = Field(
+        default=False,
+        description=(
+            "A declared dimension or input of a metric that no row has is null in all of them; the "
+            "report names it. Else such a load is refused. `context.allowMissing` does the same. "
+            "Carnac only."
+        ),
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -230,7 +230,7 @@ class IngestSpec(SpecModel):
         default_factory=dict,
         description=(
             "Druid's task context (`priority`, `taskLockType`, `useConcurrentLocks`, …): carried "
-            "along; who runs the job reads it."
+            "along; who runs the job reads it. `allowMissing` is that of `tuningConfig`."
         ),
     )
     ignored: tuple[IgnoredField, ...] = Field(
@@ -322,6 +322,22 @@ class IngestSpec(SpecModel):
         return bool(block.transforms or block.filter is not None) or any(
             metric.filter is not None for metric in self.metrics
         )
+
+    @property
+    def declared_fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields of the input that each declared column is made of; what transforms make is none of them."""
+        made = {transform.name for transform in self.transforms.transforms} | {TIME_COLUMN}
+        declared: dict[str, tuple[str | None, ...]] = {
+            name: (name,) for name in self.dimensions.names
+        }
+        for metric in self.metrics:
+            order = metric.time_column if self.granularity.rollup else None
+            declared[metric.name] = (metric.input, order)
+        found = {
+            column: tuple(field for field in fields if field is not None and field not in made)
+            for column, fields in declared.items()
+        }
+        return {column: fields for column, fields in found.items() if fields}
 
     @property
     def rollup(self) -> Literal["none", "best_effort", "perfect"]:

@@ -63,7 +63,8 @@ class TaskSpec(SpecModel):
     context: dict[str, Any] = Field(
         default_factory=dict,
         description="`priority`, `forceTimeChunkLock`, `taskLockType`, `taskLockTimeout` as in Druid; `slots`, "
-        "`retries`, `retryDelayMs`, `longestRetryDelayMs`; `sparkConf`: settings of its own Spark driver.",
+        "`retries`, `retryDelayMs`, `longestRetryDelayMs`; `sparkConf`: settings of its own Spark driver; "
+        "`allowMissing`: true if a declared column that no row has is null.",
     )
     ignored: tuple[IgnoredField, ...] = Field(
         default=(), description="Fields of a Druid spec that have no effect here."

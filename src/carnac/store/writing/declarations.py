@@ -34,6 +34,7 @@ def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
         granularity.pop("intervals", None)
     if isinstance(tuning := block.get("tuningConfig"), dict):
         tuning.pop("allowTypeChange", None)
+        tuning.pop("allowMissing", None)
     granularity_text = str(spec.granularity.segment_granularity)
     wanted = {
         granularity_key(spec.datasource): granularity_text,

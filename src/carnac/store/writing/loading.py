@@ -29,11 +29,13 @@ class LoadPlan:
     Attributes:
         rows: None where the spec names files.
         inferred: What the data showed; None: the spec was given or declared.
+        is_remembered: The spec is that of an earlier load.
     """
 
     spec: IngestSpec
     rows: object | None
     inferred: Inferred | None = None
+    is_remembered: bool = False
 
 
 def plan_load(
@@ -81,7 +83,12 @@ def plan_load(
     found = declarations.spec_of(
         {**block, "dataSource": datasource}, source=source, writer=writer, batch=batch
     )
-    return LoadPlan(spec=found, rows=None if paths is not None else rows, inferred=inferred)
+    return LoadPlan(
+        spec=found,
+        rows=None if paths is not None else rows,
+        inferred=inferred,
+        is_remembered=spec is None and inferred is None,
+    )
 
 
 def plan_append(metadata: MetadataStore, datasource: str, rows: object, **more: Any) -> LoadPlan:

@@ -16,6 +16,7 @@ from carnac.core.segments.evolution import (
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid, Unavailable
 from carnac.ports import JobResult, MetadataStore
+from carnac.specs.problems import nearest
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
@@ -23,15 +24,22 @@ if TYPE_CHECKING:
 
 
 def with_notes(
-    metadata: MetadataStore, spec: IngestSpec, result: JobResult, *, base: int
+    metadata: MetadataStore,
+    spec: IngestSpec,
+    result: JobResult,
+    *,
+    base: int,
+    may_lack: bool = False,
 ) -> JobResult:
     """Return the result with notes in its report.
 
     Args:
         base: The revision that the load found.
+        may_lack: Fields that no row has are told of and no error: nobody declared them for this load.
 
     Raises:
-        Invalid: A type would change so that queries break, and the spec does not allow it.
+        Invalid: A type would change so that queries break, or no row has a declared field, and the spec does not
+            allow it.
     """
     before = _columns_before(metadata, spec, base)
     evolution = compare_schemas(before, result.segments)
@@ -41,8 +49,17 @@ def with_notes(
             " cast it in the spec, or allow it (--allow-type-change, tuningConfig.allowTypeChange)",
             datasource=spec.datasource,
         )
-    notes = [*evolution.notes, *evolution.breaking]
-    if empty := find_empty_columns(spec.dimensions.names, result.segments):
+    missing = _missing(spec, result)
+    if missing and not (may_lack or allows_missing(spec)):
+        raise Invalid(
+            f"{'; '.join(missing)}; nothing was published: correct the name, or take it as null"
+            " (--allow-missing, tuningConfig.allowMissing)",
+            datasource=spec.datasource,
+            columns=list(result.missing),
+        )
+    notes = [*evolution.notes, *evolution.breaking, *(f"{one}; it is null" for one in missing)]
+    empty = find_empty_columns(spec.dimensions.names, result.segments)
+    if empty := tuple(name for name in empty if name not in result.missing):
         notes.append(
             f"nothing but nulls in {', '.join(empty)}: look whether the input calls it otherwise"
         )
@@ -60,6 +77,23 @@ def with_notes(
     if read and rejected > read * REJECTED_SHARE:
         notes.append(f"{rejected:,} of {read:,} rows were rejected, more than {REJECTED_SHARE:.0%}")
     return replace(result, report=replace(result.report, notes=tuple(notes)))
+
+
+def allows_missing(spec: IngestSpec) -> bool:
+    """Whether a spec takes a declared field that no row has as null."""
+    return spec.tuning.allow_missing or spec.context.get("allowMissing") is True
+
+
+def _missing(spec: IngestSpec, result: JobResult) -> list[str]:
+    """Return a sentence for each declared field that no row has; it names the one that may be meant."""
+    declared = {field for fields in spec.declared_fields.values() for field in fields}
+    others = [name for name in result.fields if name not in declared]
+    sentences = []
+    for name in result.missing:
+        near = nearest(name, others)
+        hint = "" if near is None else f" (did you mean '{near}'?)"
+        sentences.append(f"no row has the declared column '{name}'{hint}")
+    return sentences
 
 
 def _columns_before(

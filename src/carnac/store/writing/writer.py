@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carnac.core.log.commits import Change, CommitKind, Publication
-from carnac.core.log.entries import Chunk
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import Granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
@@ -22,7 +21,6 @@ from carnac.errors import (
     Revoked,
 )
 from carnac.ports import (
-    ChunkLayout,
     DataPipeline,
     DeepStorage,
     JobProgress,
@@ -39,6 +37,7 @@ from carnac.ports.metadata import require_datasource
 from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding
+from carnac.store.writing.chunking import layout_of
 from carnac.store.writing.noticing import with_notes
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
@@ -101,12 +100,14 @@ class Writer:
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
         is_here: bool = False,
+        may_lack: bool = False,
     ) -> WriteOutcome:
         """Run the spec and publish its segments in one commit.
 
         Args:
             guard: The locks of the task that this is done for.
             is_here: Run it in this process, without Spark.
+            may_lack: A declared field that no row has is told of, and no error.
 
         Raises:
             Conflict: A replacement's inputs were changed meanwhile. The written files are removed.
@@ -119,7 +120,7 @@ class Writer:
         with self._reading_for(spec) as base, self._leases.writing() as lease:
             if spec.mode == "replace":
                 require_aligned(self._metadata, spec.datasource, spec.intervals, base)
-            layout, newest_ms = self._layout(spec)
+            layout, newest_ms = layout_of(self._metadata, spec)
             with guarding.placing(
                 guard,
                 self._allocator,
@@ -141,7 +142,7 @@ class Writer:
                         places=places,
                     )
             with self._files_until_published(result.segments):
-                result = with_notes(self._metadata, spec, result, base=base)
+                result = with_notes(self._metadata, spec, result, base=base, may_lack=may_lack)
                 outcome = self._publish_ingest(
                     spec, result, base=base, lease=lease, message=message, guard=guard
                 )
@@ -150,7 +151,12 @@ class Writer:
         return outcome
 
     def ingest(
-        self, *what: Any, on_plan: PlanListener | None, time: Any, **how: Any
+        self,
+        *what: Any,
+        on_plan: PlanListener | None,
+        time: Any,
+        allow_missing: bool,
+        **how: Any,
     ) -> WriteOutcome:
         """Run a spec, or load rows into the datasource that it names; see `plan_ingest`."""
         from carnac.store.writing.loading import plan_ingest
@@ -158,10 +164,16 @@ class Writer:
         plan = plan_ingest(self._metadata, *what, time=time)
         if on_plan is not None:
             on_plan(plan)
-        return self.run_ingest(plan.spec, rows=plan.rows, **how)
+        may_lack = allow_missing or plan.is_remembered
+        return self.run_ingest(plan.spec, rows=plan.rows, may_lack=may_lack, **how)
 
     def append(
-        self, *what: Any, on_plan: PlanListener | None, message: str, **how: Any
+        self,
+        *what: Any,
+        on_plan: PlanListener | None,
+        message: str,
+        allow_missing: bool,
+        **how: Any,
     ) -> WriteOutcome:
         """Append few rows in this process; see `plan_append`."""
         from carnac.store.writing.loading import plan_append
@@ -169,7 +181,13 @@ class Writer:
         plan = plan_append(self._metadata, *what, **how)
         if on_plan is not None:
             on_plan(plan)
-        return self.run_ingest(plan.spec, rows=plan.rows, message=message, is_here=True)
+        return self.run_ingest(
+            plan.spec,
+            rows=plan.rows,
+            message=message,
+            is_here=True,
+            may_lack=allow_missing or plan.is_remembered,
+        )
 
     def _publish_ingest(
         self,
@@ -427,25 +445,6 @@ class Writer:
         with self._leases.reading(None) as reading:
             yield reading.head.revision
 
-    def _layout(self, spec: IngestSpec) -> tuple[ChunkLayout, int | None]:
-        is_replace = spec.mode == "replace"
-        chunks: Sequence[Chunk] = ()
-        if not is_replace:
-            chunks = self._metadata.chunks(spec.datasource, interval=_reach(spec))
-        layout = ChunkLayout(
-            segment_granularity=str(spec.granularity.segment_granularity),
-            existing=tuple(chunk.interval for chunk in chunks),
-            within=spec.intervals if is_replace and spec.intervals else None,
-        )
-        return layout, None if is_replace else self._newest_ms(spec.datasource)
-
-    def _newest_ms(self, datasource: str) -> int | None:
-        """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""
-        for info in self._metadata.datasources():
-            if info.name == datasource and info.interval is not None:
-                return info.interval.end_ms - 1
-        return None
-
     def _covers(self, spec: IngestSpec, segments: Sequence[Segment]) -> IntervalSet:
         if spec.mode != "replace":
             return EMPTY
@@ -480,11 +479,3 @@ class Writer:
             # what is left is an orphan, which garbage collection removes
             with suppress(CarnacError):
                 self._deep_storage.delete(segment.path)
-
-
-def _reach(spec: IngestSpec) -> Interval | None:
-    """Return the buckets that rows of the spec may fall into; None: anywhere."""
-    span = spec.intervals.span()
-    if span is None:
-        return None
-    return spec.granularity.segment_granularity.buckets_over(span)

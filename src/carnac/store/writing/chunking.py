@@ -1,0 +1,43 @@
+"""Into which time chunks a load cuts its rows, and which of them are late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from carnac.core.log.entries import Chunk
+from carnac.core.time.intervals import Interval
+from carnac.ports import ChunkLayout, MetadataStore
+
+if TYPE_CHECKING:
+    from carnac.specs.ingest.spec import IngestSpec
+
+
+def layout_of(metadata: MetadataStore, spec: IngestSpec) -> tuple[ChunkLayout, int | None]:
+    """Return where rows of the spec go, and the newest instant that is there; None: none of them can be late."""
+    is_replace = spec.mode == "replace"
+    chunks: Sequence[Chunk] = ()
+    if not is_replace:
+        chunks = metadata.chunks(spec.datasource, interval=_reach(spec))
+    layout = ChunkLayout(
+        segment_granularity=str(spec.granularity.segment_granularity),
+        existing=tuple(chunk.interval for chunk in chunks),
+        within=spec.intervals if is_replace and spec.intervals else None,
+    )
+    return layout, None if is_replace else _newest_ms(metadata, spec.datasource)
+
+
+def _newest_ms(metadata: MetadataStore, datasource: str) -> int | None:
+    """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""
+    for info in metadata.datasources():
+        if info.name == datasource and info.interval is not None:
+            return info.interval.end_ms - 1
+    return None
+
+
+def _reach(spec: IngestSpec) -> Interval | None:
+    """Return the buckets that rows of the spec may fall into; None: anywhere."""
+    span = spec.intervals.span()
+    if span is None:
+        return None
+    return spec.granularity.segment_granularity.buckets_over(span)
