@@ -85,6 +85,18 @@ def test_reading_may_seek(storage: DeepStorage) -> None:
         assert file.read(5) == bytes(range(90, 95))
 
 
+def test_ranges_are_read_as_they_are_asked_for(storage: DeepStorage) -> None:
+    storage.write("x", bytes(range(100)))
+    assert storage.read_range("x", 10, 13) == bytes([10, 11, 12])
+    assert storage.read_range("x", 0, 100) == bytes(range(100))
+    assert storage.read_range("x", 95, 200) == bytes(range(95, 100))
+    assert storage.read_range("x", 7, 7) == b""
+    with pytest.raises(NotFound, match="'no/such'"):
+        storage.read_range("no/such", 0, 1)
+    with pytest.raises(Invalid, match="not a path inside deep storage"):
+        storage.read_range("../x", 0, 1)
+
+
 def test_a_second_write_takes_the_place_of_the_first(storage: DeepStorage) -> None:
     storage.write("a/x", b"first")
     storage.write("a/x", b"second, longer")

@@ -126,6 +126,13 @@ class FaultyDeepStorage:
         stream: BinaryIO = self._faults.run("open_read", lambda: self._inner.open_read(path))
         return stream
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes `[start, end)` of a file."""
+        found: bytes = self._faults.run(
+            "read_range", lambda: self._inner.read_range(path, start, end)
+        )
+        return found
+
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file."""
         self._faults.run("write", lambda: self._inner.write(path, data))

@@ -64,6 +64,14 @@ class LocalDeepStorage:
         with _clear_errors(f"read '{path}'", self._root):
             return self._place(path).open("rb")
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes `[start, end)` of a file."""
+        with (
+            _clear_errors(f"read '{path}'", self._root),
+            self._place(path).open("rb", buffering=0) as file,
+        ):
+            return os.pread(file.fileno(), end - start, start)
+
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, durably."""
         place = self._place(path)

@@ -53,14 +53,11 @@ class MemoryDeepStorage:
 
     def open_read(self, path: str) -> BinaryIO:
         """Open for reading."""
-        with self._lock:
-            found = self._files.get(checked_path(path))
-        if found is None:
-            raise NotFound(
-                f"cannot read '{path}': there is no such file in deep storage {self._url}",
-                path=path,
-            )
-        return io.BytesIO(found[0])
+        return io.BytesIO(self._bytes_of(path))
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes `[start, end)` of a file."""
+        return self._bytes_of(path)[start:end]
 
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file."""
@@ -89,6 +86,16 @@ class MemoryDeepStorage:
             return None
         with self._lock:
             return self._capacity_bytes - sum(len(data) for data, _ in self._files.values())
+
+    def _bytes_of(self, path: str) -> bytes:
+        with self._lock:
+            found = self._files.get(checked_path(path))
+        if found is None:
+            raise NotFound(
+                f"cannot read '{path}': there is no such file in deep storage {self._url}",
+                path=path,
+            )
+        return found[0]
 
 
 def _now_ms() -> int:

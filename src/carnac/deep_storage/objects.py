@@ -78,6 +78,13 @@ class ObjectDeepStorage:
         with self._clear_errors(f"read '{path}'"):
             return cast("BinaryIO", self._fs.open(self._place(path), "rb"))
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes `[start, end)` of a file, by one request."""
+        if start >= end:
+            return b""
+        with self._clear_errors(f"read '{path}'"):
+            return cast("bytes", self._fs.cat_file(self._place(path), start=start, end=end))
+
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, durably."""
         with self._clear_errors(f"write '{path}' ({len(data):,} bytes)"):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from carnac.errors import Corrupt
-
-if TYPE_CHECKING:
-    from carnac.core.segments.segment import Segment
 
 BLOCK_BYTES = 1 << 20
 ALGORITHMS = frozenset({"sha256"})
@@ -28,6 +25,35 @@ class Damage(NamedTuple):
     detail: str
 
 
+class Recorded(Protocol):
+    """What of a segment's record says which file is its, and what is in it."""
+
+    @property
+    def segment_id(self) -> str:
+        """Of the segment."""
+        ...
+
+    @property
+    def datasource(self) -> str:
+        """That it was written for."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Place in deep storage."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the file."""
+        ...
+
+    @property
+    def checksum(self) -> str:
+        """`<algorithm>:<hex>` over the file's bytes."""
+        ...
+
+
 class Readable(Protocol):
     """A file that is open for reading."""
 
@@ -42,7 +68,7 @@ def blocks_of(file: Readable) -> Iterator[bytes]:
         yield block
 
 
-def find_damage(segment: Segment, blocks: Iterable[bytes]) -> Damage | None:
+def find_damage(segment: Recorded, blocks: Iterable[bytes]) -> Damage | None:
     """Return how the bytes of a segment's file differ from its record."""
     algorithm, _, expected = segment.checksum.partition(":")
     if algorithm not in ALGORITHMS:
@@ -60,7 +86,7 @@ def find_damage(segment: Segment, blocks: Iterable[bytes]) -> Damage | None:
     return None
 
 
-def check_file(segment: Segment, blocks: Iterable[bytes]) -> None:
+def check_file(segment: Recorded, blocks: Iterable[bytes]) -> None:
     """Refuse a segment's file whose bytes are not those that were written.
 
     Raises:
@@ -71,7 +97,7 @@ def check_file(segment: Segment, blocks: Iterable[bytes]) -> None:
         raise damaged(segment, damage.detail)
 
 
-def damaged(segment: Segment, detail: str) -> Corrupt:
+def damaged(segment: Recorded, detail: str) -> Corrupt:
     """Return what to raise where a segment's file is not what its record says."""
     return Corrupt(
         f"file {segment.path} of segment {segment.segment_id} of {segment.datasource} is damaged ({detail});"
@@ -79,3 +105,13 @@ def damaged(segment: Segment, detail: str) -> Corrupt:
         segment_id=segment.segment_id,
         path=segment.path,
     )
+
+
+def local_name(segment_id: str) -> str:
+    """Return what a copy of a segment's file is called in a folder of such copies, whatever the id is."""
+    is_safe = (
+        segment_id.isascii()
+        and segment_id.replace("-", "").replace("_", "").isalnum()
+        and len(segment_id) < 100
+    )
+    return f"{segment_id if is_safe else hashlib.sha256(segment_id.encode()).hexdigest()}.parquet"

@@ -41,6 +41,14 @@ class DeepStorage(Protocol):
         """
         ...
 
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """Return the bytes `[start, end)` of a file, fewer if it ends before. Safe for threads.
+
+        Raises:
+            NotFound: There is no such file.
+        """
+        ...
+
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, durably: it is there wholly or not at all."""
         ...

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
 from carnac.ports import DeepStorage
-from carnac.ports.segment_files import blocks_of, check_file
+from carnac.ports.segment_files import blocks_of, check_file, local_name
 from carnac.query.intact import IntactFiles
 
 FETCH_THREADS = 8
@@ -136,7 +136,7 @@ class FileCache:
             Interrupted: `stop` was set.
         """
         wanted = {segment.segment_id: segment for segment in segments}
-        names = {segment_id: _file_name(segment_id) for segment_id in wanted}
+        names = {segment_id: local_name(segment_id) for segment_id in wanted}
         self._holds.hold(names.values())
         try:
             there = {one for one in wanted if self._is_there(names[one], wanted[one])}
@@ -167,7 +167,7 @@ class FileCache:
         return False
 
     def _fetch(self, segment: Segment) -> None:
-        place = self._folder / _file_name(segment.segment_id)
+        place = self._folder / local_name(segment.segment_id)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self._folder)
@@ -212,12 +212,3 @@ def _copied(blocks: Iterable[bytes], file: BinaryIO) -> Iterator[bytes]:
 def _lock_place(name: str) -> int:
     """Return the byte of the lock file that stands for a cached file."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "big")
-
-
-def _file_name(segment_id: str) -> str:
-    is_safe = (
-        segment_id.isascii()
-        and segment_id.replace("-", "").replace("_", "").isalnum()
-        and len(segment_id) < 100
-    )
-    return f"{segment_id if is_safe else hashlib.sha256(segment_id.encode()).hexdigest()}.parquet"

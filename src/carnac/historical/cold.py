@@ -1,0 +1,160 @@
+"""Cold reads: files that are not on this machine's disk, read by ranges from deep storage as a scan needs them.
+
+Arrow's Parquet reader asks for the column chunks of the row groups that a scan cannot skip. Ranges that lie close
+together become one request, and none becomes too long; the checksum of the whole file is not looked at, since it is
+not read as a whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.segment import Segment
+from carnac.errors import Cancelled, CarnacError, Unavailable
+from carnac.ports import DeepStorage
+from carnac.ports.segment_files import damaged
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+GAP_MAX_BYTES = 1 << 20
+"""Bytes between two ranges that are read, too, so that both are one request."""
+RUN_MAX_BYTES = 64 << 20
+"""Of one request."""
+OPEN_THREADS = 16
+"""Footers that are read at a time."""
+
+
+class ColdFile:
+    """A file in deep storage as Arrow reads it; one place in it at a time, as of an open file. For one query.
+
+    Attributes:
+        segment: Whose file it is.
+        error: What went wrong when it was read, since an engine may say it in words of its own; None: nothing.
+        has_rows_read: More than its footer was read.
+    """
+
+    closed = False
+
+    def __init__(self, storage: DeepStorage, segment: Segment, stop: threading.Event) -> None:
+        self.segment = segment
+        self.error: CarnacError | None = None
+        self.has_rows_read = False
+        self._is_open = False
+        self._storage = storage
+        self._stop = stop
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def writable(self) -> bool:
+        """Return False."""
+        return False
+
+    def tell(self) -> int:
+        """Return where the next `read` begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place from the beginning (0), from here (1) or from the recorded end (2)."""
+        self._at = (0, self._at, self.segment.size_bytes)[whence] + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes from here, by one request.
+
+        Raises:
+            Cancelled: Nobody wants them any more.
+            NotFound, Unavailable: Deep storage does not have or give them.
+            Corrupt: The file is shorter than was recorded.
+        """
+        end = self.segment.size_bytes
+        if size >= 0:
+            end = min(end, self._at + size)
+        try:
+            if self._stop.is_set():
+                raise Cancelled("the query was cancelled while it read from deep storage")
+            found = self._read(end)
+        except CarnacError as error:
+            self.error = self.error or error
+            raise
+        self._at += len(found)
+        self.has_rows_read = self._is_open
+        return found
+
+    def footer_is_read(self) -> None:
+        """Note that what follows are rows."""
+        self._is_open = True
+
+    def _read(self, end: int) -> bytes:
+        path = self.segment.path
+        try:
+            found = self._storage.read_range(path, self._at, end)
+        except CarnacError:
+            raise
+        except Exception as error:  # of a library of some object store
+            raise Unavailable(f"cannot read '{path}' from deep storage: {error}") from error
+        if len(found) < end - self._at:
+            raise damaged(self.segment, f"ends {self._at + len(found)} bytes from its beginning")
+        return found
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def open_cold(files: Sequence[ColdFile]) -> dict[str, object]:
+    """Read the footers of files; return `pyarrow.dataset.Dataset`s by segment id.
+
+    Those that cannot be read are not there; their `ColdFile.error` says why.
+    """
+    if len(files) <= 1:
+        found = [_opened(file) for file in files]
+    else:
+        with ThreadPoolExecutor(min(OPEN_THREADS, len(files))) as pool:
+            found = list(pool.map(_opened, files))
+    return {
+        file.segment.segment_id: one
+        for file, one in zip(files, found, strict=True)
+        if one is not None
+    }
+
+
+def _opened(file: ColdFile) -> ds.Dataset | None:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    try:
+        fragment = _form().make_fragment(pa.PythonFile(file, mode="r"))
+        dataset = ds.FileSystemDataset([fragment], fragment.physical_schema, fragment.format)
+    except CarnacError as error:
+        file.error = file.error or error
+    except (pa.ArrowException, OSError) as error:
+        first_line = str(error).partition("\n")[0]
+        file.error = file.error or damaged(file.segment, f"it is no Parquet file: {first_line}")
+    else:
+        file.footer_is_read()
+        return dataset
+    return None
+
+
+def _form() -> ds.ParquetFileFormat:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    ranges = pa.CacheOptions(hole_size_limit=GAP_MAX_BYTES, range_size_limit=RUN_MAX_BYTES)
+    options = ds.ParquetFragmentScanOptions(
+        pre_buffer=True, cache_options=ranges, page_checksum_verification=True
+    )
+    return ds.ParquetFileFormat(default_fragment_scan_options=options)

@@ -1,0 +1,237 @@
+"""The journal of a historical's folder: which segments are assigned to it, and whose files were checked.
+
+One line for each thing that happened, with a checksum before it, in one file that a start reads at once. A line counts
+from when it is on the disk. One that a power cut has torn, or that has rotted, is passed over: what it said is said
+again by the coordinator, who compares what is held with what is wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, Encoder
+
+from carnac.durable import sync
+from carnac.errors import Corrupt, Unavailable
+
+FORMAT: Final = 1
+"""Raised when a line changes so that an older reader would misread it."""
+SLACK_LINES = 1_000
+"""The journal is written anew when it has as many lines more than twice those that are needed."""
+
+_log = logging.getLogger(__name__)
+
+
+class Format(Struct, array_like=True, tag="format", gc=False):
+    """The first line: how the others are written."""
+
+    number: int
+
+
+class Assigned(Struct, array_like=True, tag="assigned", frozen=True, gc=False):
+    """A segment is to be held: what of its record says which file is its, and what is in it."""
+
+    segment_id: str
+    datasource: str
+    path: str
+    size_bytes: int
+    checksum: str
+
+
+class Loaded(Struct, array_like=True, tag="loaded", gc=False):
+    """The file of a segment is in the folder, and its bytes were checked."""
+
+    segment_id: str
+
+
+class Unassigned(Struct, array_like=True, tag="unassigned", gc=False):
+    """A segment is not to be held any more."""
+
+    segment_id: str
+
+
+class Fenced(Struct, array_like=True, tag="fenced", gc=False):
+    """A coordinator has spoken with this fence."""
+
+    fence: int
+
+
+Line = Format | Assigned | Loaded | Unassigned | Fenced
+
+_ENCODER = Encoder()
+_DECODER: Decoder[Line] = Decoder(Line)
+
+
+@dataclass(slots=True)
+class Contents:
+    """What the lines of a journal come to.
+
+    Attributes:
+        assigned: By segment id, in the order in which they were assigned.
+        loaded: Segment ids.
+        fence: The highest that was seen.
+        lines: As many the journal has.
+        is_torn: The last one has no end.
+    """
+
+    assigned: dict[str, Assigned] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
+    fence: int = 0
+    lines: int = 0
+    is_torn: bool = False
+
+    def lines_needed(self) -> Iterator[Line]:
+        """Yield the lines that say all of it."""
+        yield Format(FORMAT)
+        yield Fenced(self.fence)
+        yield from self.assigned.values()
+        for segment_id in self.loaded:
+            yield Loaded(segment_id)
+
+    def add(self, line: Line) -> None:
+        """Take in one more line."""
+        match line:
+            case Assigned():
+                self.assigned[line.segment_id] = line
+                self.loaded.discard(line.segment_id)
+            case Loaded():
+                if line.segment_id in self.assigned:
+                    self.loaded.add(line.segment_id)
+            case Unassigned():
+                self.assigned.pop(line.segment_id, None)
+                self.loaded.discard(line.segment_id)
+            case Fenced():
+                self.fence = max(self.fence, line.fence)
+            case Format():
+                pass
+
+
+class Journal:
+    """The journal at a path. One at a time writes; its callers see to that.
+
+    Raises:
+        Corrupt: A newer Carnac has written it.
+        Unavailable: The disk does not do its part.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self.contents = _read(path)
+            self._is_torn = self.contents.is_torn
+            if not self.contents.lines or _has_slack(self.contents):
+                self._write_anew()
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise cannot("read", path, error) from error
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """Write lines, all on the disk when it returns.
+
+        Raises:
+            Unavailable: The disk does not take them; they do not count.
+        """
+        text = b"".join(map(_line, lines))
+        try:
+            _write_all(self._file, b"\n" + text if self._is_torn else text)
+            self._is_torn = False
+            os.fdatasync(self._file)
+        except OSError as error:
+            self._is_torn = True  # what follows begins a line of its own
+            raise cannot("write", self._path, error) from error
+        self.contents.lines += len(lines)
+        for line in lines:
+            self.contents.add(line)
+        if _has_slack(self.contents):
+            with suppress(OSError):  # it is as good as before, and longer
+                self._replace()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def _replace(self) -> None:
+        self._write_anew()
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._file, before = file, self._file
+        os.close(before)
+
+    def _write_anew(self) -> None:
+        fresh = self._path.with_suffix(".new")
+        lines = list(map(_line, self.contents.lines_needed()))
+        with fresh.open("wb") as file:
+            file.write(b"".join(lines))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+        sync(self._path.parent)
+        self._is_torn = False
+        self.contents.lines = len(lines)
+
+
+def cannot(action: str, path: Path, error: OSError) -> Unavailable:
+    """Return what to raise where a historical's folder does not do its part."""
+    reason = (error.strerror or str(error)).lower()
+    return Unavailable(f"cannot {action} {path} of this historical: {reason}")
+
+
+def _has_slack(contents: Contents) -> bool:
+    needed = 2 + len(contents.assigned) + len(contents.loaded)
+    return contents.lines > 2 * needed + SLACK_LINES
+
+
+def _line(line: Line) -> bytes:
+    text = _ENCODER.encode(line)
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _read(path: Path) -> Contents:
+    contents, passed_over = Contents(), 0
+    try:
+        texts = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return contents
+    contents.is_torn = texts[-1] != b""
+    for line in _decoded(texts):
+        if line is None:
+            passed_over += 1
+        elif isinstance(line, Format) and line.number > FORMAT:
+            raise Corrupt(
+                f"{path} has format {line.number}, newer than {FORMAT} which this Carnac reads; "
+                "use the version that wrote it, or give this historical an empty folder"
+            )
+        else:
+            contents.add(line)
+        contents.lines += 1
+    if passed_over:
+        _log.warning("%s: %d damaged lines are passed over", path, passed_over)
+    return contents
+
+
+def _decoded(texts: Iterable[bytes]) -> Iterator[Line | None]:
+    """Yield what each line says; None of one that is damaged."""
+    decode, crc32 = _DECODER.decode, zlib.crc32
+    for text in texts:
+        if not text:
+            continue
+        body = text[9:]
+        if text[:9] != b"%08x " % crc32(body):
+            yield None
+            continue
+        try:
+            yield decode(body)
+        except MsgspecError:
+            yield None
+
+
+def _write_all(file: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(file, text) :]

@@ -1,0 +1,286 @@
+"""Leaf statements that run: which files each reads, what it reports, and how it is stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from carnac.core.segments.segment import Segment
+from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable, gravest
+from carnac.historical.cold import ColdFile, open_cold
+from carnac.historical.shelf import Item, Shelf
+from carnac.ports import DeepStorage
+from carnac.ports.queries import LeafEngine, LeafFiles, LeafReport, LeafRequest
+from carnac.ports.segment_files import blocks_of, damaged, find_damage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Located = tuple[Segment, Path]
+
+
+class FileChecks(Protocol):
+    """Reads a file once in a process before it is believed."""
+
+    def find_damaged(
+        self, files: Sequence[Located], stop: threading.Event
+    ) -> Sequence[tuple[Located, str]]:
+        """Return those that are not what their records say, and what is wrong with each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where files of segments are looked for.
+
+    Attributes:
+        shelf: Those that are held.
+        storage: All others.
+        checks: Of files on a disk; None: they are believed by their sizes.
+        mistrust: Told of a held file that is damaged.
+    """
+
+    shelf: Shelf
+    storage: DeepStorage
+    checks: FileChecks | None
+    mistrust: Callable[[Item], None]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found of the files of a request."""
+
+    places: dict[str, Path] = field(default_factory=dict)
+    held: list[str] = field(default_factory=list)
+    cold: list[ColdFile] = field(default_factory=list)
+    cold_ids: set[str] = field(default_factory=set)
+    failed: dict[str, CarnacError] = field(default_factory=dict)
+
+
+class Leaf:
+    """One leaf statement: an iterator over its `pyarrow.RecordBatch`es, to be closed. `close` may come from any thread.
+
+    Attributes:
+        report: Complete when the batches are exhausted.
+    """
+
+    def __init__(
+        self,
+        request: LeafRequest,
+        sources: Sources,
+        engine: LeafEngine,
+        server_id: str,
+        on_end: Callable[[Leaf], None],
+    ) -> None:
+        self.request = request
+        self.report = LeafReport(server_id=server_id)
+        self._sources = sources
+        self._engine = engine
+        self._on_end = on_end
+        self._stop = threading.Event()
+        self._mutex = threading.Lock()
+        self._is_over = False
+        self._found = _Found()
+        self._told = LeafReport()
+        self._batches: Iterator[object] = iter(())
+        self._first: object | None = None
+
+    def begin(self) -> None:
+        """Find the files and run up to the first batch.
+
+        Raises:
+            Invalid, NotFound, Corrupt, Unavailable: As `SegmentServer.run`; it is over then.
+        """
+        try:
+            with self._mutex:
+                self._locate()
+                files = LeafFiles(places=self._found.places, remote=open_cold(self._found.cold))
+                self._note_failures()
+                self._batches, self._told = self._engine.run_leaf(self._readable(), files)
+                self._first = next(self._batches)
+        except BaseException as error:
+            told = self._explained(error)
+            self.close()
+            if told is error:
+                raise
+            raise told from error
+
+    def __iter__(self) -> Leaf:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> object:
+        """Return the next batch."""
+        try:
+            with self._mutex:
+                if self._first is not None:
+                    batch, self._first = self._first, None
+                else:
+                    batch = next(self._batches)
+                self.report.rows += cast("pa.RecordBatch", batch).num_rows
+                return batch
+        except StopIteration:
+            self._complete()
+            self.close()
+            raise
+        except BaseException as error:
+            told = self._explained(error)
+            self.close()
+            if told is error:
+                raise
+            raise told from error
+
+    def stop(self) -> None:
+        """Let it end soon, from any thread; its batches end with Cancelled or Unavailable."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """End it and let go of its files. Idempotent."""
+        self._stop.set()
+        with self._mutex:
+            if self._is_over:
+                return
+            self._is_over = True
+            close = getattr(self._batches, "close", None)
+            if close is not None:
+                close()
+            self._first = None
+            self._sources.shelf.let_go(self._found.held)
+        self._on_end(self)
+
+    def __del__(self) -> None:
+        """Let go of the files of a statement that nobody reads to its end."""
+        self._stop.set()
+        if not self._is_over:
+            self._sources.shelf.abandon(self._found.held)
+
+    def _locate(self) -> None:
+        segments = {piece.segment.segment_id: piece.segment for piece in self.request.slices}
+        if len(segments) < len(self.request.slices):
+            raise Invalid("a leaf request names each segment once; write all of its clip there")
+        unknown: list[tuple[Item | None, Located]] = []
+        for segment in segments.values():
+            item = self._hold(segment)
+            place = self._sources.storage.local_path(segment.path)
+            if item is not None:
+                held = self._sources.shelf.place_of(segment.segment_id)
+                self._found.places[segment.segment_id] = held
+                if not item.is_known:
+                    unknown.append((item, (segment, held)))
+            elif place is not None:
+                self._found.cold_ids.add(segment.segment_id)
+                self._found.places[segment.segment_id] = place
+                unknown.append((None, (segment, place)))
+            else:
+                self._read_cold(segment)
+        self._check(unknown)
+
+    def _hold(self, segment: Segment) -> Item | None:
+        """Keep the file of a segment that is held; None: it is not, or not as the request's record says."""
+        shelf = self._sources.shelf
+        item = shelf.hold(segment.segment_id)
+        if item is None:
+            return None
+        self._found.held.append(segment.segment_id)
+        record = item.record
+        if (record.checksum, record.size_bytes) != (segment.checksum, segment.size_bytes):
+            return None
+        try:
+            if shelf.place_of(segment.segment_id).stat().st_size == record.size_bytes:
+                return item
+        except OSError:
+            pass
+        self._sources.mistrust(item)
+        return None
+
+    def _check(self, unknown: Sequence[tuple[Item | None, Located]]) -> None:
+        """Read files that this process reads for the first time; those that are damaged are not read here."""
+        if self._sources.checks is None:
+            return
+        wrong = self._sources.checks.find_damaged([located for _, located in unknown], self._stop)
+        details = {segment.segment_id: detail for (segment, _), detail in wrong}
+        for item, (segment, _) in unknown:
+            detail = details.get(segment.segment_id)
+            if detail is None:
+                if item is not None:
+                    item.is_known = True
+                continue
+            del self._found.places[segment.segment_id]
+            if item is not None:
+                self._sources.mistrust(item)
+                self._read_elsewhere(segment)
+            else:
+                self._found.failed[segment.segment_id] = damaged(segment, detail)
+
+    def _read_elsewhere(self, segment: Segment) -> None:
+        """Read a segment from deep storage after all."""
+        place = self._sources.storage.local_path(segment.path)
+        if place is None:
+            self._read_cold(segment)
+            return
+        self._found.cold_ids.add(segment.segment_id)
+        checks = self._sources.checks
+        if checks is not None:
+            for _, detail in checks.find_damaged([(segment, place)], self._stop):
+                self._found.failed[segment.segment_id] = damaged(segment, detail)
+                return
+        self._found.places[segment.segment_id] = place
+
+    def _read_cold(self, segment: Segment) -> None:
+        self._found.cold_ids.add(segment.segment_id)
+        self._found.cold.append(ColdFile(self._sources.storage, segment, self._stop))
+
+    def _note_failures(self) -> None:
+        """Report segments that cannot be read as missing, or refuse to go on without them."""
+        failed = self._found.failed
+        for file in self._found.cold:
+            if file.error is not None:
+                failed[file.segment.segment_id] = file.error
+        if failed and not (self.request.skips_missing and all(map(_is_missing, failed.values()))):
+            raise gravest(failed.values())
+        self.report.missing = {segment_id: error.message for segment_id, error in failed.items()}
+
+    def _readable(self) -> LeafRequest:
+        failed = self._found.failed
+        if not failed:
+            return self.request
+        kept = [one for one in self.request.slices if one.segment.segment_id not in failed]
+        return replace(self.request, slices=kept)
+
+    def _complete(self) -> None:
+        if self.report.is_whole:
+            return
+        self.report.slices = self._told.slices
+        self.report.missing = {**self._told.missing, **self.report.missing}
+        self.report.cold = len(self._found.cold_ids - self._found.failed.keys())
+        self.report.is_whole = self._told.is_whole
+
+    def _explained(self, error: BaseException) -> BaseException:
+        """Return what has really gone wrong where an engine says in its own words that a file could not be read."""
+        if isinstance(error, Unavailable | KeyboardInterrupt | SystemExit):
+            return self._of_cold(error)
+        told = self._of_cold(error)
+        if told is not error or isinstance(error, NotFound):
+            return told
+        with suppress(CarnacError):
+            for file in self._found.cold:
+                if file.has_rows_read and (wrong := self._damage_of(file.segment)) is not None:
+                    return wrong
+        return error
+
+    def _of_cold(self, error: BaseException) -> BaseException:
+        errors = [file.error for file in self._found.cold if file.error is not None]
+        return gravest(errors) if errors else error
+
+    def _damage_of(self, segment: Segment) -> Corrupt | None:
+        with self._sources.storage.open_read(segment.path) as file:
+            damage = find_damage(segment, blocks_of(file))
+        return None if damage is None else damaged(segment, damage.detail)
+
+
+def _is_missing(error: CarnacError) -> bool:
+    return isinstance(error, NotFound | Corrupt | Unavailable)

@@ -1,0 +1,251 @@
+"""A historical: holds what is assigned to it, and answers leaf requests for any segment of the log."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from carnac.core.segments.segment import Segment
+from carnac.durable import make_folders, sync
+from carnac.errors import Invalid, Unavailable
+from carnac.historical.journal import Journal, cannot
+from carnac.historical.leaves import FileChecks, Leaf, Sources
+from carnac.historical.loading import BACK_OFF_MS, Loader
+from carnac.historical.shelf import Item, Shelf
+from carnac.ports import Clock, DeepStorage, IdSource
+from carnac.ports.loops import safely
+from carnac.ports.queries import LeafEngine, LeafReport, LeafRequest
+from carnac.ports.serving import Inventory
+
+WAIT_MAX_MS = 60_000
+"""For a change of the inventory."""
+IDLE_LOOK_MS = 100
+"""Between two looks whether a statement still runs."""
+LOAD_THREADS = 4
+SEGMENTS_FOLDER = "segments"
+LOADING_FOLDER = "loading"
+JOURNAL_NAME = "journal"
+ID_NAME = "server-id"
+ID_MAX = 100
+LOCK_NAME = "lock"
+
+_log = logging.getLogger(__name__)
+
+
+class Historical:
+    """A historical in this process (port `SegmentServer`). Safe for threads.
+
+    Its folder holds the files that it has loaded, a journal of what is assigned to it, and its id: a process that
+    starts over the folder, whatever became of the one before, is the same server with the same segments.
+
+    Args:
+        folder: Made if it is not there; of one process at a time.
+        storage: Where segment files are.
+        engine: Runs the statements.
+        checks: Of files that this process has not read yet; None: they are believed by their sizes.
+        capacity_bytes: Of the files that it holds. What is assigned beyond is refused, segment by segment.
+        load_threads: Segments that are loaded at a time.
+        load_bytes_per_s: Of all loads together; 0: no limit.
+        back_off_ms: Before the second attempt at a load; less in tests.
+
+    Raises:
+        Invalid: Another process serves from the folder.
+        Corrupt: A newer Carnac has written its journal.
+        Unavailable: Its disk does not do its part.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        storage: DeepStorage,
+        engine: LeafEngine,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        capacity_bytes: int,
+        checks: FileChecks | None = None,
+        load_threads: int = LOAD_THREADS,
+        load_bytes_per_s: int = 0,
+        back_off_ms: int = BACK_OFF_MS,
+    ) -> None:
+        folder = folder.absolute()
+        self._engine = engine
+        self._running: weakref.WeakSet[Leaf] = weakref.WeakSet()
+        self._changed = threading.Condition()
+        self._is_draining = False
+        try:
+            make_folders(folder)
+            self._lock = _lock(folder)
+            self._server_id = _identity(folder, ids)
+        except OSError as error:
+            raise cannot("use", folder, error) from error
+        self._shelf = Shelf(
+            folder / SEGMENTS_FOLDER,
+            Journal(folder / JOURNAL_NAME),
+            capacity_bytes=capacity_bytes,
+            server_id=self._server_id,
+            epoch=ids.new_id(),
+        )
+        self._loader = Loader(
+            self._shelf,
+            storage,
+            clock,
+            folder / LOADING_FOLDER,
+            threads=load_threads,
+            bytes_per_s=load_bytes_per_s,
+            back_off_ms=back_off_ms,
+        )
+        self._sources = Sources(
+            shelf=self._shelf, storage=storage, checks=checks, mistrust=self._load_again
+        )
+        self._loader.add(self._shelf.loading())
+        self._loader.start()
+
+    @property
+    def server_id(self) -> str:
+        """Which server it is: the one whose folder it has."""
+        return self._server_id
+
+    @property
+    def running(self) -> int:
+        """Leaf statements that run."""
+        return len(self._running)
+
+    @property
+    def is_draining(self) -> bool:
+        """It takes nothing new."""
+        return self._is_draining
+
+    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+        """Let it load segments in this order; returns when that is on the disk.
+
+        Raises:
+            Revoked: A coordinator with a higher fence has spoken.
+            Unavailable: It drains, or its disk does not take what is to be remembered.
+        """
+        self._refuse_if_draining()
+        self._loader.add(self._shelf.assign(segments, fence=fence))
+
+    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+        """Let it forget segments; files go when no running query reads them.
+
+        Raises:
+            Revoked, Unavailable: As `assign`, but for draining.
+        """
+        self._shelf.unassign(segment_ids, fence=fence)
+
+    def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
+        """Return what it holds, or what changed since a number of an epoch; wait `WAIT_MAX_MS` at most."""
+        return self._shelf.inventory(
+            epoch=epoch, since=since, wait_ms=min(wait_ms, WAIT_MAX_MS), running=self.running
+        )
+
+    def run(self, request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
+        """Run one leaf's part of a statement; return its batches, one at least, and what they rest on.
+
+        The batches have a `close`, which ends it early, from any thread.
+
+        Raises:
+            Invalid, Corrupt, NotFound: As `QueryEngine.run_query`.
+            Unavailable: It drains.
+        """
+        leaf = Leaf(request, self._sources, self._engine, self._server_id, self._forget)
+        with self._changed:
+            self._refuse_if_draining()
+            self._running.add(leaf)
+        leaf.begin()
+        return leaf, leaf.report
+
+    def cancel(self, query_id: str) -> None:
+        """Stop the leaf statements of a query. Idempotent."""
+        with self._changed:
+            leaves = [leaf for leaf in self._running if leaf.request.query_id == query_id]
+        for leaf in leaves:
+            leaf.stop()
+        self._engine.cancel(query_id)
+
+    def drain(self) -> None:
+        """Take nothing new from now on; what runs goes on. Idempotent."""
+        with self._changed:
+            self._is_draining = True
+
+    def wait_until_idle(self, timeout_ms: int) -> bool:
+        """Wait until no leaf statement runs; return whether that is so."""
+        with self._changed:
+            for _ in range(max(1, timeout_ms // IDLE_LOOK_MS)):  # what is thrown away tells nobody
+                if self._changed.wait_for(lambda: not self._running, IDLE_LOOK_MS / 1000):
+                    return True
+        return False
+
+    def close(self) -> None:
+        """Stop what runs and loads, and let go of the folder. Idempotent."""
+        self.drain()
+        with self._changed:
+            leaves = list(self._running)
+        for leaf in leaves:
+            self.cancel(leaf.request.query_id)
+            leaf.close()
+        self._loader.close()
+        self._shelf.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _refuse_if_draining(self) -> None:
+        if self._is_draining:
+            raise Unavailable(
+                f"historical {self._server_id} is about to stop and takes nothing new; ask another one",
+                server_id=self._server_id,
+            )
+
+    def _forget(self, leaf: Leaf) -> None:
+        with self._changed:
+            self._running.discard(leaf)
+            self._changed.notify_all()
+
+    def _load_again(self, item: Item) -> None:
+        def load() -> None:
+            again = self._shelf.mistrust(item)
+            self._loader.add([] if again is None else [again])
+
+        safely(_log, f"loading segment {item.record.segment_id} again", load)
+
+
+def _lock(folder: Path) -> int | None:
+    """Keep other processes out of the folder, until the file is closed.
+
+    Raises:
+        Invalid: One is there already.
+    """
+    file = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        raise Invalid(
+            f"another historical serves from {folder}; give this one a folder of its own (--folder)"
+        ) from None
+    return file
+
+
+def _identity(folder: Path, ids: IdSource) -> str:
+    """Return the id of the server whose folder it is; a new one if it is nobody's yet."""
+    place = folder / ID_NAME
+    if place.is_file():
+        known = place.read_text(encoding="utf-8", errors="replace").strip()
+        if 0 < len(known) <= ID_MAX and known.isascii() and known.isalnum():
+            return known
+    made = ids.new_id()
+    fresh = place.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(f"{made}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(place)
+    sync(folder)
+    return made

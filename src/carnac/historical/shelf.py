@@ -1,0 +1,375 @@
+"""What a historical holds: segments that are assigned, their files, who reads them, and what has changed since when."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from carnac.core.words import counted
+from carnac.durable import make_folders, sync
+from carnac.errors import Revoked
+from carnac.historical.journal import Assigned, Fenced, Journal, Line, Loaded, Unassigned
+from carnac.ports.segment_files import Recorded, local_name
+from carnac.ports.serving import Holding, HoldState, Inventory
+
+REMOVED_MAX = 100_000
+"""Removals that are remembered for those who ask what has changed; beyond, they are told everything."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A segment that is assigned.
+
+    Attributes:
+        record: Which file is its.
+        state: How it is held.
+        error: One sentence if it failed.
+        is_known: This process has seen that the bytes of its file are right.
+    """
+
+    record: Assigned
+    state: HoldState
+    error: str = ""
+    is_known: bool = False
+
+    def holding(self) -> Holding:
+        """Return it as others are told of it."""
+        return Holding(
+            segment_id=self.record.segment_id,
+            datasource=self.record.datasource,
+            size_bytes=self.record.size_bytes,
+            state=self.state,
+            error=self.error,
+        )
+
+
+class Shelf:
+    """The segments of a historical, in memory and in its folder. Safe for threads.
+
+    What is promised is on the disk first: assignments and removals when the calls return, a file before it counts as
+    loaded. A file that a query reads stays until it has ended, whatever is said meanwhile.
+
+    Args:
+        folder: Of the segment files; made if it is not there.
+        capacity_bytes: Of all files that are held or on their way.
+        epoch: Of the numbers of its inventories.
+
+    Raises:
+        Unavailable, Corrupt: As `Journal`.
+    """
+
+    def __init__(
+        self, folder: Path, journal: Journal, *, capacity_bytes: int, server_id: str, epoch: str
+    ) -> None:
+        self._folder = folder
+        self._journal = journal
+        self._capacity_bytes = capacity_bytes
+        self._server_id = server_id
+        self._epoch = epoch
+        self._writing = (
+            threading.Lock()
+        )  # held over a change and its line; the other one never over I/O
+        self._changed = threading.Condition()
+        self._items: dict[str, Item] = {}
+        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._removed: deque[tuple[int, str]] = deque()
+        self._forgotten = 0  # removals up to this number are not remembered
+        self._number = 0
+        self._used_bytes = 0
+        self._readers: Counter[str] = Counter()
+        self._doomed: dict[str, Assigned] = {}
+        self._abandoned: deque[list[str]] = deque()
+        self._is_closed = False
+        self._restore()
+
+    def _restore(self) -> None:
+        make_folders(self._folder)
+        with os.scandir(self._folder) as found:
+            sizes = {entry.name: entry.stat().st_size for entry in found}
+        contents = self._journal.contents
+        for segment_id, record in contents.assigned.items():
+            name = local_name(segment_id)
+            is_there = segment_id in contents.loaded and sizes.get(name) == record.size_bytes
+            self._put(Item(record, HoldState.LOADED if is_there else HoldState.LOADING))
+            sizes.pop(name, None)
+        for stranger in sizes:
+            with suppress(OSError):  # a folder, which nobody of us has made
+                (self._folder / stranger).unlink()
+
+    @property
+    def fence(self) -> int:
+        """The highest fence of a coordinator that has spoken."""
+        return self._journal.contents.fence
+
+    def place_of(self, segment_id: str) -> Path:
+        """Return where a segment's file is, or would be."""
+        return self._folder / local_name(segment_id)
+
+    def loading(self) -> list[Item]:
+        """Return what is to be loaded, in the order in which it was assigned."""
+        with self._changed:
+            return [item for item in self._items.values() if item.state is HoldState.LOADING]
+
+    def assign(self, segments: Iterable[Recorded], *, fence: int) -> list[Item]:
+        """Take segments; return those that are to be loaded now, in order.
+
+        Raises:
+            Revoked: A coordinator with a higher fence has spoken.
+            Unavailable: The disk does not take the journal's lines; nothing has changed.
+        """
+        with self._writing:
+            lines = self._fenced(fence)
+            taken: list[Item] = []
+            used_bytes = self._used_bytes
+            for record in {one.segment_id: _record_of(one) for one in segments}.values():
+                before = self._items.get(record.segment_id)
+                if before is not None and before.state is not HoldState.FAILED:
+                    continue
+                item = self._decide(record, used_bytes)
+                taken.append(item)
+                if item.state is HoldState.FAILED:
+                    continue
+                lines.append(record)
+                if item.state is HoldState.LOADED:  # it was to go, and its bytes still count
+                    lines.append(Loaded(record.segment_id))
+                else:
+                    used_bytes += record.size_bytes
+            if lines:
+                self._journal.append(lines)
+            with self._changed:
+                for item in taken:
+                    self._put(item)
+                self._changed.notify_all()
+        return [item for item in taken if item.state is HoldState.LOADING]
+
+    def _decide(self, record: Assigned, used_bytes: int) -> Item:
+        """Return how a segment that is assigned now is held."""
+        doomed = self._doomed.get(record.segment_id)
+        if doomed == record:
+            return Item(record, HoldState.LOADED)
+        if doomed is not None:
+            error = f"another file of segment {record.segment_id} is still being read; assign it again later"
+            return Item(record, HoldState.FAILED, error)
+        free_bytes = self._capacity_bytes - used_bytes
+        if record.size_bytes > free_bytes:
+            error = (
+                f"segment {record.segment_id} has {counted(record.size_bytes, 'byte')}, and of the "
+                f"{counted(self._capacity_bytes, 'byte')} that this historical may hold {max(free_bytes, 0):,} are free"
+            )
+            return Item(record, HoldState.FAILED, error)
+        return Item(record, HoldState.LOADING)
+
+    def unassign(self, segment_ids: Iterable[str], *, fence: int) -> None:
+        """Forget segments; files go when nobody reads them.
+
+        Raises:
+            Revoked, Unavailable: As `assign`.
+        """
+        with self._writing:
+            lines = self._fenced(fence)
+            gone = [one for one in dict.fromkeys(segment_ids) if one in self._items]
+            lines += map(Unassigned, gone)
+            if lines:
+                self._journal.append(lines)
+            with self._changed:
+                files = [item.record for item in map(self._take, gone) if item is not None]
+                self._changed.notify_all()
+            for record in files:
+                self._remove_file(record)
+
+    def _take(self, segment_id: str) -> Item | None:
+        """Forget a segment; return it if its file is to go now."""
+        item = self._items.pop(segment_id)
+        self._numbers.pop(segment_id, None)
+        self._number += 1
+        self._removed.append((self._number, segment_id))
+        if len(self._removed) > REMOVED_MAX:
+            self._forgotten, _ = self._removed.popleft()
+        if item.state is HoldState.FAILED:
+            return None
+        if self._readers[segment_id]:
+            self._doomed[segment_id] = item.record
+            return None
+        self._used_bytes -= item.record.size_bytes
+        return item
+
+    def commit_load(self, item: Item, fetched: Path | None) -> bool:
+        """Count a segment as loaded; return False if nobody wants it any more.
+
+        Args:
+            fetched: Its file, checked and on the disk, which gets its place now; None: it is there already.
+
+        Raises:
+            Unavailable: The disk does not do its part; it is not loaded.
+        """
+        segment_id = item.record.segment_id
+        with self._writing:
+            if not self._is_wanted(item):
+                return False
+            if fetched is not None:
+                fetched.replace(self.place_of(segment_id))
+                sync(self._folder)
+            self._journal.append([Loaded(segment_id)])
+            with self._changed:
+                item.state, item.error, item.is_known = HoldState.LOADED, "", True
+                self._note(segment_id)
+                self._changed.notify_all()
+            return True
+
+    def fail(self, item: Item, error: str) -> None:
+        """Give up loading a segment, and say why. What it would have taken is free again."""
+        with self._writing, self._changed:
+            if self._is_wanted(item):
+                item.state, item.error = HoldState.FAILED, error
+                self._used_bytes -= item.record.size_bytes
+                self._note(item.record.segment_id)
+                self._changed.notify_all()
+
+    def is_wanted(self, item: Item) -> bool:
+        """Whether a segment is still to be loaded."""
+        with self._changed:
+            return self._is_wanted(item)
+
+    def _is_wanted(self, item: Item) -> bool:
+        is_held = self._items.get(item.record.segment_id) is item
+        return is_held and item.state is HoldState.LOADING
+
+    def hold(self, segment_id: str) -> Item | None:
+        """Keep the file of a segment until `let_go`; None: it is not here."""
+        self._let_go_abandoned()
+        with self._changed:
+            item = self._items.get(segment_id)
+            if item is None or item.state is not HoldState.LOADED:
+                return None
+            self._readers[segment_id] += 1
+            return item
+
+    def let_go(self, segment_ids: Iterable[str]) -> None:
+        """End what `hold` began; files that are not wanted any more go with their last reader."""
+        over: list[str] = []
+        with self._changed:
+            for segment_id in segment_ids:
+                self._readers[segment_id] -= 1
+                if not self._readers[segment_id]:
+                    del self._readers[segment_id]
+                    if segment_id in self._doomed:
+                        over.append(segment_id)
+        for segment_id in over:
+            with self._writing:  # somebody may have assigned it again, and read it
+                with self._changed:
+                    if self._readers[segment_id] or segment_id in self._items:
+                        continue
+                    record = self._doomed.pop(segment_id, None)
+                    if record is None:
+                        continue
+                    self._used_bytes -= record.size_bytes
+                    self._changed.notify_all()
+                self._remove_file(record)
+
+    def abandon(self, segment_ids: list[str]) -> None:
+        """Let go of files soon: for those who are collected as garbage, at a time when anybody may have the locks."""
+        self._abandoned.append(segment_ids)
+
+    def _let_go_abandoned(self) -> None:
+        while self._abandoned:
+            with suppress(IndexError):  # another thread was faster
+                self.let_go(self._abandoned.popleft())
+
+    def mistrust(self, item: Item) -> Item | None:
+        """Let a file that is not what was loaded be loaded again; return what is to be loaded."""
+        with self._writing:
+            if self._items.get(item.record.segment_id) is not item:
+                return None
+            if item.state is not HoldState.LOADED:
+                return None
+            self._journal.append([item.record])
+            with self._changed:
+                again = Item(item.record, HoldState.LOADING)
+                self._items[item.record.segment_id] = again
+                self._note(item.record.segment_id)
+                self._changed.notify_all()
+        _log.warning("segment %s is loaded again: its file was damaged", item.record.segment_id)
+        return again
+
+    def inventory(self, *, epoch: str, since: int, wait_ms: int, running: int) -> Inventory:
+        """Return what is held, or what has changed since a number of this epoch."""
+        self._let_go_abandoned()
+        with self._changed:
+            is_whole = epoch != self._epoch or since > self._number or since < self._forgotten
+            if not is_whole and wait_ms > 0:
+                self._changed.wait_for(
+                    lambda: self._number > since or self._is_closed, wait_ms / 1000
+                )
+            is_whole = is_whole or since < self._forgotten
+            if is_whole:
+                holdings = [item.holding() for item in self._items.values()]
+                removed: list[str] = []
+            else:
+                changed = takewhile(
+                    lambda one: self._numbers[one] > since, reversed(self._numbers.keys())
+                )
+                holdings = [self._items[one].holding() for one in changed]
+                recent = takewhile(lambda one: one[0] > since, reversed(self._removed))
+                removed = [one for _, one in recent if one not in self._items]
+            return Inventory(
+                server_id=self._server_id,
+                epoch=self._epoch,
+                number=self._number,
+                is_whole=is_whole,
+                holdings=sorted(holdings, key=lambda one: one.segment_id),
+                removed=sorted(set(removed)),
+                used_bytes=self._used_bytes,
+                capacity_bytes=self._capacity_bytes,
+                running=running,
+            )
+
+    def close(self) -> None:
+        """Let those who wait for a change go, and let go of the journal."""
+        with self._writing, self._changed:
+            if not self._is_closed:
+                self._is_closed = True
+                self._journal.close()
+                self._changed.notify_all()
+
+    def _fenced(self, fence: int) -> list[Line]:
+        if fence < self.fence:
+            raise Revoked(
+                f"a coordinator with fence {self.fence} leads; the one with fence {fence} does not any more",
+                fence=fence,
+            )
+        return [Fenced(fence)] if fence > self.fence else []
+
+    def _put(self, item: Item) -> None:
+        segment_id = item.record.segment_id
+        self._items[segment_id] = item
+        if item.state is not HoldState.FAILED and self._doomed.pop(segment_id, None) is None:
+            self._used_bytes += item.record.size_bytes
+        self._note(segment_id)
+
+    def _note(self, segment_id: str) -> None:
+        self._number += 1
+        self._numbers[segment_id] = self._number
+        self._numbers.move_to_end(segment_id)
+
+    def _remove_file(self, record: Assigned) -> None:
+        with suppress(OSError):  # the next start finds it, a stranger
+            self.place_of(record.segment_id).unlink(missing_ok=True)
+
+
+def _record_of(segment: Recorded) -> Assigned:
+    return Assigned(
+        segment_id=segment.segment_id,
+        datasource=segment.datasource,
+        path=segment.path,
+        size_bytes=segment.size_bytes,
+        checksum=segment.checksum,
+    )

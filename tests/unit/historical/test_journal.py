@@ -1,0 +1,133 @@
+"""The journal of a historical: what was written is read, whatever a power cut or time does to single lines."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carnac.errors import Corrupt, Unavailable
+from carnac.historical.journal import (
+    SLACK_LINES,
+    Assigned,
+    Contents,
+    Fenced,
+    Format,
+    Journal,
+    Line,
+    Loaded,
+    Unassigned,
+)
+
+IDS = st.sampled_from(["a", "b", "c"])
+LINES = st.one_of(
+    IDS.map(lambda one: Assigned(one, "events", f"x/{one}", 3, "sha256:00")),
+    IDS.map(Loaded),
+    IDS.map(Unassigned),
+    st.integers(0, 9).map(Fenced),
+)
+
+
+def comes_to(lines: list[Line]) -> Contents:
+    contents = Contents()
+    for line in lines:
+        contents.add(line)
+    return contents
+
+
+def same(one: Contents, other: Contents) -> bool:
+    return (list(one.assigned.items()), one.loaded, one.fence) == (
+        list(other.assigned.items()),
+        other.loaded,
+        other.fence,
+    )
+
+
+@settings(max_examples=max(20, settings.default.max_examples // 5))  # each waits for the disk
+@given(st.lists(st.lists(LINES, min_size=1), max_size=6), st.integers(0, 200))
+def test_a_cut_at_any_byte_leaves_a_beginning_of_what_was_said(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[list[Line]], cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("j") / "journal"
+    journal = Journal(path)
+    for lines in calls:
+        journal.append(lines)
+    journal.close()
+    said = [line for lines in calls for line in lines]
+    whole = path.read_bytes()
+    path.write_bytes(whole[: max(len(whole) - cut, 0)])
+    again = Journal(path)
+    again.append([Fenced(99)])
+    again.close()
+    kept = Journal(path).contents
+    assert kept.fence == 99
+    kept.fence = 0
+    beginnings = [comes_to(said[:number]) for number in range(len(said) + 1)]
+    for one in beginnings:
+        one.fence = 0
+    assert any(same(kept, one) for one in beginnings)
+    if not cut:
+        assert same(kept, beginnings[-1])
+
+
+def test_a_line_that_rots_is_passed_over_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    records = [Assigned(f"s{i}", "events", f"x/{i}", 3, "sha256:00") for i in range(50)]
+    journal.append(records)
+    journal.close()
+    data = bytearray(path.read_bytes())
+    spoiled = random.Random(1).randrange(200, len(data) - 200)
+    data[spoiled] ^= 4
+    path.write_bytes(bytes(data))
+    kept = Journal(path).contents.assigned
+    assert 48 <= len(kept) <= 49
+    assert all(kept[one] in records for one in kept)
+
+
+def test_it_is_written_anew_when_most_of_it_is_past(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    record = Assigned("a", "events", "x/a", 3, "sha256:00")
+    for _ in range(10):
+        journal.append([record, Unassigned("a")] * (SLACK_LINES // 10))
+    journal.append([record, Loaded("a"), Fenced(4)])
+    journal.close()
+    assert len(path.read_bytes().splitlines()) < 1.5 * SLACK_LINES
+    again = Journal(path)
+    assert (again.contents.assigned, again.contents.loaded) == ({"a": record}, {"a"})
+    assert again.contents.fence == 4
+
+
+def test_a_full_disk_is_told_and_what_comes_later_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    real = os.write
+
+    def full(file: int, text: bytes) -> int:
+        real(file, text[:20])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("carnac.historical.journal.os.write", full)
+        with pytest.raises(Unavailable, match="no space left"):
+            journal.append([Fenced(3)])
+    assert journal.contents.fence == 0
+    journal.append([Fenced(5)])
+    assert Journal(path).contents.fence == 5
+
+
+def test_that_of_a_newer_carnac_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.append([Format(2)])
+    before = path.read_bytes()
+    with pytest.raises(Corrupt, match="format 2, newer than 1"):
+        Journal(path)
+    assert path.read_bytes() == before
