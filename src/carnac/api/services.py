@@ -95,6 +95,9 @@ class Leads(Protocol):
 class Turns(Protocol):
     """A loop of this process, as `carnac.ports.loops.Loop`."""
 
+    name: str
+    """What the duty is called."""
+
     @property
     def trouble(self) -> str | None:
         """Why it counts as one that does not turn, in a sentence; None if it turns."""

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry
+
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
@@ -35,6 +37,7 @@ class Assembly:
         loops: What must turn for it to be healthy.
         starts: Called in order once all roles are there and HTTP is answered.
         leaves: What is done at the end before anything else, the last one first.
+        registry: What `/metrics` shows; of this process alone.
     """
 
     settings: Settings
@@ -47,3 +50,4 @@ class Assembly:
     loops: list[Turns] = field(default_factory=list)
     starts: list[Callable[[], object]] = field(default_factory=list)
     leaves: ExitStack = field(default_factory=ExitStack)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)

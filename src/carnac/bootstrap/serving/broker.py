@@ -28,6 +28,9 @@ from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from carnac.bootstrap.serving.assembly import Assembly
     from carnac.broker.record import QueryRecord
     from carnac.config import Settings
     from carnac.ports import Clock
@@ -55,8 +58,24 @@ class BrokerHandle(Closing):
         self._steps.close()
 
 
-def open_broker(settings: Settings, clock: Clock) -> BrokerHandle:
+def add(assembly: Assembly) -> BrokerHandle:
+    """Add a broker to a process; return it, for what answers statements over HTTP.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    return assembly.steps.enter_context(
+        open_broker(assembly.settings, assembly.clock, registry=assembly.registry)
+    )
+
+
+def open_broker(
+    settings: Settings, clock: Clock, *, registry: CollectorRegistry | None = None
+) -> BrokerHandle:
     """Open a broker of the store that the settings name.
+
+    Args:
+        registry: Where its metrics are shown; None: nowhere.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
@@ -71,6 +90,12 @@ def open_broker(settings: Settings, clock: Clock) -> BrokerHandle:
         engine = make_engine(open_files(metadata, settings), settings)
         steps.callback(engine.close)
         queue = QueryQueue(limits_of(settings))
+        listeners = _listeners(settings)
+        if registry is not None:
+            from carnac.broker.metrics import BrokerMetrics
+
+            shown = BrokerMetrics(registry, queue, lambda: metadata.head().revision)
+            listeners.append(shown.note)
         broker = Broker(
             executor=EmbeddedExecutor(
                 lambda: engine,
@@ -81,7 +106,7 @@ def open_broker(settings: Settings, clock: Clock) -> BrokerHandle:
             queue=queue,
             clock=clock,
             timeout_ms=settings.query_timeout_ms,
-            listeners=_listeners(settings),
+            listeners=listeners,
         )
         steps.callback(broker.close)
         return BrokerHandle(broker, queue, steps.pop_all())

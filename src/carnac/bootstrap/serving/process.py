@@ -64,6 +64,7 @@ def open_process(
     from carnac.api.app import make_app
     from carnac.api.hosts import hosts_of
     from carnac.api.server import HttpServer
+    from carnac.bootstrap.serving import metrics
 
     # what is opened is closed in the opposite order, also if the rest fails
     with ExitStack() as steps:
@@ -76,6 +77,7 @@ def open_process(
         for role in Role:  # in one order, whoever was named first
             if role in roles:
                 _add(role, assembly)
+        metrics.add(assembly)
         app = make_app(
             assembly.routers,
             loops=assembly.loops,
@@ -108,5 +110,9 @@ def _add(role: Role, assembly: Assembly) -> None:
             from carnac.bootstrap.serving import overlord
 
             overlord.add(assembly)
+        case Role.BROKER:
+            from carnac.bootstrap.serving import broker
+
+            broker.add(assembly)
         case _:
             raise Invalid(f"there is no role '{role}' here; there are {', '.join(ROLES)}")
