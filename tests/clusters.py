@@ -71,7 +71,7 @@ def naive_total_cost(state: ClusterState) -> float:
     """Return the cost of all pairs on one server, pair by pair."""
     table, total = state.segments, 0.0
     for at in range(len(state.servers)):
-        stays = (state.replicas.server == at) & (state.replicas.hold != Hold.LEAVING)
+        stays = (state.replicas.server == at) & (state.replicas.hold < Hold.LEAVING)
         keys = [
             (int(table.datasource[one]), int(table.start_ms[one]), int(table.end_ms[one]))
             for one in state.replicas.segment[stays]
@@ -100,7 +100,7 @@ def clusters(draw: st.DrawFn, *, max_segments: int = 24) -> ClusterState:
     holds: dict[Hold, dict[str, list[str]]] = {hold: {} for hold in Hold}
     for one in segments:
         for at in draw(st.sets(st.integers(0, count - 1), max_size=3)):
-            hold = draw(st.sampled_from([*[Hold.LOADED] * 6, Hold.LOADING, Hold.LEAVING]))
+            hold = draw(st.sampled_from([*[Hold.LOADED] * 6, *list(Hold)[1:]]))
             holds[hold].setdefault(f"h{at}", []).append(one.segment_id)
     servers = [
         server(
@@ -117,6 +117,7 @@ def clusters(draw: st.DrawFn, *, max_segments: int = 24) -> ClusterState:
         holds[Hold.LOADED],
         loading=holds[Hold.LOADING],
         leaving=holds[Hold.LEAVING],
+        blocked=holds[Hold.BLOCKED],
         now_ms=START_MS + 61 * HOUR_MS,
     )
 

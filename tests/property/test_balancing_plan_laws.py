@@ -133,5 +133,5 @@ def test_a_settled_cluster_has_no_move_that_is_worth_it(state: ClusterState) -> 
 def _cost(
     keys: list[tuple[int, int, int]], rows: list[tuple[int, int, int]], one: int, at: int
 ) -> float:
-    others = [x for x, server, hold in rows if server == at and x != one and hold != Hold.LEAVING]
+    others = [x for x, server, hold in rows if server == at and x != one and hold < Hold.LEAVING]
     return sum(naive_joint_cost(keys[one], keys[x]) for x in others)

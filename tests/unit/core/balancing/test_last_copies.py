@@ -91,6 +91,20 @@ def test_a_load_that_failed_brings_its_source_back() -> None:
     assert index.total() == pytest.approx(index_of(plan.after).total())
 
 
+def test_what_failed_or_was_told_to_go_is_no_copy_and_keeps_its_room() -> None:
+    hosts = [server("x", 100), server("y")]
+    state = cluster(hosts, SIX[:2], {}, blocked={"x": ["s0"]})
+    plan = run(state, limits=replace(STILL, max_fill=1.0))
+    assert sorted((one.segment_id, one.server_id) for one in plan.queue()) == [
+        ("s0", "y"),
+        ("s1", "y"),
+    ]
+    assert plan.loads.counts() == {Reason.FIRST_REPLICA: 2}
+    assert holds(plan.after)["x", "s0"] is Hold.BLOCKED
+    plan = run(state, used=np.array([False, True]))
+    assert drops(plan) == [("x", "s0", "unused")]
+
+
 def test_of_replicas_that_leave_those_come_back_whose_servers_stay() -> None:
     hosts = [server("x", decommissioning=True), server("y"), server("z")]
     state = cluster(hosts, SIX[:1], {}, leaving={"x": ["s0"], "y": ["s0"], "z": ["s0"]})

@@ -84,7 +84,7 @@ class Board:
         self.free = self.capacity - used
         self.active: Flags = ~cluster.decommissioning()
         count = len(cluster.servers)
-        leaves = np.flatnonzero(replicas.hold == Hold.LEAVING)
+        leaves = np.flatnonzero(replicas.hold >= Hold.LEAVING)
         self.projected = used
         np.subtract.at(self.projected, replicas.server[leaves], sizes[replicas.segment[leaves]])
         loading = replicas.server[replicas.hold == Hold.LOADING]

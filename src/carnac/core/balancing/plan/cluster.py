@@ -32,6 +32,9 @@ class Hold(IntEnum):
     """It is in the load queue. Counts towards disk and cost as if it were there."""
     LEAVING = 2
     """It serves until it is dropped: at once, or when its copy elsewhere has loaded. On disk; not in the cost."""
+    BLOCKED = 3
+    """It serves nothing and is no copy to count on, but has its room and keeps others off its server: it could not be
+    loaded, or the server was told to drop it and may have done so by now. Not in the cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +203,8 @@ class ClusterState:
         return np.array([server.tier == tier for server in self.servers], np.bool_)
 
     def counted(self) -> Flags:
-        """Return which replicas count towards the cost: loaded or queued, not leaving, not broadcast."""
-        counted: Flags = self.replicas.hold != Hold.LEAVING
+        """Return which replicas count towards the cost: loaded or queued, and not broadcast."""
+        counted: Flags = self.replicas.hold < Hold.LEAVING
         if self.broadcast is not None:
             counted &= ~self.broadcast[self.replicas.segment]
         return counted
@@ -231,6 +234,7 @@ def cluster_state(
     *,
     loading: Mapping[str, Iterable[str]] | None = None,
     leaving: Mapping[str, Iterable[str]] | None = None,
+    blocked: Mapping[str, Iterable[str]] | None = None,
     now_ms: int = 0,
 ) -> ClusterState:
     """Return the state of a cluster that is told by ids.
@@ -241,6 +245,7 @@ def cluster_state(
         held: Server id → ids of the segments that it has loaded.
         loading: Server id → ids of the segments in its load queue.
         leaving: Server id → ids of the segments that it is about to drop.
+        blocked: Server id → ids of the segments that it failed to load, or was told to drop.
         now_ms: The present.
 
     Raises:
@@ -253,7 +258,12 @@ def cluster_state(
     if len(segment_of) != len(table) or len(server_of) != len(hosts):
         raise Invalid("a server id or a segment id is given twice; ids must differ")
     rows: dict[tuple[int, int], Hold] = {}
-    given = ((Hold.LOADED, held), (Hold.LOADING, loading or {}), (Hold.LEAVING, leaving or {}))
+    given = (
+        (Hold.LOADED, held),
+        (Hold.LOADING, loading or {}),
+        (Hold.LEAVING, leaving or {}),
+        (Hold.BLOCKED, blocked or {}),
+    )
     for hold, by_server in given:
         for server_id, segment_ids in by_server.items():
             for segment_id in segment_ids:

@@ -238,7 +238,7 @@ def is_in(replicas: Replicas, segment: Ints, server: Ints, server_count: int) ->
 
 def finish_queues(cluster: ClusterState) -> ClusterState:
     """Return the cluster when all queues are done: what was queued is loaded, what was leaving is gone."""
-    replicas = cluster.replicas.where(cluster.replicas.hold != Hold.LEAVING)
+    replicas = cluster.replicas.where(cluster.replicas.hold < Hold.LEAVING)
     loaded = np.full(len(replicas), Hold.LOADED, np.int32)
     return replace(
         cluster,

@@ -116,7 +116,9 @@ def check_last_copies(
         *(getattr(cluster.replicas, name).tolist() for name in ("segment", "server", "hold")),
         strict=True,
     )
-    served = [(segment, server) for segment, server, hold in rows if hold != Hold.LOADING]
+    served = [
+        (segment, server) for segment, server, hold in rows if hold in (Hold.LOADED, Hold.LEAVING)
+    ]
     left = {segment for segment, server in served if (segment, server) not in gone}
     for segment in {segment for segment, _ in served} - left:
         at = int(matches.rule[segment])

@@ -84,7 +84,8 @@ def decide_replication(
     replicas = cluster.replicas
     leaves = replicas.hold == Hold.LEAVING
     retired = cluster.decommissioning()[replicas.server] & broadcast[replicas.segment]
-    due = (leaves & (is_used & ~dropped)[replicas.segment]) | (retired & ~leaves)
+    stays = replicas.hold < Hold.LEAVING
+    due = (leaves & (is_used & ~dropped)[replicas.segment]) | (retired & stays)
     rows.append((np.flatnonzero(due & allowed[replicas.segment]), Reason.SURPLUS))
     return Replication(
         requests=_concatenate(requests, names),
@@ -142,7 +143,7 @@ def _surplus(
     skipped[Reason.LAST_COPY] += int(surplus[~allowed].sum())
     surplus[~allowed] = 0
     replicas = cluster.replicas
-    here = cluster.in_tier(tier.tier)[replicas.server] & (replicas.hold != Hold.LEAVING)
+    here = cluster.in_tier(tier.tier)[replicas.server] & (replicas.hold < Hold.LEAVING)
     rows = np.flatnonzero(here & (surplus[replicas.segment] > 0))
     if not len(rows):
         return rows, Reason.SURPLUS

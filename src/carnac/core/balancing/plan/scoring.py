@@ -167,7 +167,7 @@ class CostScorer:
         replicas = board.cluster.replicas
         for peer in board.by_group.of(group):
             rows = board.by_segment.of(int(peer))
-            stay = rows[replicas.hold[rows] != Hold.LEAVING]
+            stay = rows[replicas.hold[rows] < Hold.LEAVING]
             np.add.at(found, replicas.server[stay], float(self._weight[peer]))
         for server, change in self._moved.get(group, ()):
             found[server] += change
