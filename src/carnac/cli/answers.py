@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.tables import Column, counted, format_count
 from carnac.errors import Unavailable
-from carnac.query.export.values import iterate_rows, to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +58,8 @@ def print_table(output: Output, result: Result, rows_max: int | None, *, took: s
         rows_max: None: all.
         took: How long, in words; empty: nothing is said of it.
     """
+    from carnac.query.export.values import iterate_rows, to_text
+
     table = result.arrow()
     rows = [[to_text(value) for value in row] for row in iterate_rows(table.slice(0, rows_max))]
     output.table(table_columns(table), rows)

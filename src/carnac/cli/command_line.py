@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from carnac.cli.app import ReaderGone
+from carnac.cli.completion.line import command_in, words_before
 from carnac.cli.session import NO_SPACE, Session
 from carnac.core.texts import check_text
 from carnac.errors import Invalid
@@ -88,7 +89,8 @@ def _run(args: Sequence[str], session: Session) -> int:
 
     for arg in args:
         check_text(arg, "an argument of the command line")
-    app = load(_first_word(args))
+    completed = words_before(os.environ)
+    app = load(_first_word(args) if completed is None else command_in(completed))
     try:
         code = app(args=list(args), prog_name="carnac", obj=session, standalone_mode=False)
     except SystemExit as exit_:

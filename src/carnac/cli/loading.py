@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
+from carnac.cli.completion.values import complete_datasource, complete_word
 from carnac.cli.session import Session
 from carnac.core.words import counted
 from carnac.errors import CarnacError, Invalid
@@ -63,6 +64,7 @@ Into: TypeAlias = Annotated[
         "--datasource",
         "-d",
         metavar="NAME",
+        autocompletion=complete_datasource,
         help="Where rows without a spec go. Default: the file's name, up to its first dot.",
     ),
 ]
@@ -105,6 +107,7 @@ TimeFormat: TypeAlias = Annotated[
     typer.Option(
         "--time-format",
         metavar="FORMAT",
+        autocompletion=complete_word("iso", "posix", "millis", "micro", "nano"),
         help="Of the time: iso, posix (seconds), millis, micro, nano, or letters such as dd/MM/yyyy.",
     ),
 ]

@@ -6,17 +6,37 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from carnac.cli.completion.values import complete_datasource, complete_moment
+
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document.", metavar="")
 ]
 At: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--at", metavar="REVISION", help="A revision, a time or a tag. Default: the newest."
+        "--at",
+        metavar="REVISION",
+        help="A revision, a time or a tag. Default: the newest.",
+        autocompletion=complete_moment,
     ),
 ]
 Datasource: TypeAlias = Annotated[
-    str, typer.Argument(metavar="DATASOURCE", help="The datasource's name.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="DATASOURCE",
+        help="The datasource's name.",
+        show_default=False,
+        autocompletion=complete_datasource,
+    ),
+]
+DatasourceIfAny: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATASOURCE",
+        help="The datasource's name.",
+        show_default=False,
+        autocompletion=complete_datasource,
+    ),
 ]
 IntervalText: TypeAlias = Annotated[
     str | None,

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from carnac.cli.app import BALANCING, add_group, command, session_of
+from carnac.cli.completion.values import complete_word
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
+from carnac.simulation.presets import PRESETS
 
 if TYPE_CHECKING:
     from carnac.cli.output import Output
@@ -51,7 +53,10 @@ ScenarioFile: TypeAlias = Annotated[
 Preset: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--preset", metavar="NAME", help="metamarkets, small, mixed or tiers. Default: small."
+        "--preset",
+        metavar="NAME",
+        autocompletion=complete_word(*PRESETS),
+        help="metamarkets, small, mixed or tiers. Default: small.",
     ),
 ]
 Takeover: TypeAlias = Annotated[

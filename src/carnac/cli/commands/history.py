@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import HISTORY, command, session_of
+from carnac.cli.completion.values import complete_datasource, complete_moment, complete_tag
 from carnac.cli.log_table import print_log
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
@@ -33,7 +34,12 @@ def log(
     *,
     datasource: Annotated[
         str | None,
-        typer.Option("--datasource", metavar="NAME", help="Only commits that changed it."),
+        typer.Option(
+            "--datasource",
+            metavar="NAME",
+            help="Only commits that changed it.",
+            autocompletion=complete_datasource,
+        ),
     ] = None,
     before: Annotated[
         int | None,
@@ -69,7 +75,12 @@ def show(
     ctx: typer.Context,
     revision: Annotated[
         str,
-        typer.Argument(metavar="REVISION", help="A revision, a time or a tag.", show_default=False),
+        typer.Argument(
+            metavar="REVISION",
+            help="A revision, a time or a tag.",
+            show_default=False,
+            autocompletion=complete_moment,
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -87,11 +98,22 @@ def show(
 def diff(
     ctx: typer.Context,
     first: Annotated[
-        str, typer.Argument(metavar="A", help="A revision, a time or a tag.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A revision, a time or a tag.",
+            show_default=False,
+            autocompletion=complete_moment,
+        ),
     ],
     second: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="Another. Default: the newest.", show_default=False),
+        typer.Argument(
+            metavar="B",
+            help="Another. Default: the newest.",
+            show_default=False,
+            autocompletion=complete_moment,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -141,7 +163,12 @@ def diff(
 )
 def tag(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The tag.", show_default=False, autocompletion=complete_tag
+        ),
+    ],
     at: At = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the tag.", metavar="")] = False,
     as_json: AsJson = False,

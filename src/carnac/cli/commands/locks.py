@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TASKS, add_group, command, session_of
+from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_age, short_interval
@@ -39,7 +40,12 @@ def locks(
     ctx: typer.Context,
     datasource: Annotated[
         str | None,
-        typer.Option("--datasource", metavar="NAME", help="Only the locks of this datasource."),
+        typer.Option(
+            "--datasource",
+            metavar="NAME",
+            help="Only the locks of this datasource.",
+            autocompletion=complete_datasource,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

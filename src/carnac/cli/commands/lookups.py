@@ -11,6 +11,7 @@ from typing import Annotated, cast
 import typer
 
 from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.completion.values import complete_lookup
 from carnac.cli.options import AsJson, At, Message
 from carnac.cli.tables import Column, format_count
 from carnac.core.json_text import parse_json
@@ -20,7 +21,12 @@ add_group(
     "lookups", "Lookups: named mappings from text to text, versioned with the data.", panel=READING
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The lookup.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The lookup.", show_default=False, autocompletion=complete_lookup
+    ),
+]
 
 
 @command(

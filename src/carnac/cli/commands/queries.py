@@ -14,11 +14,11 @@ import typer
 
 from carnac.cli.answers import ended_after, print_table
 from carnac.cli.app import READING, command, session_of
+from carnac.cli.completion.values import complete_word
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
 from carnac.cli.tables import counted, format_count
 from carnac.errors import Invalid, NotFound
-from carnac.query.export.values import iterate_rows, to_json_value, unique_names
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -49,6 +49,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
+        autocompletion=complete_word(*FORMATS),
         help="table, json, csv, jsonl, parquet or arrow. Default: by the ending of FILE, else table.",
         show_default=False,
     ),
@@ -277,6 +278,8 @@ def _parse_parameter(text: str) -> object:
 
 def _json_document(result: Result, rows_max: int | None) -> dict[str, object]:
     """Return the document; what `--max-rows` left out of it is in `rows_left_out`."""
+    from carnac.query.export.values import iterate_rows, to_json_value, unique_names
+
     table = result.arrow()
     names = unique_names(table.column_names)
     shown = table.slice(0, rows_max)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from carnac.cli.app import TASKS, add_group, command, hidden_command, session_of
+from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, counted, format_age
 from carnac.core.tasks.model import attempt_to_json, task_to_json
@@ -116,7 +117,13 @@ def list_tasks(
         ),
     ] = None,
     datasource: Annotated[
-        str | None, typer.Option("--datasource", metavar="NAME", help="Only those of a datasource.")
+        str | None,
+        typer.Option(
+            "--datasource",
+            metavar="NAME",
+            help="Only those of a datasource.",
+            autocompletion=complete_datasource,
+        ),
     ] = None,
     kind: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only those of a type.")

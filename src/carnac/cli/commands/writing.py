@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.completion.values import complete_moment
 from carnac.cli.loading import (
     BatchName,
     Inputs,
@@ -343,7 +344,10 @@ def revert(
     revision: Annotated[
         str,
         typer.Argument(
-            metavar="REVISION", help="The commit to undo: a revision or a tag.", show_default=False
+            metavar="REVISION",
+            help="The commit to undo: a revision or a tag.",
+            show_default=False,
+            autocompletion=complete_moment,
         ),
     ],
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TASKS, command, session_of
-from carnac.cli.options import AsJson, DryRun, IntervalText
+from carnac.cli.options import AsJson, DatasourceIfAny, DryRun, IntervalText
 from carnac.cli.progress import job_progress
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
@@ -70,10 +70,7 @@ REASON_COLUMNS = [
 )
 def compact(
     ctx: typer.Context,
-    datasource: Annotated[
-        str | None,
-        typer.Argument(metavar="DATASOURCE", help="The datasource's name.", show_default=False),
-    ] = None,
+    datasource: DatasourceIfAny = None,
     *,
     interval: IntervalText = None,
     spec: Annotated[

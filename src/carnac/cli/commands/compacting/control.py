@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from carnac.cli.app import TASKS, add_group, command, session_of
+from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, Datasource
 from carnac.cli.records import object_to_json
 from carnac.cli.tables import (
@@ -87,7 +88,12 @@ def show(
     ctx: typer.Context,
     datasource: Annotated[
         str | None,
-        typer.Argument(metavar="DATASOURCE", help="Default: all.", show_default=False),
+        typer.Argument(
+            metavar="DATASOURCE",
+            help="Default: all.",
+            show_default=False,
+            autocompletion=complete_datasource,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -124,7 +130,10 @@ def status(
     datasource: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATASOURCE", help="Show its time chunks one by one.", show_default=False
+            metavar="DATASOURCE",
+            help="Show its time chunks one by one.",
+            show_default=False,
+            autocompletion=complete_datasource,
         ),
     ] = None,
     as_json: AsJson = False,

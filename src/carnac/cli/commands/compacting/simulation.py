@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from carnac.cli.app import TASKS, command, session_of
+from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
 from carnac.cli.records import object_to_json
@@ -41,6 +42,7 @@ Recorded: TypeAlias = Annotated[
     str | None,
     typer.Argument(
         metavar="DATASOURCE",
+        autocompletion=complete_datasource,
         help="Arrivals as its log has them. Default: as the options say.",
         show_default=False,
     ),
