@@ -1,47 +1,19 @@
-"""One statement over many servers: what a broker asks of those that hold segments, and what it does with their rows.
+"""One statement over many servers: how it is split, and what the broker makes of the servers' rows.
 
-A *leaf* is who reads segment files for a statement: a server, or a part of one. A broker has a statement planned, sends
-each leaf request out, for some of its slices to each server, and gives the rows that come back to `run_final`.
+Whoever reads segment files for a part of a statement is a leaf (`LeafRequest`, `LeafEngine`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.core.segments.segment import ColumnType
-    from carnac.ports.queries import Catalog, FileSlice, QueryResult
-
-PlainValue: TypeAlias = (
-    str | bytes | int | float | bool | Decimal | datetime | date | time | timedelta | None
-)
-"""A parameter of a statement that can be sent."""
-SmallTable: TypeAlias = Mapping[str, Sequence[str | int]]
-"""A lookup, or a table about tables: values by column."""
-Listing: TypeAlias = Mapping[str, Sequence[object]]
-"""Arrow tables or readers by the name of the leaf request that they answer; one for each server that was asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeEdge:
-    """The rows at one end of time that a statement wants.
-
-    Attributes:
-        sql: Gives the epoch microseconds of the rows that match.
-        rows: How many are wanted, with those to skip among them.
-    """
-
-    sql: str
-    rows: int
-    is_newest: bool
+    from carnac.ports.queries import Catalog, LeafRequest, QueryBasis, QueryResult
 
 
 class Way(StrEnum):
@@ -56,7 +28,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowLimit:
+class GatherLimit:
     """How much may be gathered for one statement, from all servers together.
 
     Attributes:
@@ -84,59 +56,11 @@ class RowLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeafRequest:
-    """One statement over some segment files: all that a leaf must know.
-
-    Attributes:
-        name: Of the table that its rows become at the broker.
-        sql: One SELECT over `view` and `tables`; `$1`, `$2`, … are `parameters`.
-        columns: Of `view`, besides `__time`, in order.
-        slices: The files, and which of their instants are visible. Each counts once.
-        tables: Small tables that go along.
-        edge: Set if only rows at one end of time are wanted: files that hold none of them need not be read.
-        limit: None: as many rows as there are.
-    """
-
-    name: str
-    sql: str
-    view: str
-    columns: Mapping[str, ColumnType]
-    slices: Sequence[FileSlice]
-    parameters: Sequence[PlainValue] = ()
-    tables: Mapping[str, SmallTable] = field(default_factory=dict)
-    edge: TimeEdge | None = None
-    limit: RowLimit | None = None
-
-    def over(self, slices: Sequence[FileSlice]) -> LeafRequest:
-        """Return the same request over some of its slices, for one server."""
-        return replace(self, slices=tuple(slices))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeafAnswer:
-    """The rows of a leaf, as they come.
-
-    Attributes:
-        schema: A `pyarrow.Schema`. Names may repeat: columns are told apart by their place.
-        batches: Of `pyarrow.RecordBatch`, once.
-        segment_ids: Of all files that the answer accounts for: those of the request.
-        read_ids: Of those among them that are read; the rest cannot hold a row that is wanted.
-        stop: Ends it, from any thread: taking batches raises Unavailable.
-    """
-
-    schema: object
-    batches: Iterator[object]
-    segment_ids: frozenset[str]
-    read_ids: frozenset[str]
-    stop: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
     """What stands for a table of a statement at the broker.
 
     Attributes:
-        leaf: Name of the request whose rows it is made of.
+        leaf: The view of the request whose rows it is made of.
         view: Name in the final statement.
         types: SQL types of the rows' columns, which are called `p_0`, `p_1`, … in `select`.
         select: The list of expressions that make the view's columns of them.
@@ -154,14 +78,14 @@ class Distribution:
 
     Attributes:
         reason: Why this way, in a sentence.
-        leaves: What is asked; none where no segment can matter, and for EXPLAIN.
+        leaves: What is asked, each of all its slices: a broker deals them out, so that every slice goes to one server.
+            Each has a view of its own, by which it is known. None where no segment can matter, and for EXPLAIN.
         final_sql: What the broker runs over what comes back.
-        parameters: Of `final_sql`.
         stands: What the rows that come back are to `final_sql`.
-        tables: Small tables that `final_sql` names.
+        tables: Small tables that `final_sql` names, `pyarrow.Table`s by name.
         names: Of the result's columns; None: as `final_sql` gives them.
         limit: Of what comes back, from all servers together; None: what memory holds.
-        segments_total: Live segments of the datasources that it names.
+        basis: What the answer rests on.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
     """
 
@@ -169,42 +93,32 @@ class Distribution:
     reason: str
     leaves: Sequence[LeafRequest]
     final_sql: str
-    parameters: Sequence[object]
     stands: Sequence[Stand]
-    tables: Mapping[str, SmallTable]
+    tables: Mapping[str, object]
     names: Sequence[str] | None
-    limit: RowLimit | None
+    limit: GatherLimit | None
+    basis: QueryBasis
     revision: int
-    segments_total: int
     told: Sequence[str] = ()
-
-    @property
-    def segment_ids(self) -> frozenset[str]:
-        """The segments that the answer must rest on: those of all requests."""
-        return frozenset(piece.segment.segment_id for leaf in self.leaves for piece in leaf.slices)
-
-
-class LeafEngine(Protocol):
-    """Answers leaf requests from segment files."""
-
-    def run_leaf(self, request: LeafRequest) -> AbstractContextManager[LeafAnswer]:
-        """Run the statement of a request over its slices; its files stay until the block ends.
-
-        Raises:
-            Invalid: The statement reaches for something else; it gives more rows than the request's limit.
-            Unavailable: It took too long, needs more memory than there is, or was interrupted.
-            Corrupt: A segment file is missing or damaged.
-        """
-        ...
 
 
 class BrokerEngine(Protocol):
     """Plans statements for many servers, and merges what they answer."""
 
     def plan_distributed(
-        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
+        self,
+        sql: str,
+        catalog: Catalog,
+        *,
+        parameters: Sequence[object] = (),
+        query_id: str = "",
+        timeout_ms: int | None = None,
     ) -> Distribution:
         """Return how a statement is run over the revision of `catalog`.
+
+        Args:
+            query_id: Of the leaf requests.
+            timeout_ms: Of planning, and of each leaf request; None: the engine's own; 0: no limit.
 
         Raises:
             Invalid: As `QueryEngine.run_query`; it cannot be run over many servers.
@@ -212,11 +126,18 @@ class BrokerEngine(Protocol):
         """
         ...
 
-    def run_final(self, distribution: Distribution, answers: Listing) -> QueryResult:
+    def run_final(
+        self,
+        distribution: Distribution,
+        answers: Mapping[str, Sequence[object]],
+        *,
+        timeout_ms: int | None = None,
+    ) -> QueryResult:
         """Merge what the leaves answered.
 
         Args:
-            answers: By the names of the requests, Arrow tables or record batch readers of each leaf, in any order.
+            answers: By the views of the requests, `pyarrow.Table`s or `pyarrow.RecordBatchReader`s, one for each server
+                that was asked, in any order.
 
         Raises:
             Invalid: They are more than the distribution's limit.

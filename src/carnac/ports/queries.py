@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from carnac.core.time.intervals import IntervalSet
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
-    """A segment, and which of its instants are visible; None: all."""
-
-    segment: Segment
-    clip: IntervalSet | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
     """Rows of a query, and what they were read from.

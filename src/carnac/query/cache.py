@@ -90,6 +90,12 @@ def _holds_of(folder: Path) -> _Holds:
     return _Holds(folder)
 
 
+def default_cache_folder(url: str) -> Path:
+    """Return a folder that no other user can write to, and that no other deep storage shares."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "carnac" / "segments" / hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
 class FileCache:
     """A folder of fetched segment files, named by their ids; what is fetched is checked against its record.
 

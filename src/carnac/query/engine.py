@@ -11,7 +11,6 @@ load nothing, and its configuration is locked.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import threading
@@ -22,28 +21,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import TimedOut, Unavailable
-from carnac.ports import (
-    Catalog,
-    DeepStorage,
-    Distribution,
-    ExportResult,
-    FileSlice,
-    LeafAnswer,
-    LeafRequest,
-    QueryResult,
-    RowLimit,
-    TimeEdge,
-)
+from carnac.errors import Cancelled, TimedOut, Unavailable
+from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
+from carnac.ports.distributed import Distribution, GatherLimit
+from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
 from carnac.ports.temporary import own_folder
-from carnac.query.cache import FileCache
-from carnac.query.distributed.distributing import DEFAULT_LIMIT, Distributor
-from carnac.query.distributed.leaves import check_leaf, ids_of, limited
-from carnac.query.distributed.merging import renamed, show_answers
+from carnac.query.cache import FileCache, default_cache_folder
+from carnac.query.distributed.distributing import DEFAULT_LIMIT, Asked, Distributor
+from carnac.query.distributed.leaves import (
+    Cancelling,
+    checked_leaf,
+    register_remote,
+    reported,
+    without_missing,
+)
+from carnac.query.distributed.merging import merged_table
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held, stopped_after
 from carnac.query.messages import TooLarge, translate
-from carnac.query.newest import narrowed
+from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
 from carnac.query.scans import escape_glob, literal, scan_sql
@@ -52,6 +48,7 @@ from carnac.query.streams.streaming import StreamedQuery
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8
@@ -65,11 +62,22 @@ class _Query:
 
     cursor: duckdb.DuckDBPyConnection
     stop: threading.Event = field(default_factory=threading.Event)
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
 
     def interrupt(self) -> None:
         """Stop it, whatever it does now."""
         self.stop.set()
         self.cursor.interrupt()
+
+    def cancel(self) -> None:
+        """Stop it, because nobody wants its answer."""
+        self.is_cancelled.set()
+        self.interrupt()
+
+    def require_wanted(self) -> None:
+        """Raise Interrupted once it is to stop."""
+        if self.stop.is_set():
+            raise Interrupted("the query was interrupted")
 
 
 class DuckDbQueryEngine:
@@ -98,12 +106,12 @@ class DuckDbQueryEngine:
         memory_limit_bytes: int | None = None,
         timeout_ms: int | None = None,
         verify_reads: bool = True,
-        gather_limit: RowLimit = DEFAULT_LIMIT,
+        gather_limit: GatherLimit = DEFAULT_LIMIT,
     ) -> None:
         self._storage = storage
         self._intact = IntactFiles(threads=threads) if verify_reads else None
         self._cache = FileCache(
-            storage, cache_folder or _default_cache_folder(storage.url), cache_bytes, self._intact
+            storage, cache_folder or default_cache_folder(storage.url), cache_bytes, self._intact
         )
         self._spill_folder: Path | None = None
         self._threads = threads
@@ -113,6 +121,7 @@ class DuckDbQueryEngine:
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[_Query] = set()
+        self._cancelling = Cancelling()
         self._has_sketches = False
 
     def run_query(
@@ -171,71 +180,70 @@ class DuckDbQueryEngine:
         )
 
     def plan_distributed(
-        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
+        self,
+        sql: str,
+        catalog: Catalog,
+        *,
+        parameters: Sequence[object] = (),
+        query_id: str = "",
+        timeout_ms: int | None = None,
     ) -> Distribution:
-        """Return how a SELECT statement is run over many servers, at the revision of `catalog`.
-
-        Raises:
-            Invalid, NotFound: As `run_query`; the statement cannot be run over many servers.
-        """
+        """Return how a SELECT statement is run over many servers (port `BrokerEngine`)."""
         columns: set[str] = set()
-        with self._query(sql, columns) as query:
-            distributor = Distributor(query.cursor, catalog, parameters, self._gather_limit)
+        with self._query(sql, columns, timeout_ms) as query:
+            asked = Asked(query_id, timeout_ms)
+            distributor = Distributor(query.cursor, catalog, parameters, asked, self._gather_limit)
             return distributor.distribute(sql, columns)
 
-    @contextmanager
-    def run_leaf(self, request: LeafRequest) -> Iterator[LeafAnswer]:
-        """Run the statement of a request over its slices; its files stay until the block ends.
+    def run_leaf(
+        self, request: LeafRequest, files: LeafFiles | None = None
+    ) -> tuple[Iterator[pa.RecordBatch], LeafReport]:
+        """Run one leaf's part of a statement (port `LeafEngine`)."""
+        report = LeafReport()
+        return self._leaf(request, files, report), report
 
-        Raises:
-            Invalid: The statement reaches for something else; it gives more rows than the request's limit.
-            Unavailable, Corrupt: As `run_query`.
-        """
-        with self._query(request.sql, set(request.columns)) as query:
-            check_leaf(query.cursor, request)
-            scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+    def _leaf(
+        self, request: LeafRequest, files: LeafFiles | None, report: LeafReport
+    ) -> Iterator[pa.RecordBatch]:
+        with (
+            self._query(request.sql, set(request.columns), request.timeout_ms) as query,
+            self._cancelling.known(request.query_id, query.cancel),
+        ):
+            edge = checked_leaf(query.cursor, request)
             for name, table in request.tables.items():
-                query.cursor.register(name, arrow_table(table))
-            read = self._narrowed(scan, request.edge, query)
-            with self._files([read], query.stop) as paths:
-                _show(query.cursor, read, paths)
-                rows = query.cursor.sql(request.sql, params=list(request.parameters))
-                schema, batches = batches_of(rows)
+                query.cursor.register(name, table)
+            scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+            if files is None and request.skips_missing:
+                scan = without_missing(scan, report, lambda one: self._files([one], query.stop))
+            read = self._narrowed(scan, edge, query, files)
+            with self._showing(read, query, files):
+                schema, batches = batches_of(query.cursor.sql(request.sql))
                 with closing(batches):
-                    yield LeafAnswer(
-                        schema=schema,
-                        batches=limited(batches, request.limit),
-                        segment_ids=ids_of(request.slices),
-                        read_ids=ids_of(read.slices),
-                        stop=query.interrupt,
-                    )
+                    yield from reported(schema, batches, report, query.require_wanted)
+        report.slices = [(piece.segment.segment_id, piece.clip) for piece in scan.slices]
+        report.cold = len(files.remote) if files is not None else 0
+        report.is_whole = True
+
+    def cancel(self, query_id: str) -> None:
+        """Stop the leaf statements of a query; they raise Cancelled. Idempotent."""
+        self._cancelling.cancel(query_id)
 
     def run_final(
-        self, distribution: Distribution, answers: Mapping[str, Sequence[object]]
+        self,
+        distribution: Distribution,
+        answers: Mapping[str, Sequence[object]],
+        *,
+        timeout_ms: int | None = None,
     ) -> QueryResult:
-        """Merge what leaves answered.
-
-        Args:
-            answers: By the names of the requests, Arrow tables or record batch readers of each leaf, in any order.
-
-        Raises:
-            Invalid: They are more than the distribution's limit.
-            Unavailable: As `run_query`.
-        """
+        """Merge what leaves answered (port `BrokerEngine`)."""
         plan = distribution
-        if plan.told:
-            table = plan_table([(line,) for line in plan.told])
-        else:
-            half = self._memory_bytes // 2
-            with self._query(plan.final_sql, set()) as query:
-                show_answers(query.cursor, plan, answers, bytes_max=half)
-                rows = query.cursor.sql(plan.final_sql, params=list(plan.parameters))
-                table = renamed(tidy(read_rows(rows, bytes_max=half)), plan.names)
+        with self._query(plan.final_sql, set(), timeout_ms) as query:
+            table = merged_table(query.cursor, plan, answers, bytes_max=self._memory_bytes // 2)
         return QueryResult(
             table=table,
             revision=plan.revision,
-            segments_total=plan.segments_total,
-            segments_read=len(plan.segment_ids),
+            segments_total=plan.basis.segments_total,
+            segments_read=len({segment_id for segment_id, _ in plan.basis.slices}),
         )
 
     def open_query(
@@ -287,7 +295,7 @@ class DuckDbQueryEngine:
     @contextmanager
     def _shown(self, query: _Query, plan: Plan) -> Iterator[Plan]:
         """Give the plan as it can be run: its views are there, and its files stay until the block ends."""
-        scans = [self._narrowed(scan, plan.edge, query) for scan in plan.scans]
+        scans = [self._narrowed(scan, plan.edge, query, None) for scan in plan.scans]
         plan = replace(plan, scans=scans)
         with self._files(plan.scans, query.stop) as paths:
             for name, table in plan.tables.items():
@@ -296,20 +304,36 @@ class DuckDbQueryEngine:
                 _show(query.cursor, scan, paths)
             yield plan
 
-    def _narrowed(self, scan: Scan, edge: TimeEdge | None, query: _Query) -> Scan:
+    def _narrowed(
+        self, scan: Scan, edge: TimeEdge | None, query: _Query, files: LeafFiles | None
+    ) -> Scan:
         """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
         if edge is None:
             return scan
 
-        def times_of(slices: Sequence[FileSlice]) -> list[int]:
-            some = replace(scan, slices=slices)
+        def times_of(slices: Sequence[LeafSlice]) -> list[int]:
             order = "DESC" if edge.is_newest else "ASC"
             sql = f"SELECT * FROM ({edge.sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
-            with self._files([some], query.stop) as paths:
-                _show(query.cursor, some, paths)
+            with self._showing(replace(scan, slices=slices), query, files):
                 return [time for (time,) in query.cursor.execute(sql).fetchall()]
 
         return replace(scan, slices=narrowed(edge, scan.slices, times_of))
+
+    @contextmanager
+    def _showing(self, scan: Scan, query: _Query, files: LeafFiles | None) -> Iterator[None]:
+        """Let the view of a scan show the rows of its files until the block ends.
+
+        Args:
+            files: Where they are; None: in deep storage.
+        """
+        if files is not None:
+            names = register_remote(query.cursor, scan.slices, files.remote)
+            _show(query.cursor, scan, files.places, names)
+            yield
+            return
+        with self._files([scan], query.stop) as paths:
+            _show(query.cursor, scan, paths)
+            yield
 
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""
@@ -369,6 +393,8 @@ class DuckDbQueryEngine:
                     f"the query took longer than {limit_ms} ms and was stopped; "
                     "select a shorter time or fewer rows, or raise query_timeout_ms"
                 ) from error
+            if query.is_cancelled.is_set():
+                raise Cancelled("the query was cancelled") from error
             if isinstance(error, Interrupted):
                 raise
             told = translate(error, memory_limit=self._memory_limit, columns=columns)
@@ -451,15 +477,14 @@ def _spill_folder() -> Path | None:
     return None
 
 
-def _default_cache_folder(url: str) -> Path:
-    """Return a folder that no other user can write to, and that no other deep storage shares."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "carnac" / "segments" / hashlib.sha256(url.encode()).hexdigest()[:16]
-
-
-def _show(cursor: duckdb.DuckDBPyConnection, scan: Scan, paths: Mapping[str, Path]) -> None:
+def _show(
+    cursor: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    paths: Mapping[str, Path],
+    names: Mapping[str, str] | None = None,
+) -> None:
     """Let the view of a scan show the rows of its files."""
-    select = scan_sql(scan.columns, scan.slices, paths)
+    select = scan_sql(scan.columns, scan.slices, paths, names or {})
     cursor.execute(f"CREATE OR REPLACE TEMP VIEW {scan.view} AS {select}")
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from carnac.core.segments.segment import TIME_COLUMN
-from carnac.ports import FileSlice, TimeEdge
+from carnac.ports.queries import LeafSlice
 from carnac.query.bucketing import ROW_FUNCTIONS
 from carnac.query.relations import Scope
 from carnac.query.syntax import Node, arguments, call, walk
@@ -39,6 +40,20 @@ _ROW_EXPRESSIONS = frozenset(
 """Expressions that give one value for each row, always the same."""
 _ROW_OPERATORS = frozenset({"~~", "!~~", "~~*", "!~~*", "+", "-", "*", "/", "//", "%", "||"})
 _PLAIN_FUNCTIONS = ROW_FUNCTIONS | _ROW_OPERATORS | {"lower", "upper", "starts_with", "contains"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeEdge:
+    """The rows at one end of time that a statement wants.
+
+    Attributes:
+        sql: Gives the epoch microseconds of the rows that match.
+        rows: How many are wanted, with those to skip among them.
+    """
+
+    sql: str
+    rows: int
+    is_newest: bool
 
 
 def find_edge(
@@ -68,16 +83,16 @@ def find_edge(
 
 def narrowed(
     edge: TimeEdge,
-    slices: Sequence[FileSlice],
-    times_of: Callable[[Sequence[FileSlice]], list[int]],
-) -> Sequence[FileSlice]:
+    slices: Sequence[LeafSlice],
+    times_of: Callable[[Sequence[LeafSlice]], list[int]],
+) -> Sequence[LeafSlice]:
     """Return the files that may hold a row that is wanted.
 
     Args:
         times_of: Given files, the times of up to `edge.rows` of their matching rows, from the edge on.
     """
 
-    def bound_us(piece: FileSlice) -> int:
+    def bound_us(piece: LeafSlice) -> int:
         """Return the newest (or oldest) time that a row of a file may have."""
         segment = piece.segment
         return segment.max_time_ms * 1000 + 999 if edge.is_newest else segment.min_time_ms * 1000

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
-from carnac.ports import Catalog, FileSlice, TimeEdge
+from carnac.ports import Catalog
+from carnac.ports.queries import LeafSlice
 from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.folding import Constants
 from carnac.query.names import INFORMATION_SCHEMA, LOOKUP_SCHEMA, Names, column_lookup
-from carnac.query.newest import find_edge
+from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.scans import slices_of
 from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
@@ -39,7 +40,7 @@ class Scan:
 
     view: str
     columns: Mapping[str, ColumnType]
-    slices: Sequence[FileSlice]
+    slices: Sequence[LeafSlice]
     datasource: str = ""
 
 
@@ -164,7 +165,7 @@ class Planner:
 
     def _slices(
         self, datasource: str, predicate: Predicate, columns: Mapping[str, ColumnType]
-    ) -> list[FileSlice]:
+    ) -> list[LeafSlice]:
         bounds = time_bounds(predicate)
         if not bounds:
             return []

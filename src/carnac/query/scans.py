@@ -5,7 +5,7 @@ Files whose columns are alike are read by one `read_parquet`; a datasource whose
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
-from carnac.ports import FileSlice
+from carnac.ports.queries import LeafSlice
 
 _CLIP_GROUPS = 8
 """How many groups of clipped files are tried for a place before a new one is made."""
@@ -38,9 +38,9 @@ def shown_columns(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
     return {name: kind for name, kind in columns.items() if not name.startswith(HIDDEN_PREFIX)}
 
 
-def slices_of(entries: Iterable[VisibleSegment]) -> list[FileSlice]:
+def slices_of(entries: Iterable[VisibleSegment]) -> list[LeafSlice]:
     """Return each segment once, with all of its visible instants."""
-    found: dict[str, FileSlice] = {}
+    found: dict[str, LeafSlice] = {}
     for item in entries:
         segment, clip = item.segment, item.entry.clip
         before = found.get(segment.segment_id)
@@ -48,20 +48,24 @@ def slices_of(entries: Iterable[VisibleSegment]) -> list[FileSlice]:
             clip = None if before.clip is None or clip is None else before.clip.union(clip)
         if clip is not None and not IntervalSet((segment.span,)).minus(clip):
             clip = None
-        found[segment.segment_id] = FileSlice(segment, clip)
+        found[segment.segment_id] = LeafSlice(segment=segment, clip=clip)
     return list(found.values())
 
 
 def scan_sql(
-    columns: Mapping[str, ColumnType], slices: Sequence[FileSlice], paths: Mapping[str, Path]
+    columns: Mapping[str, ColumnType],
+    slices: Sequence[LeafSlice],
+    paths: Mapping[str, Path],
+    tables: Mapping[str, str] | None = None,
 ) -> str:
     """Return the SELECT of the visible rows.
 
     Args:
         columns: The columns to give, without `__time`, which comes first.
         paths: Where the file of each segment is, by segment id.
+        tables: What the rows of the other segments are called, by segment id.
     """
-    groups: dict[Signature, list[FileSlice]] = {}
+    groups: dict[Signature, list[LeafSlice]] = {}
     for piece in slices:
         signature = tuple([(column.name, column.type) for column in piece.segment.columns])
         groups.setdefault(signature, []).append(piece)
@@ -69,13 +73,11 @@ def scan_sql(
     for signature, members in groups.items():
         names = _select_list(columns, dict(signature))
         for clip_sql, files in _by_clip(members):
-            listed = ", ".join(
-                literal(escape_glob(str(paths[segment.segment_id]))) for segment in files
-            )
             where = f" WHERE {clip_sql}" if clip_sql else ""
-            selects.append(
-                f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false){where}"
-            )
+            selects += [
+                f"SELECT {names} FROM {source}{where}"
+                for source in _sources(files, paths, tables or {})
+            ]
     if not selects:
         nulls = [f"CAST(NULL AS {TIME_SQL_TYPE}) AS {quote(TIME_COLUMN)}"]
         nulls += [
@@ -83,6 +85,19 @@ def scan_sql(
         ]
         return f"SELECT {', '.join(nulls)} WHERE false"
     return " UNION ALL ".join(selects)
+
+
+def _sources(
+    files: Sequence[Segment], paths: Mapping[str, Path], tables: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what holds the rows of files of one schema."""
+    places = [paths[one.segment_id] for one in files if one.segment_id not in tables]
+    if places:
+        listed = ", ".join(literal(escape_glob(str(place))) for place in places)
+        yield f"read_parquet([{listed}], hive_partitioning = false)"
+    for one in files:
+        if one.segment_id in tables:
+            yield tables[one.segment_id]
 
 
 def escape_glob(path: str) -> str:
@@ -117,7 +132,7 @@ class _ClipGroup:
     shown: IntervalSet = field(default_factory=IntervalSet)
     hidden: IntervalSet = field(default_factory=IntervalSet)
 
-    def takes(self, piece: FileSlice, shown: IntervalSet, hidden: IntervalSet) -> bool:
+    def takes(self, piece: LeafSlice, shown: IntervalSet, hidden: IntervalSet) -> bool:
         """Add the file if it fits."""
         if self.shown.intersect(hidden) or self.hidden.intersect(shown):
             return False
@@ -127,7 +142,7 @@ class _ClipGroup:
         return True
 
 
-def _by_clip(slices: Sequence[FileSlice]) -> list[tuple[str, list[Segment]]]:
+def _by_clip(slices: Sequence[LeafSlice]) -> list[tuple[str, list[Segment]]]:
     """Return conditions and the files that each applies to; the empty one first."""
     whole = [piece.segment for piece in slices if piece.clip is None]
     groups: list[_ClipGroup] = []

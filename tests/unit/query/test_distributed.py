@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 import pytest
+from pyarrow.dataset import dataset
 
-from carnac.errors import Invalid, NotFound
-from carnac.ports import DeepStorage, RowLimit, Way
+from carnac.errors import Cancelled, Corrupt, Invalid, NotFound
+from carnac.ports import DeepStorage
+from carnac.ports.distributed import GatherLimit, Way
+from carnac.ports.queries import LeafFiles
 from carnac.query import DuckDbQueryEngine
-from tests.support.leaves import ask, spread_query
 from tests.support.segments import MemoryCatalog
+from tests.support.spreading import ask, spread_query
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +87,7 @@ def test_one_round_gives_what_one_engine_gives(
 ) -> None:
     found = spread_query(engines, sql, catalog, parameters=parameters)
     assert found.plan.way is (Way.ONE_ROUND if "flights" in sql else Way.AT_BROKER)
-    assert found.segment_ids == found.plan.segment_ids
+    assert found.is_complete
     expected = engines[0].run_query(sql, catalog, parameters=parameters).table
     assert found.table == expected
 
@@ -107,7 +112,7 @@ def test_only_rows_and_columns_that_matter_are_gathered(
     parameters = ["x", 900]
     plan = engines[0].plan_distributed(sql, catalog, parameters=parameters)
     flights, airlines = plan.leaves
-    rows, _, _ = ask(engines[1], flights)
+    rows, _ = ask(engines[1], flights)
     assert rows.column_names == ["carrier", "delay"]
     assert min(rows["delay"].to_pylist()) > 900
     assert sorted(ask(engines[1], airlines)[0]["name"].to_pylist()) == ["JetBlue", "United"]
@@ -116,30 +121,88 @@ def test_only_rows_and_columns_that_matter_are_gathered(
 
 
 def test_too_much_is_not_gathered(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, gather_limit=RowLimit(rows=100, size_bytes=2_000))
+    engine = DuckDbQueryEngine(storage, gather_limit=GatherLimit(rows=100, size_bytes=2_000))
     with pytest.raises(Invalid, match="needs more than 100 rows of the servers' rows"):
         engine.plan_distributed("SELECT median(delay) FROM flights", catalog)
-    plan = engine.plan_distributed("SELECT median(delay) FROM flights WHERE delay > 0", catalog)
-    with pytest.raises(Invalid, match="more than 100 rows"):
-        ask(engine, plan.leaves[0])
-    wide = "SELECT median(delay), max(__time), max(carrier) FROM flights WHERE delay > 500"
-    plan = engine.plan_distributed(wide, catalog)
-    halves = [plan.leaves[0].over(plan.leaves[0].slices[place::2]) for place in (0, 1)]
-    answers = [ask(engine, half)[0] for half in halves]
-    with pytest.raises(Invalid, match=r"more than (100 rows|2,000 bytes)"):
-        engine.run_final(plan, {plan.leaves[0].name: answers})
+    sql = "SELECT median(delay), max(__time), max(carrier) FROM flights WHERE delay > {}"
+    for least, limit in [(0, "100 rows"), (700, "2,000 bytes")]:
+        plan = engine.plan_distributed(sql.format(least), catalog)
+        [leaf] = plan.leaves
+        rows, _ = ask(engine, leaf)
+        assert rows.num_rows <= 101, "a server stops there"
+        with pytest.raises(Invalid, match=f"more than {limit}"):
+            engine.run_final(plan, {leaf.view: [rows]})
     engine.close()
 
 
 def test_the_newest_rows_are_read_from_the_newest_files(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, storage: DeepStorage
+) -> None:
+    sql = "SELECT carrier FROM flights WHERE carrier = ? ORDER BY __time DESC LIMIT 5"
+    [leaf] = engines[0].plan_distributed(sql, catalog, parameters=["AA"]).leaves
+    places = {}
+    for piece in leaf.slices:
+        place = storage.local_path(piece.segment.path)
+        assert place is not None
+        places[piece.segment.segment_id] = place
+    newest = max(leaf.slices, key=lambda one: one.segment.max_time_ms).segment.segment_id
+    oldest = {one: place for one, place in places.items() if one != newest}
+    files = LeafFiles(
+        places=places | {one: place.with_name("gone") for one, place in oldest.items()}
+    )
+    batches, report = engines[1].run_leaf(leaf, files)
+    assert pa.Table.from_batches(list(batches)).num_rows == 5, "no other file is looked at"
+    assert len(report.slices) == len(leaf.slices), "all are accounted for"
+
+
+def test_files_may_be_elsewhere(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, storage: DeepStorage
+) -> None:
+    sql = "SELECT carrier, sum(delay), max(__time) FROM flights WHERE delay > 90 GROUP BY 1 ORDER BY 1"
+    plan = engines[0].plan_distributed(sql, catalog)
+    [leaf] = plan.leaves
+    places, remote = {}, {}
+    for number, piece in enumerate(leaf.slices):
+        place = storage.local_path(piece.segment.path)
+        assert place is not None
+        if number % 2:
+            places[piece.segment.segment_id] = place
+        else:
+            remote[piece.segment.segment_id] = dataset(place)
+    batches, report = engines[1].run_leaf(leaf, LeafFiles(places=places, remote=remote))
+    rows = pa.Table.from_batches(list(batches))
+    assert (report.cold, report.rows, report.is_whole) == (len(remote), rows.num_rows, True)
+    found = engines[0].run_final(plan, {leaf.view: [rows]}).table
+    assert found == engines[0].run_query(sql, catalog).table
+
+
+def test_segments_that_cannot_be_read_are_reported(
     engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
 ) -> None:
-    sql = "SELECT carrier FROM flights WHERE carrier = 'AA' ORDER BY __time DESC LIMIT 5"
-    plan = engines[0].plan_distributed(sql, catalog)
-    rows, accounted, read = ask(engines[1], plan.leaves[0])
-    assert rows.num_rows == 5
-    assert accounted == plan.segment_ids
-    assert len(read) < len(accounted)
+    [leaf] = engines[0].plan_distributed("SELECT count(*) FROM flights", catalog).leaves
+    gone = leaf.slices[0]
+    lost = replace(gone, segment=replace(gone.segment, segment_id="lost", path="segments/lost"))
+    asked = replace(leaf, slices=[lost, *leaf.slices[1:]])
+    with pytest.raises(Corrupt):
+        ask(engines[1], asked)
+    rows, report = ask(engines[1], replace(asked, skips_missing=True))
+    assert rows.column(0).to_pylist() == [9 * 24]
+    assert list(report.missing) == ["lost"]
+    assert len(report.slices) == 9
+
+
+def test_a_leaf_can_be_cancelled(engines: list[DuckDbQueryEngine], catalog: MemoryCatalog) -> None:
+    sql = "SELECT a.* FROM flights a WHERE delay >= 0"
+    [leaf] = engines[0].plan_distributed(sql, catalog, query_id="q1").leaves
+    batches, report = engines[1].run_leaf(replace(leaf, sql=leaf.sql + " ORDER BY 1"))
+    next(batches)
+    engines[1].cancel("q2")
+    engines[1].cancel("q1")
+    engines[1].cancel("q1")
+    with pytest.raises(Cancelled):
+        list(batches)
+    assert not report.is_whole
+    assert ask(engines[1], leaf)[1].is_whole, "the next one of that name runs"
 
 
 def test_explain_says_which_way_and_why(
@@ -187,8 +250,6 @@ def test_mistakes_are_told_before_anybody_is_asked(
 def test_a_leaf_answers_for_its_slices_alone(
     engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, sql: str
 ) -> None:
-    from dataclasses import replace
-
     [leaf] = engines[0].plan_distributed("SELECT count(*) FROM flights", catalog).leaves
     with pytest.raises(Invalid):
         ask(engines[1], replace(leaf, sql=sql))
@@ -200,11 +261,12 @@ def test_answers_may_come_as_readers(
     sql = "SELECT carrier, count(*) FROM flights GROUP BY 1 ORDER BY 1"
     plan = engines[0].plan_distributed(sql, catalog)
     [leaf] = plan.leaves
-    with engines[1].run_leaf(leaf) as answer:
-        reader = pa.RecordBatchReader.from_batches(answer.schema, answer.batches)
-        found = engines[0].run_final(plan, {leaf.name: [reader]})
+    batches, _ = engines[1].run_leaf(leaf)
+    first = next(batches)
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+    found = engines[0].run_final(plan, {leaf.view: [reader]})
     assert found.table == engines[0].run_query(sql, catalog).table
     with pytest.raises(Invalid, match="with 1 columns, not with 2"):
-        engines[0].run_final(plan, {leaf.name: [pa.table({"x": [1]})]})
+        engines[0].run_final(plan, {leaf.view: [pa.table({"x": [1]})]})
     with pytest.raises(Invalid, match="was not asked"):
         engines[0].run_final(plan, {"other": []})

@@ -2,15 +2,16 @@
 
 A broker's four steps, each a call of `DuckDbQueryEngine` (ports `BrokerEngine` and `LeafEngine`):
 
-    plan = engine.plan_distributed(sql, catalog, parameters=parameters)     # a `Distribution`
-    for leaf in plan.leaves:                                  # one for each scan, with all the slices that matter
-        asked = leaf.over(slices_of_one_server)               # every slice goes to exactly one server
-        with server_engine.run_leaf(asked) as answer:         # on that server
-            rows = pa.Table.from_batches(list(answer.batches), answer.schema)
-    result = engine.run_final(plan, {leaf.name: [rows, ...]}) # one table (or reader) for each server that was asked
+    plan = engine.plan_distributed(sql, catalog, parameters=parameters, query_id="q1")        # a `Distribution`
+    for leaf in plan.leaves:                            # a `LeafRequest` for each scan, with all slices that matter
+        asked = replace(leaf, slices=slices_of_one_server)                # every slice goes to exactly one server
+        batches, report = server_engine.run_leaf(asked)                   # on that server
+        rows = pa.Table.from_batches(list(batches))
+    result = engine.run_final(plan, {leaf.view: [rows, …], …})            # one table or reader for each server
 
-The answer is complete exactly if the union of `answer.segment_ids` over the requests is `plan.segment_ids`.
-`plan.way` and `plan.reason` say how and why; what cannot be run raises Invalid and says what to do.
+The answer is complete exactly if the reports are whole, miss nothing, and their slices together are those of
+`plan.leaves`. `plan.way` and `plan.reason` say how and why, `plan.basis` what the answer rests on, `plan.limit` what
+may come together: a broker calls `plan.limit.check` while rows come. What cannot be run raises Invalid.
 
 Open `sorting` for what one round is, `groups` and `rows` for how partial answers are made and merged, `gathering` for
 what is sent for everything else.

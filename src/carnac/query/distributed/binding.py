@@ -52,7 +52,7 @@ class Bound:
     can_send: bool
 
 
-def bind(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object]) -> Bound:
+def bind(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> Bound:
     """Return what columns a statement gives; the tables that it names must be there.
 
     Raises:

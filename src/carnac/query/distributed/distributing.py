@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
-from carnac.ports import Catalog, Distribution, LeafRequest, PlainValue, RowLimit, Stand, Way
+from carnac.ports import Catalog
+from carnac.ports.distributed import Distribution, GatherLimit, Stand, Way
+from carnac.ports.queries import LeafRequest, QueryBasis
 from carnac.query.distributed.binding import Bound, bind, scan_types, show_empty
-from carnac.query.distributed.clock import stop_clock
 from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select, used_columns
 from carnac.query.distributed.groups import split_groups
 from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.rows import split_rows
-from carnac.query.distributed.sorting import Select, select_of_one_round
+from carnac.query.distributed.settling import settle
+from carnac.query.distributed.sorting import select_of_one_round
 from carnac.query.folding import Constants
+from carnac.query.messages import first_sentence
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.syntax import Node, unparse, walk
+from carnac.query.results import arrow_table
+from carnac.query.streams.basis import basis_of
+from carnac.query.syntax import Node, unparse
 
 if TYPE_CHECKING:
     import duckdb
 
 GATHER_ROWS_MAX = 20_000_000
 GATHER_BYTES_MAX = 1 << 30
-DEFAULT_LIMIT = RowLimit(rows=GATHER_ROWS_MAX, size_bytes=GATHER_BYTES_MAX)
+DEFAULT_LIMIT = GatherLimit(rows=GATHER_ROWS_MAX, size_bytes=GATHER_BYTES_MAX)
 """Of what a broker gathers for one statement."""
 PART = "__carnac_part_"
-_PLAIN = (str, bytes, int, float, bool, Decimal, datetime, date, time, timedelta, type(None))
 
 
 @dataclass(frozen=True, slots=True)
-class _Printed:
-    """A statement as text, and the parameters that it takes."""
+class Asked:
+    """What all leaf requests of a statement have in common.
 
-    sql: str
-    parameters: Sequence[object]
+    Attributes:
+        timeout_ms: None: the limit of each server's own engine; 0: none.
+    """
 
-    def plain(self) -> tuple[PlainValue, ...]:
-        """Return the parameters as values that can be sent.
-
-        Raises:
-            NotOneRound: One cannot be.
-        """
-        found = [one for one in self.parameters if _is_plain(one)]
-        if len(found) != len(self.parameters):
-            raise NotOneRound("one of its parameters is no plain value")
-        return tuple(found)
+    query_id: str
+    timeout_ms: int | None
 
 
 @dataclass(slots=True)
@@ -59,13 +53,15 @@ class Distributor:
 
     Args:
         cursor: One on which nothing is run besides.
+        asked: Id and limit of time of the leaf requests.
         limit: Of what may be gathered.
     """
 
     cursor: duckdb.DuckDBPyConnection
     catalog: Catalog
     parameters: Sequence[object]
-    limit: RowLimit
+    asked: Asked
+    limit: GatherLimit
 
     def distribute(self, sql: str, columns: set[str]) -> Distribution:
         """Return how the statement is run.
@@ -84,190 +80,145 @@ class Distributor:
             raise Invalid(
                 "EXPLAIN ANALYZE cannot be run over many servers; write EXPLAIN, or run it with carnac sql"
             )
-        stop_clock(self.cursor, plan.statement, plan.selects)
         show_empty(self.cursor, plan.scans, plan.tables)
-        whole = _Printed(unparse(self.cursor, plan.statement), self.parameters)
+        result = bind(self.cursor, self._printed(plan.statement), self.parameters)
+        settle(self.cursor, plan.statement, plan.selects, self.parameters)
+        basis = basis_of(self.cursor, sql, plan)
         if not plan.scans:
-            found = self._at_broker(plan, whole)
+            found = self._at_broker(plan, basis, result)
         else:
-            result = bind(self.cursor, whole.sql, whole.parameters)
             try:
-                found = self._one_round(plan, result)
+                found = self._one_round(plan, basis, result)
             except NotOneRound as error:
-                found = self._gathered(plan, whole, result, str(error))
+                found = self._gathered(plan, basis, result, str(error))
         return _explained(found) if plan.is_explain else found
 
-    def _one_round(self, plan: Plan, result: Bound) -> Distribution:
+    def _one_round(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:
         import duckdb
 
         view = f"{PART}0"
+        views = frozenset(scan.view for scan in plan.scans)
         select = select_of_one_round(
-            plan.statement,
-            plan.selects,
-            frozenset(scan.view for scan in plan.scans),
-            plan.tables,
-            self._count,
+            plan.statement, plan.selects, views, plan.tables, self._whole_number
         )
         if select.is_aggregated:
-            leaf_node, final_node = split_groups(select, view)
+            leaf, final = split_groups(select, view)
             reason = "each server groups its rows, and the broker merges the groups"
         else:
-            leaf_node, final_node = split_rows(select, view, len(result.names))
+            leaf, final = split_rows(select, view, len(result.names))
             reason = "each server gives its rows, and the broker unites them"
             if select.modifiers:
                 reason = (
                     "each server gives the rows that may matter, and the broker chooses among them"
                 )
-        leaf, final = self._printed(leaf_node), self._printed(final_node)
+        [scan] = [one for one in plan.scans if one.view == select.view]
+        request = self._request(scan, leaf, {name: plan.tables[name] for name in select.small})
+        final_sql = self._printed(final)
         try:
-            sent = bind(self.cursor, leaf.sql, leaf.parameters)
-            stand = Stand(leaf=view, view=view, types=sent.types, select=_cast_all(sent.types))
+            sent = bind(self.cursor, request.sql)
+            stand = Stand(leaf=scan.view, view=view, types=sent.types, select=_cast_all(sent.types))
             self.cursor.execute(stand_sql(stand, []))
-            merged = bind(self.cursor, final.sql, final.parameters)
+            merged = bind(self.cursor, final_sql)
         except duckdb.BinderException as error:
-            raise NotOneRound(f"its parts do not fit together ({error})") from error
+            raise NotOneRound(
+                f"its parts do not fit together ({first_sentence(str(error))})"
+            ) from error
         if not sent.can_send:
             raise NotOneRound("it has values of a type that is not sent")
         if merged.types != result.types:
             raise NotOneRound("its parts would give other types")
-        return self._found(
-            plan,
-            Way.ONE_ROUND,
-            reason,
-            leaves=[self._leaf(select, plan, view, leaf)],
-            final=final,
+        return Distribution(
+            way=Way.ONE_ROUND,
+            reason=reason,
+            leaves=[request] if request.slices else [],
+            final_sql=final_sql,
             stands=[stand],
+            tables={},
             names=result.names,
+            limit=None,
+            basis=basis,
+            revision=self.catalog.revision,
         )
 
-    def _leaf(self, select: Select, plan: Plan, name: str, leaf: _Printed) -> LeafRequest:
-        [scan] = [one for one in plan.scans if one.view == select.view]
-        return LeafRequest(
-            name=name,
-            sql=leaf.sql,
-            view=scan.view,
-            columns=scan.columns,
-            slices=tuple(scan.slices),
-            parameters=leaf.plain(),
-            tables={one: plan.tables[one] for one in select.small},
-            edge=plan.edge,
-        )
-
-    def _gathered(self, plan: Plan, whole: _Printed, result: Bound, why: str) -> Distribution:
+    def _gathered(self, plan: Plan, basis: QueryBasis, result: Bound, why: str) -> Distribution:
         leaves, stands = [], []
         scans = plan.scans
         if _only_describes(plan.statement):
             scans = [replace(scan, slices=()) for scan in scans]
-        for place, scan in enumerate(scans):
-            name = f"{PART}{place}"
-            leaf, sent = self._gather(plan, scan, name)
-            types = scan_types(scan)
-            leaves.append(leaf)
+        for scan in scans:
+            sent, types = used_columns(plan.statement, scan.columns), scan_types(scan)
+            leaves.append(self._gather(plan, scan, sent))
             stands.append(
                 Stand(
-                    leaf=name,
+                    leaf=scan.view,
                     view=scan.view,
                     types=tuple(types[one] for one in sent),
                     select=stand_select(types, sent),
                 )
             )
-        return self._found(
-            plan,
-            Way.GATHERED,
-            f"{why}, so the servers send the rows and columns that matter to the broker",
-            leaves=leaves,
-            final=whole,
+        return Distribution(
+            way=Way.GATHERED,
+            reason=f"{why}, so the servers send the rows and columns that matter to the broker",
+            leaves=[one for one in leaves if one.slices],
+            final_sql=self._printed(plan.statement),
             stands=stands,
+            tables=_arrow(plan.tables),
             names=result.names,
-            tables=plan.tables,
             limit=self.limit,
+            basis=basis,
+            revision=self.catalog.revision,
         )
 
-    def _gather(self, plan: Plan, scan: Scan, name: str) -> tuple[LeafRequest, list[str]]:
+    def _gather(self, plan: Plan, scan: Scan, sent: Sequence[str]) -> LeafRequest:
         relations = [
             one for one in plan.relations if one.node and one.node["table_name"] == scan.view
         ]
-        condition = condition_of(relations, self._can_send)
+        condition = condition_of(relations)
         if condition is None:  # so many rows will come, at least
-            rows = sum(piece.segment.rows for piece in scan.slices if piece.clip is None)
-            self.limit.check(rows, 0)
-        sent = used_columns(plan.statement, scan.columns)
-        leaf = self._printed(leaf_of(scan.view, sent, condition))
-        request = LeafRequest(
-            name=name,
-            sql=leaf.sql,
+            self.limit.check(
+                sum(one.segment.rows for one in scan.slices if one.clip is None), size_bytes=0
+            )
+        leaf = leaf_of(scan.view, sent, condition, rows_max=self.limit.rows + 1)
+        return self._request(scan, leaf, {})
+
+    def _at_broker(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:
+        return Distribution(
+            way=Way.AT_BROKER,
+            reason="it names no datasource, so the broker answers it alone",
+            leaves=[],
+            final_sql=self._printed(plan.statement),
+            stands=[],
+            tables=_arrow(plan.tables),
+            names=result.names,
+            limit=None,
+            basis=basis,
+            revision=self.catalog.revision,
+        )
+
+    def _request(
+        self, scan: Scan, statement: Node, tables: Mapping[str, Mapping[str, Sequence[Any]]]
+    ) -> LeafRequest:
+        return LeafRequest(
+            query_id=self.asked.query_id,
+            revision=self.catalog.revision,
+            sql=self._printed(statement),
             view=scan.view,
             columns=scan.columns,
             slices=tuple(scan.slices),
-            parameters=leaf.plain(),
-            limit=self.limit,
-        )
-        return request, sent
-
-    def _at_broker(self, plan: Plan, whole: _Printed) -> Distribution:
-        return self._found(
-            plan,
-            Way.AT_BROKER,
-            "it names no datasource, so the broker answers it alone",
-            leaves=[],
-            final=whole,
-            stands=[],
-            names=None,
-            tables=plan.tables,
+            tables=_arrow(tables),
+            timeout_ms=self.asked.timeout_ms,
         )
 
-    def _found(
-        self,
-        plan: Plan,
-        way: Way,
-        reason: str,
-        *,
-        leaves: Sequence[LeafRequest],
-        final: _Printed,
-        stands: Sequence[Stand],
-        names: Sequence[str] | None,
-        tables: Mapping[str, Mapping[str, Sequence[str | int]]] | None = None,
-        limit: RowLimit | None = None,
-    ) -> Distribution:
-        return Distribution(
-            way=way,
-            reason=reason,
-            leaves=[leaf for leaf in leaves if leaf.slices],
-            final_sql=final.sql,
-            parameters=final.parameters,
-            stands=stands,
-            tables=tables or {},
-            names=names,
-            limit=limit,
-            revision=self.catalog.revision,
-            segments_total=plan.segments_total,
-        )
+    def _printed(self, statement: Node) -> str:
+        return unparse(self.cursor, statement)
 
-    def _printed(self, statement: Node) -> _Printed:
-        """Return a tree as text, its parameters numbered from one."""
-        found = copy.deepcopy(statement)
-        numbers: dict[int, int] = {}
-        for node in walk(found["node"]):
-            if node.get("class") == "PARAMETER" and str(node["identifier"]).isdigit():
-                number = numbers.setdefault(int(node["identifier"]), len(numbers) + 1)
-                node["identifier"] = str(number)
-        found["named_param_map"] = [{"key": str(n), "value": n} for n in numbers.values()]
-        values = [self.parameters[old - 1] for old in numbers if old <= len(self.parameters)]
-        return _Printed(unparse(self.cursor, found), values)
-
-    def _count(self, node: Node) -> int | None:
-        found = Constants(self.cursor, self.parameters).value(node)
+    def _whole_number(self, node: Node) -> int | None:
+        found = Constants(self.cursor, ()).value(node)
         return found if isinstance(found, int) else None
 
-    def _can_send(self, node: Node) -> bool:
-        place = str(node["identifier"])
-        if not place.isdigit() or not 1 <= int(place) <= len(self.parameters):
-            return False
-        return _is_plain(self.parameters[int(place) - 1])
 
-
-def _is_plain(value: object) -> TypeGuard[PlainValue]:
-    return type(value) in _PLAIN
+def _arrow(tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, object]:
+    return {name: arrow_table(columns) for name, columns in tables.items()}
 
 
 def _only_describes(statement: Node) -> bool:

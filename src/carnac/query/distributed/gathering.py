@@ -7,7 +7,7 @@ out rows that do not satisfy it cannot change the answer (see `relations`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.query.distributed.aggregates import (
@@ -21,7 +21,7 @@ from carnac.query.distributed.aggregates import (
 from carnac.query.distributed.naming import column
 from carnac.query.relations import Relation, Scope
 from carnac.query.scans import quote
-from carnac.query.syntax import NOWHERE, Node, base_table, select_of, walk
+from carnac.query.syntax import NOWHERE, Node, base_table, constant, select_of, walk
 
 _PUSHED = frozenset(
     {
@@ -34,7 +34,6 @@ _PUSHED = frozenset(
         "CONSTANT",
         "FUNCTION",
         "OPERATOR",
-        "PARAMETER",
         "TYPE",
     }
 )
@@ -76,31 +75,27 @@ def _takes_all(node: Node) -> bool:
     return node.get("class") in {"STAR", "POSITIONAL_REFERENCE"} or kind in {"PIVOT", "SHOW_REF"}
 
 
-def condition_of(relations: Sequence[Relation], can_send: Callable[[Node], bool]) -> Node | None:
+def condition_of(relations: Sequence[Relation]) -> Node | None:
     """Return what rows of a scan must meet to matter; None: all matter.
 
     Args:
         relations: All that read the scan.
-        can_send: Whether the value of a parameter can go to a server.
     """
-    found = [_all(_sent(relation, can_send), "AND") for relation in relations]
+    found = [_all(_sent(relation), "AND") for relation in relations]
     whole = [one for one in found if one is not None]
     return _all(whole, "OR") if len(whole) == len(found) else None
 
 
-def _sent(relation: Relation, can_send: Callable[[Node], bool]) -> list[Node]:
+def _sent(relation: Relation) -> list[Node]:
     if relation.is_blocked:
         return []
-    told = (
-        _bare(copy.deepcopy(condition), relation, scope, can_send)
-        for condition, scope in relation.conditions
-    )
+    told = [
+        _bare(copy.deepcopy(condition), relation, scope) for condition, scope in relation.conditions
+    ]
     return [one for one in told if one is not None]
 
 
-def _bare(
-    condition: Node, relation: Relation, scope: Scope, can_send: Callable[[Node], bool]
-) -> Node | None:
+def _bare(condition: Node, relation: Relation, scope: Scope) -> Node | None:
     """Return the condition with the columns of the relation by their names alone; None: it cannot be sent."""
     for node in walk(condition):
         kind = node.get("class")
@@ -109,8 +104,6 @@ def _bare(
         if kind not in _PUSHED or node["type"] == "GROUPING_FUNCTION":
             return None
         if kind == "FUNCTION" and function_name(node) in _NOT_PUSHED:
-            return None
-        if kind == "PARAMETER" and not can_send(node):
             return None
         if kind == "COLUMN_REF":
             name = scope.resolve(node["column_names"], relation)
@@ -127,10 +120,20 @@ def _all(parts: Sequence[Node], word: str) -> Node | None:
     return {"class": "CONJUNCTION", "type": kind, **NOWHERE, "children": list(parts)}
 
 
-def leaf_of(view: str, names: Iterable[str], condition: Node | None) -> Node:
-    """Return the statement that gives the named columns of the rows that meet a condition."""
+def leaf_of(view: str, names: Iterable[str], condition: Node | None, *, rows_max: int) -> Node:
+    """Return the statement that gives the named columns of the rows that meet a condition, so many at most."""
     found = select_of([column(name) for name in names])
-    found["node"] |= {"from_table": base_table(view, ""), "where_clause": condition}
+    limit = {
+        "type": "LIMIT_MODIFIER",
+        "limit": constant("INTEGER", str(rows_max)),
+        "offset": None,
+        "limit_type": "ROW_COUNT",
+    }
+    found["node"] |= {
+        "from_table": base_table(view, ""),
+        "where_clause": condition,
+        "modifiers": [limit],
+    }
     return found
 
 

@@ -1,59 +1,172 @@
-"""A leaf's side: the gate for what it is asked, and the end of rows that are too many."""
+"""A leaf's side: the gate for what it is asked, what it reads, what it reports, and how it is stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carnac.errors import Invalid
-from carnac.ports import FileSlice, LeafRequest, RowLimit
+from carnac.core.pruning.predicates import ANYTHING
+from carnac.errors import Corrupt, Invalid, NotFound, Unavailable
+from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
 from carnac.query.checking import check
 from carnac.query.distributed.aggregates import function_name
+from carnac.query.intact import Interrupted
+from carnac.query.limits import INTERRUPT_S
+from carnac.query.names import column_lookup
+from carnac.query.newest import TimeEdge, find_edge
+from carnac.query.planning import Scan
+from carnac.query.relations import Columns, Tables
 from carnac.query.sketching import PREFIX
-from carnac.query.syntax import parse, walk
+from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
 
-def check_leaf(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> None:
-    """Let the statements of a request pass, or refuse them: they come from another machine.
+def checked_leaf(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> TimeEdge | None:
+    """Let the statement of a request pass, or refuse it: it comes from another machine.
+
+    Returns:
+        The end of time of which it wants the rows; None: it wants others.
 
     Raises:
-        Invalid: One is not a SELECT over the request's tables with functions that queries may call.
+        Invalid: It is not a SELECT over the request's tables with functions that queries may call.
     """
-    tables = {request.view, *request.tables}
-    for sql in (request.sql, *([request.edge.sql] if request.edge is not None else [])):
-        prefix, statement = parse(cursor, sql)
-        if prefix:
-            raise Invalid("a server is asked for rows, not for how it would find them")
-        own = {function_name(node) for node in walk(statement["node"])}
-        check(statement, frozenset(name for name in own if name.startswith(PREFIX)))
-        for node in walk(statement["node"]):
-            if node.get("type") == "BASE_TABLE" and (
-                node["table_name"] not in tables or node["schema_name"] or node["catalog_name"]
-            ):
-                raise Invalid(
-                    f"a server was asked for '{node['table_name']}', which it was not given"
-                )
+    prefix, statement = parse(cursor, request.sql)
+    if prefix:
+        raise Invalid("a server is asked for rows, not for how it would find them")
+    own = {function_name(node) for node in walk(statement["node"])}
+    check(statement, frozenset(name for name in own if name.startswith(PREFIX)))
+
+    def open_table(node: Node) -> tuple[Columns | None, str]:
+        name = str(node["table_name"])
+        if name == request.view and not node["schema_name"] and not node["catalog_name"]:
+            return column_lookup(request.columns), request.view
+        if name in request.tables and not node["schema_name"] and not node["catalog_name"]:
+            return None, ""
+        raise Invalid(f"a server was asked for '{name}', which it was not given")
+
+    tables = Tables(open_table, lambda *_: ANYTHING)
+    tables.visit_query(statement["node"])
+    return find_edge(statement, tables.selects, lambda one: unparse(cursor, one))
 
 
-def ids_of(slices: Iterable[FileSlice]) -> frozenset[str]:
-    """Return the ids of segments."""
-    return frozenset(piece.segment.segment_id for piece in slices)
+def register_remote(
+    cursor: duckdb.DuckDBPyConnection,
+    slices: Sequence[LeafSlice],
+    remote: Mapping[str, object],
+) -> dict[str, str]:
+    """Let a statement name the files that are elsewhere; return their names by segment id."""
+    names: dict[str, str] = {}
+    for piece in slices:
+        segment_id = piece.segment.segment_id
+        if segment_id in remote:
+            names[segment_id] = f"__carnac_remote_{len(names)}"
+            cursor.register(names[segment_id], remote[segment_id])
+    return names
 
 
-def limited(batches: Iterator[pa.RecordBatch], limit: RowLimit | None) -> Iterator[pa.RecordBatch]:
-    """Yield batches while they are within the limit.
+def without_missing(
+    scan: Scan,
+    report: LeafReport,
+    held: Callable[[Scan], AbstractContextManager[object]],
+) -> Scan:
+    """Return the scan without the segments that cannot be read, which are reported.
 
-    Raises:
-        Invalid: They are more.
+    Args:
+        held: Finds the files of a scan, and refuses those that are not what their records say.
     """
-    rows = size_bytes = 0
+    missing, kept = dict(report.missing), []
+    for piece in scan.slices:
+        try:
+            with held(replace(scan, slices=[piece])):
+                kept.append(piece)
+        except Interrupted:
+            raise
+        except (Corrupt, NotFound, Unavailable) as error:
+            missing[piece.segment.segment_id] = error.message
+    report.missing = missing
+    return replace(scan, slices=kept)
+
+
+def reported(
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    report: LeafReport,
+    require_wanted: Callable[[], None],
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches, an empty one if there is none, and count their rows."""
+    import pyarrow as pa
+
+    is_empty = True
     for batch in batches:
-        rows += batch.num_rows
-        size_bytes += batch.nbytes
-        if limit is not None:
-            limit.check(rows, size_bytes)
+        is_empty = False
+        report.rows += batch.num_rows
         yield batch
+        require_wanted()
+    if is_empty:
+        yield pa.RecordBatch.from_pylist([], schema)
+
+
+class Cancelling:
+    """The leaf statements that run, by their query. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, list[_Running]] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def known(self, query_id: str, stop: Callable[[], None]) -> Iterator[None]:
+        """Let a statement be stopped until the block ends."""
+        mine = _Running(stop)
+        with self._lock:
+            self._running.setdefault(query_id, []).append(mine)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[query_id].remove(mine)
+                if not self._running[query_id]:
+                    del self._running[query_id]
+            mine.end()
+
+    def cancel(self, query_id: str) -> None:
+        """Stop what runs for a query."""
+        with self._lock:
+            found = list(self._running.get(query_id, ()))
+        for one in found:
+            one.cancel()
+
+
+class _Running:
+    """A statement that can be stopped until it has ended."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._turn = threading.Lock()
+        self._is_over = threading.Event()
+
+    def cancel(self) -> None:
+        """Stop it, again and again: DuckDB forgets what comes between two statements."""
+        if self._interrupt():
+            threading.Thread(target=self._insist, name="carnac-leaf-cancel", daemon=True).start()
+
+    def end(self) -> None:
+        """Note that it has ended."""
+        with self._turn:
+            self._is_over.set()
+
+    def _insist(self) -> None:
+        while not self._is_over.wait(INTERRUPT_S):
+            self._interrupt()
+
+    def _interrupt(self) -> bool:
+        with self._turn:
+            if self._is_over.is_set():
+                return False
+            self._stop()
+            return True

@@ -6,13 +6,36 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
-from carnac.ports import Distribution, Stand
+from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
-from carnac.query.results import arrow_table
+from carnac.query.results import plan_table, read_rows, tidy
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+
+def merged_table(
+    cursor: duckdb.DuckDBPyConnection,
+    plan: Distribution,
+    answers: Mapping[str, Sequence[Any]],
+    *,
+    bytes_max: int,
+) -> pa.Table:
+    """Return what the broker makes of what leaves answered.
+
+    Args:
+        bytes_max: That the answers may take in memory, and the result as well.
+
+    Raises:
+        Invalid: Something else was answered than was asked; it is more than the plan's limit.
+        Unavailable: It takes more memory.
+    """
+    if plan.told:
+        return plan_table([(line,) for line in plan.told])
+    show_answers(cursor, plan, answers, bytes_max=bytes_max)
+    table = tidy(read_rows(cursor.sql(plan.final_sql), bytes_max=bytes_max))
+    return table if plan.names is None else table.rename_columns(list(plan.names))
 
 
 def show_answers(
@@ -41,7 +64,7 @@ def show_answers(
             "may use; select fewer rows or groups, or raise query_memory_limit_bytes"
         )
     for name, table in plan.tables.items():
-        cursor.register(name, arrow_table(table))
+        cursor.register(name, table)
     for stand in plan.stands:
         names = []
         for place, rows in enumerate(answers.get(stand.leaf, ())):
@@ -73,8 +96,3 @@ def _numbered(rows: Any, stand: Stand) -> Any:
     )
     batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in rows)
     return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def renamed(table: pa.Table, names: Sequence[str] | None) -> pa.Table:
-    """Return the result under the names that the statement gives its columns."""
-    return table if names is None else table.rename_columns(list(names))

@@ -33,7 +33,6 @@ _EXPRESSIONS = frozenset(
         "CONSTANT",
         "FUNCTION",
         "OPERATOR",
-        "PARAMETER",
         "STAR",
         "TYPE",
     }

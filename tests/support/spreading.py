@@ -1,0 +1,71 @@
+"""One statement over several leaves, each an engine of its own, and the answers merged: a broker without its wires."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from carnac.ports import Catalog
+from carnac.ports.distributed import Distribution
+from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
+from carnac.query import DuckDbQueryEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a statement gave over several leaves."""
+
+    plan: Distribution
+    table: pa.Table
+    reports: list[LeafReport]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the reports account for exactly what the answer rests on."""
+        told = [one for report in self.reports for one in report.slices]
+        asked = [
+            (one.segment.segment_id, one.clip) for leaf in self.plan.leaves for one in leaf.slices
+        ]
+        return Counter(told) == Counter(asked) and all(one.is_whole for one in self.reports)
+
+
+def spread_query(
+    engines: Sequence[DuckDbQueryEngine],
+    sql: str,
+    catalog: Catalog,
+    *,
+    parameters: Sequence[object] = (),
+    rng: random.Random | None = None,
+) -> Spread:
+    """Run a statement: the first engine is the broker's too, slices are dealt out at random."""
+    rng = rng or random.Random(1)
+    plan = engines[0].plan_distributed(sql, catalog, parameters=parameters)
+    answers: dict[str, list[pa.Table]] = {}
+    reports = []
+    for leaf in plan.leaves:
+        for engine, part in zip(engines, dealt(leaf.slices, len(engines), rng), strict=True):
+            if part:
+                rows, report = ask(engine, replace(leaf, slices=part))
+                answers.setdefault(leaf.view, []).append(rows)
+                reports.append(report)
+    table: Any = engines[0].run_final(plan, answers).table
+    return Spread(plan, table, reports)
+
+
+def ask(engine: DuckDbQueryEngine, request: LeafRequest) -> tuple[pa.Table, LeafReport]:
+    """Return all rows of a leaf, and its report."""
+    batches, report = engine.run_leaf(request)
+    return pa.Table.from_batches(list(batches)), report
+
+
+def dealt(slices: Sequence[LeafSlice], hands: int, rng: random.Random) -> list[list[LeafSlice]]:
+    """Return the slices dealt out, each to one hand; some hands may stay empty."""
+    found: list[list[LeafSlice]] = [[] for _ in range(hands)]
+    for piece in slices:
+        rng.choice(found).append(piece)
+    return found
