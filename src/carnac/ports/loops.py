@@ -161,6 +161,11 @@ class Loop:
             return None
         return f"the {self.name} loop has not turned for {ago_ms // 1000} s{said}"
 
+    @property
+    def failure(self) -> str:
+        """Why its last round came to nothing, in a sentence; empty if it did not."""
+        return self._failure
+
     def _note_turn(self) -> None:
         if self._clock is not None:
             self._turned_at_ms = self._clock.now_ms()

@@ -19,7 +19,7 @@ Departure: a field that a rule does not know is refused, because a misspelt `inc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -104,6 +104,28 @@ def load_forever(replicas: Mapping[str, int] | None = None) -> Rule:
         match=Match.FOREVER,
         replicas={DEFAULT_TIER: DEFAULT_REPLICAS} if replicas is None else dict(replicas),
     )
+
+
+def expand_tiers(rules: Sequence[Rule], aliases: Mapping[str, Sequence[str]]) -> tuple[Rule, ...]:
+    """Return the rules with the tiers that names stand for in place of them, each with as many replicas.
+
+    A tier that is named beside its alias has the more of the two.
+
+    Args:
+        rules: As they were set.
+        aliases: Tiers by the name that stands for them.
+    """
+    return tuple(replace(rule, replicas=_expanded(rule.replicas, aliases)) for rule in rules)
+
+
+def _expanded(
+    replicas: Mapping[str, int], aliases: Mapping[str, Sequence[str]]
+) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for name, count in replicas.items():
+        for tier in aliases.get(name, (name,)):
+            found[tier] = max(count, found.get(tier, 0))
+    return found
 
 
 def drop_forever() -> Rule:

@@ -1,0 +1,270 @@
+"""The coordinator: one leads, and goes round its duties; the others follow and are ready to.
+
+A duty that fails is logged, and does not keep the others from being done. Who leads orders under a fence that grows
+with each change of leader, so one that was paused and comes back orders nothing any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from carnac.coordinator.dropping import Delete, DropRules
+from carnac.coordinator.fleet import Fleet
+from carnac.coordinator.following import LogView
+from carnac.coordinator.planner import RUN_PERIOD_MS, Planner
+from carnac.coordinator.rolling import Rolling
+from carnac.coordinator.rules import Rules
+from carnac.core.rollout.model import LOAD_PATIENCE_MS
+from carnac.core.tasks.leadership import Candidacy, Leadership
+from carnac.core.time.leases import is_over
+from carnac.errors import CarnacError, Revoked
+from carnac.ports.loops import Loop, Wait
+from carnac.ports.serving import Role
+
+if TYPE_CHECKING:
+    from carnac.core.balancing.plan.limits import CoordinatorLimits
+    from carnac.ports import Clock, MetadataStore
+    from carnac.ports.serving import SegmentServer, ServerRecord
+
+RENEWALS_IN_LEASE = 3
+ROUND_PERIOD_MS = 100
+"""How soon a publish is seen. What servers have loaded is seen at once."""
+DROP_PERIOD_MS = 10_000
+"""Pause between two looks at what drop rules match."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """How a coordinator works.
+
+    Attributes:
+        lease_ms: How long leadership outlives its last sign of life.
+        url: Where its HTTP interface is; empty if it has none.
+        tier_aliases: Tiers by the name that stands for them in rules.
+        patience_ms: How long a revision waits for segments that are not loaded.
+        limits: Of runs of the planner; None: by the number of segments.
+        period_ms: Pause between rounds.
+        run_period_ms: A run of the planner comes at least so often.
+    """
+
+    lease_ms: int
+    url: str = ""
+    tier_aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    patience_ms: int = LOAD_PATIENCE_MS
+    limits: CoordinatorLimits | None = None
+    period_ms: int = ROUND_PERIOD_MS
+    run_period_ms: int = RUN_PERIOD_MS
+
+
+class Coordinator:
+    """A coordinator; another one in another process does no harm.
+
+    Args:
+        leader_id: Random, new with each start.
+        holder: This process, for people.
+        connect: Reaches a historical.
+        delete: Deletes what drop rules match; None: nothing does.
+        has_threads: Whether it talks to historicals from threads of their own; else in its rounds.
+        wait: In place of waiting on the machine's clock, for tests; None: real time.
+
+    Attributes:
+        loops: What must turn.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        clock: Clock,
+        *,
+        leader_id: str,
+        holder: str,
+        connect: Callable[[ServerRecord], SegmentServer],
+        settings: CoordinatorSettings,
+        delete: Delete | None = None,
+        has_threads: bool = True,
+        wait: Wait | None = None,
+    ) -> None:
+        self._metadata, self._clock = metadata, clock
+        self._settings, self._holder = settings, holder
+        self.leader_id = leader_id
+        self._led: Leadership | None = None
+        self._asked_at_ms: int | None = None
+        self._fence = 0
+        self._leading = Lock()
+        self._wait = wait
+        self._loop = self._loop_of("coordinator", self.run_round, settings.period_ms)
+        self.fleet = Fleet(connect, clock, has_threads=has_threads, on_news=self._loop.wake)
+        self.rules = Rules(metadata, clock, settings.tier_aliases)
+        self.log = LogView(metadata)
+        self.planner = Planner(
+            self.log,
+            self.fleet,
+            self.rules,
+            clock,
+            limits=settings.limits,
+            run_period_ms=settings.run_period_ms,
+        )
+        self.rolling = Rolling(
+            metadata, self.log, self.fleet, self.planner, clock, patience_ms=settings.patience_ms
+        )
+        self._drops = (
+            None if delete is None else DropRules(metadata, self.rules, clock, delete=delete)
+        )
+        self._duties = {
+            name: self._loop_of(name, duty, settings.period_ms)
+            for name, duty in (
+                ("following servers", self._follow_servers),
+                ("following the log", self._follow_log),
+                ("planning", self._plan),
+                ("rollout", self._roll),
+            )
+        }
+        self._lead_loop = self._loop_of(
+            "leading", self.lead, settings.lease_ms // RENEWALS_IN_LEASE
+        )
+        self._drop_loop = self._loop_of("drop rules", self.drop, DROP_PERIOD_MS)
+        self.loops = (self._loop, self._lead_loop, self._drop_loop)
+
+    def _loop_of(self, name: str, duty: Callable[[], object], period_ms: int) -> Loop:
+        return Loop(name, duty, log=_log, period_ms=period_ms, clock=self._clock, wait=self._wait)
+
+    # ------------------------------------------------------------------------------------------- leading
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads now, as far as it knows."""
+        return self.fence is not None
+
+    @property
+    def fence(self) -> int | None:
+        """The fence under which it may give orders; None: another one leads, or its own lease is over."""
+        led, asked_at_ms = self._led, self._asked_at_ms
+        if led is None or asked_at_ms is None:
+            return None
+        if is_over(asked_at_ms, self._settings.lease_ms, self._clock.now_ms()):
+            return None
+        return led.fence
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why duties came to nothing in the last round, by name."""
+        every = (*self._duties.values(), self._drop_loop)
+        return {duty.name: duty.failure for duty in every if duty.failure}
+
+    def lead(self) -> None:
+        """Become or remain the leader, if nobody else is."""
+        with self._leading:
+            asked_at_ms = self._clock.now_ms()
+            leader = self._metadata.lead(
+                Candidacy(
+                    role=Role.COORDINATOR,
+                    leader_id=self.leader_id,
+                    holder=self._holder,
+                    url=self._settings.url,
+                    lease_ms=self._settings.lease_ms,
+                )
+            )
+            is_ours = leader.leader_id == self.leader_id
+            self._led = leader if is_ours else None
+            self._asked_at_ms = asked_at_ms
+
+    def resign(self) -> None:
+        """Stop leading, so that another one takes over at once; the lease ends by itself if that cannot be said."""
+        self._led = None
+        try:
+            self._metadata.resign(Role.COORDINATOR, self.leader_id)
+        except CarnacError as error:
+            _log.warning("could not resign, the lease ends by itself: %s", error.message)
+
+    def _is_to_lead(self) -> bool:
+        """Whether it is time for a sign of life."""
+        part_ms = self._settings.lease_ms // RENEWALS_IN_LEASE
+        return self._asked_at_ms is None or is_over(
+            self._asked_at_ms, part_ms, self._clock.now_ms()
+        )
+
+    # ------------------------------------------------------------------------------------------- rounds
+
+    def start(self) -> None:
+        """Go round in threads of its own, until `stop`."""
+        for loop in self.loops:
+            loop.start()
+
+    def stop(self) -> None:
+        """Resign, and end all rounds. Idempotent."""
+        for loop in reversed(self.loops):
+            loop.stop()
+        self.resign()
+        self.fleet.close()
+
+    def run_round(self) -> None:
+        """Go once round all duties; those that fail come again in the next round."""
+        if self._is_to_lead():
+            self.lead()
+        for duty in self._duties.values():
+            duty.turn()
+
+    def _follow_servers(self) -> None:
+        self.fleet.follow(self._metadata.servers(Role.HISTORICAL))
+        self.fleet.exchange()
+        if self.fleet.is_revoked:
+            self._led = None
+        fence = self.fence
+        if fence is not None and fence != self._fence:
+            self._begin(fence)
+
+    def _begin(self, fence: int) -> None:
+        """Begin to lead, or again: nothing that was known of orders counts."""
+        _log.info("%s leads now, fence %s", self._holder, fence)
+        self.log.restart()
+        self.planner.restart()
+        self.rolling.restart()
+        self.fleet.lead(fence)
+        self._fence = fence
+
+    def _fence_in_use(self) -> int | None:
+        """Return the fence if it leads and has begun to."""
+        fence = self.fence
+        return fence if fence == self._fence else None
+
+    def _follow_log(self) -> None:
+        if self._fence_in_use() is None or not len(self.fleet):
+            self.log.restart()
+            return
+        self.log.follow(since=self._oldest_in_use())
+
+    def _oldest_in_use(self) -> int | None:
+        """Return the oldest revision that queries may read; None if brokers plan on the newest."""
+        told = self.rolling.told
+        if told is None:
+            return None
+        brokers = self._metadata.servers(Role.BROKER)
+        floors = [one.oldest_revision for one in brokers if one.oldest_revision is not None]
+        return min([told, *floors])
+
+    def _plan(self) -> None:
+        fence = self._fence_in_use()
+        if fence is not None and len(self.fleet):
+            self.planner.run_round(fence)
+
+    def _roll(self) -> None:
+        fence = self._fence_in_use()
+        if fence is None:
+            return
+        try:
+            self.rolling.run_round(fence)
+        except Revoked:
+            self._led = None
+            raise
+        self.fleet.exchange()
+
+    def drop(self) -> None:
+        """Delete what drop rules match, if it leads."""
+        if self._drops is not None and self.is_leader:
+            self._drops.run_round()

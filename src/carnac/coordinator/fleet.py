@@ -1,0 +1,145 @@
+"""All historicals that are alive, each with its link."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from carnac.coordinator.links import Link
+from carnac.ports.loops import safely
+
+if TYPE_CHECKING:
+    from carnac.core.balancing.live.picture import ServerView
+    from carnac.ports import Clock
+    from carnac.ports.serving import SegmentServer, ServerRecord
+
+_log = logging.getLogger(__name__)
+
+
+class Fleet:
+    """The links. What changes them is of the deciding thread; others read copies, under `mutex`.
+
+    Args:
+        connect: Reaches a historical; asked again after it failed.
+        has_threads: See `Link`.
+        on_news: Called from any thread when there is something to take in.
+
+    Attributes:
+        number: Grows with each change of what is known.
+        joined: Servers that came, or take segments again, since somebody took note of it.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[ServerRecord], SegmentServer],
+        clock: Clock,
+        *,
+        has_threads: bool,
+        on_news: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.mutex = Lock()
+        self.number = 0
+        self.joined: set[str] = set()
+        self.left: set[str] = set()
+        self._connect, self._clock = connect, clock
+        self._has_threads, self._on_news = has_threads, on_news
+        self._links: dict[str, Link] = {}
+        self._fence = 0
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter([*self._links.values()])
+
+    def find(self, server_id: str) -> Link | None:
+        """Return a link; None if no such server is alive."""
+        return self._links.get(server_id)
+
+    def lead(self, fence: int) -> None:
+        """Let all hear the fence under which orders come from now on."""
+        self._fence = fence
+        self.number += 1
+        for link in self:
+            link.greet(fence)
+
+    def follow(self, records: Sequence[ServerRecord]) -> None:
+        """Take up with historicals that came, and leave those that are gone; all are live."""
+        found = {record.server_id: record for record in records}
+        for server_id in [one for one in self._links if one not in found]:
+            self._leave(server_id)
+        for server_id, record in found.items():
+            link = self._links.get(server_id)
+            if link is not None and _is_other(link.record, record):
+                self._leave(server_id)
+                link = None
+            if link is None:
+                safely(_log, f"to reach {server_id} at {record.url}", partial(self._join, record))
+            elif link.record != record:
+                self._note_record(link, record)
+
+    def _join(self, record: ServerRecord) -> None:
+        server = self._connect(record)
+        link = Link(
+            record, server, self._clock, has_threads=self._has_threads, on_news=self._on_news
+        )
+        with self.mutex:
+            self._links[record.server_id] = link
+        if self._fence:
+            link.greet(self._fence)
+        self.number += 1
+        self.joined.add(record.server_id)
+        _log.info("%s has joined: tier %s, %s", record.server_id, record.tier, record.url)
+
+    def _leave(self, server_id: str) -> None:
+        with self.mutex:
+            link = self._links.pop(server_id)
+        self.number += 1
+        self.left.add(server_id)
+        self.joined.discard(server_id)
+        _log.info("%s is gone", server_id)
+        link.close()
+
+    def _note_record(self, link: Link, record: ServerRecord) -> None:
+        was, link.record = link.record, record
+        before = (was.is_draining, was.is_decommissioning, was.tier)
+        if before != (record.is_draining, record.is_decommissioning, record.tier):
+            self.number += 1
+            self.joined.add(record.server_id)
+
+    def exchange(self) -> None:
+        """Send and ask here and now, where links have no threads; then take in what there is."""
+        if not self._has_threads:
+            for link in self:
+                safely(_log, f"to tell {link.record.server_id} something", link.send)
+                safely(_log, f"to ask {link.record.server_id} what it holds", link.ask)
+        with self.mutex:
+            for link in self:
+                if link.absorb():
+                    self.number += 1
+
+    @property
+    def is_revoked(self) -> bool:
+        """Whether a server has heard a higher fence than ours."""
+        return any(link.revoked_by_other for link in self)
+
+    def views(self) -> list[ServerView]:
+        """Return what is known of each server that has said what it holds, in order of id."""
+        known = [link for link in self if link.is_known]
+        return [
+            link.view(fence=self._fence)
+            for link in sorted(known, key=lambda one: one.record.server_id)
+        ]
+
+    def close(self) -> None:
+        """Leave all. Idempotent."""
+        for server_id in [*self._links]:
+            self._leave(server_id)
+
+
+def _is_other(was: ServerRecord, now: ServerRecord) -> bool:
+    """Whether a server was started anew, maybe elsewhere."""
+    return (was.url, was.started_at_ms) != (now.url, now.started_at_ms)

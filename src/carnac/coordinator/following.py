@@ -1,0 +1,133 @@
+"""The log as the coordinator follows it: which revisions need which segment, and what the newest one needs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from carnac.core.balancing.live.picture import LiveSegment
+from carnac.core.rollout.lives import SegmentLives
+from carnac.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from carnac.core.log.commits import Commit
+    from carnac.core.log.entries import Entry
+    from carnac.core.segments.segment import Segment
+    from carnac.ports import MetadataStore
+
+RECORDS_KEPT = 10_000
+"""Records of segments that are kept in memory: those that came last are assigned next."""
+
+
+class LogView:
+    """Follows the log from a revision that is told, or in use, to its head.
+
+    Attributes:
+        live: What the newest revision needs, by id.
+        fresh: Ids of live segments that came since somebody took note of it.
+    """
+
+    def __init__(self, metadata: MetadataStore) -> None:
+        self._metadata = metadata
+        self._records: OrderedDict[str, Segment] = OrderedDict()
+        self._lives: SegmentLives | None = None
+        self.live: dict[str, LiveSegment] = {}
+        self.fresh: dict[str, None] = {}
+
+    @property
+    def lives(self) -> SegmentLives:
+        """Which revisions need which segment; after `follow`."""
+        if self._lives is None:
+            return SegmentLives()
+        return self._lives
+
+    def restart(self) -> None:
+        """Forget everything; the next `follow` starts anew."""
+        self._lives = None
+        self.live, self.fresh = {}, {}
+
+    def follow(self, *, since: int | None) -> bool:
+        """Catch up with the log; return whether there was anything.
+
+        Args:
+            since: The oldest revision in use, at which it starts if it can; None: the newest.
+        """
+        if self._lives is None:
+            self._begin(since)
+            return True
+        head = self._metadata.head().revision
+        if head == self._lives.head:
+            return False
+        while self._lives.head < head:
+            try:
+                commits = self._metadata.changes(after=self._lives.head)
+            except NotFound:  # it was away for longer than commits are kept
+                self._begin(None)
+                return True
+            for commit in commits:
+                self._apply(commit)
+            if not commits:
+                break
+        return True
+
+    def _begin(self, since: int | None) -> None:
+        at = self._metadata.resolve(None)
+        if since is not None and since < at.revision:
+            try:
+                at = self._metadata.resolve(since)
+            except NotFound:  # trimmed: nobody reads it
+                at = self._metadata.resolve(None)
+        entries: list[Entry] = []
+        self.live = {}
+        for info in self._metadata.datasources(at.revision):
+            for one in self._metadata.visible(info.name, revision=at.revision):
+                entries.append(one.entry)
+                self._add(info.name, one.entry, one.segment)
+        self._lives = SegmentLives(at.revision, entries, at_ms=at.at_ms)
+        self.fresh = {}
+
+    def _apply(self, commit: Commit) -> None:
+        lives = self.lives
+        lives.apply(commit)
+        for change in commit.changes:
+            for segment in change.segments:
+                self._keep(segment)
+            for entry in change.adds:
+                if entry.segment_id not in self.live:
+                    found = self.find_segment(entry.segment_id)
+                    if found is not None:
+                        self._add(change.datasource, entry, found)
+                        self.fresh[entry.segment_id] = None
+        for change in commit.changes:
+            for entry in change.drops:
+                if entry.segment_id not in lives.live:
+                    self.live.pop(entry.segment_id, None)
+                    self.fresh.pop(entry.segment_id, None)
+
+    def _add(self, datasource: str, entry: Entry, segment: Segment) -> None:
+        self.live.setdefault(
+            segment.segment_id,
+            LiveSegment(
+                segment_id=segment.segment_id,
+                datasource=datasource,
+                chunk=entry.chunk,
+                partition=entry.partition_id,
+                size_bytes=segment.size_bytes,
+            ),
+        )
+
+    def _keep(self, segment: Segment) -> None:
+        self._records[segment.segment_id] = segment
+        if len(self._records) > RECORDS_KEPT:
+            self._records.popitem(last=False)
+
+    def find_segment(self, segment_id: str) -> Segment | None:
+        """Return a segment's record; None if the store does not know it any more."""
+        return self._records.get(segment_id) or self._metadata.find_segment(segment_id)
+
+    def take_fresh(self) -> Collection[LiveSegment]:
+        """Return the live segments that came since the last time."""
+        fresh, self.fresh = self.fresh, {}
+        return [self.live[one] for one in fresh if one in self.live]

@@ -1,0 +1,358 @@
+"""One historical as the coordinator knows it: what it said that it holds, and what it was told since.
+
+Orders are sent and inventories are asked for in threads of the link's own, where it has some, so that a server that
+hangs keeps nobody waiting. What they bring is taken in by `absorb`, in the thread that decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from carnac.core.balancing.live.picture import ServerView
+from carnac.errors import CarnacError, Revoked, Unavailable
+from carnac.ports.loops import Loop, log_failure, reason_of, safely
+from carnac.ports.serving import HoldState
+
+if TYPE_CHECKING:
+    from carnac.core.segments.segment import Segment
+    from carnac.ports import Clock
+    from carnac.ports.serving import Inventory, SegmentServer, ServerRecord
+
+ASK_WAIT_MS = 500
+"""How long a server waits with its answer for something to change."""
+ASK_PAUSE_MS = 10
+"""Between two questions: what changes together is told together."""
+ASK_AGAIN_MS = 500
+"""After a question that was not answered."""
+SEND_AGAIN_MS = 500
+RATE_WINDOW_MS = 60_000
+"""The speed of a server is what it loaded within this time, while it was loading."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a server has said of a segment last."""
+
+    size_bytes: int
+    state: HoldState
+    error: str
+    datasource: str
+
+
+@dataclass(slots=True)
+class Asked:
+    """A load that was ordered.
+
+    Attributes:
+        why: The word of its reason.
+        at_ms: When it was ordered, epoch milliseconds, UTC.
+        size_bytes: Of the file.
+        datasource: Of the segment.
+        is_seen: Whether the server has said that it holds the segment, in whatever way.
+        heard_after: Number of the last question that was asked before the server had the order; None: not yet.
+    """
+
+    why: str
+    at_ms: int
+    size_bytes: int
+    datasource: str
+    is_seen: bool = False
+    heard_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Something to tell the server: loads, or unloads, or nothing but the fence."""
+
+    fence: int
+    loads: Sequence[Segment] = ()
+    unloads: Sequence[str] = ()
+
+
+class Link:
+    """A historical that is alive. All methods but `send`, `ask` and those of reading are of the deciding thread.
+
+    Args:
+        record: As it was found in the metadata store.
+        server: What reaches it.
+        has_threads: Whether it sends and asks by itself; else `send` and `ask` are called.
+        on_news: Called from any thread when there is something to take in.
+    """
+
+    def __init__(
+        self,
+        record: ServerRecord,
+        server: SegmentServer,
+        clock: Clock,
+        *,
+        has_threads: bool,
+        on_news: Callable[[], object],
+    ) -> None:
+        self.record = record
+        self.is_known = False
+        self.heard_fence = 0
+        self.revoked_by_other = False
+        self.holds: dict[str, Held] = {}
+        self.asked: dict[str, Asked] = {}
+        self.unloading: dict[str, int | None] = {}
+        self.capacity_bytes = record.capacity_bytes
+        self.running = 0
+        self.bytes_per_s: float | None = None
+        self._server, self._clock, self._on_news = server, clock, on_news
+        self._epoch, self._number = "", 0
+        self._known_epoch = ""
+        self._questions = 0
+        self._loaded: deque[tuple[int, int]] = deque()
+        self._busy_since_ms: int | None = None
+        self._mutex = threading.Lock()
+        self._outbox: deque[Order] = deque()
+        self._inbox: deque[tuple[int, Inventory]] = deque()
+        self._sent: deque[tuple[Order, int, CarnacError | None]] = deque()
+        self._asks_again_ms = 0
+        self._loops: tuple[Loop, ...] = ()
+        if has_threads:
+            name = record.server_id
+            self._loops = (
+                Loop(f"orders to {name}", self.send, log=_log, period_ms=SEND_AGAIN_MS),
+                Loop(
+                    f"inventory of {name}",
+                    lambda: self.ask(wait_ms=ASK_WAIT_MS),
+                    log=_log,
+                    period_ms=ASK_PAUSE_MS,
+                    is_eager=True,
+                ),
+            )
+            for loop in self._loops:
+                loop.start()
+
+    def close(self) -> None:
+        """Ask and send nothing more. Idempotent."""
+        for loop in self._loops:
+            loop.stop()
+        end = getattr(self._server, "close", None)
+        if end is not None:
+            safely(_log, f"to hang up on {self.record.server_id}", end)
+
+    # ---------------------------------------------------------------------------------- with the server, any thread
+
+    def ask(self, *, wait_ms: int = 0) -> None:
+        """Ask what it holds, or what has changed; the answer is taken in later.
+
+        Raises:
+            CarnacError: It does not answer; nothing was learnt.
+        """
+        now_ms = self._clock.now_ms()
+        if wait_ms and now_ms < self._asks_again_ms <= now_ms + ASK_AGAIN_MS:
+            return
+        with self._mutex:
+            self._questions += 1
+            question, epoch, number = self._questions, self._epoch, self._number
+        try:
+            answer = self._server.inventory(epoch=epoch, since=number, wait_ms=wait_ms)
+        except Exception:
+            self._asks_again_ms = now_ms + ASK_AGAIN_MS
+            raise
+        with self._mutex:
+            is_news = (answer.epoch, answer.number) != (epoch, number)
+            self._epoch, self._number = answer.epoch, answer.number
+            self._inbox.append((question, answer))
+            is_awaited = any(not one.is_seen for one in self.asked.copy().values())
+        if is_news or is_awaited or not self.is_known:
+            self._on_news()
+
+    def send(self) -> None:
+        """Send what is to be told, in order; what cannot be sent is noted and sent again if it must be."""
+        while True:
+            with self._mutex:
+                if not self._outbox:
+                    return
+                order = self._outbox.popleft()
+            error = self._tell(order)
+            with self._mutex:
+                self._sent.append((order, self._questions, error))
+            self._on_news()
+            if error is not None:
+                return
+
+    def _tell(self, order: Order) -> CarnacError | None:
+        try:
+            if order.unloads:
+                self._server.unassign(order.unloads, fence=order.fence)
+            else:
+                self._server.assign(order.loads, fence=order.fence)
+        except CarnacError as error:
+            return error
+        except Exception as error:
+            log_failure(_log, f"to tell {self.record.server_id} something", error)
+            return Unavailable(reason_of(error))
+        return None
+
+    # ------------------------------------------------------------------------------------------------- orders
+
+    def greet(self, fence: int) -> None:
+        """Let it hear the fence of whoever leads now; what was to be told before is not."""
+        with self._mutex:
+            self._outbox.clear()
+            self._sent.clear()
+        self.revoked_by_other = False
+        self.asked = {key: one for key, one in self.asked.items() if one.is_seen}
+        self.unloading.clear()
+        self._order(Order(fence))
+
+    def load(self, segments: Iterable[tuple[Segment, str]], *, fence: int) -> None:
+        """Have it load segments, each for a reason."""
+        now_ms, new = self._clock.now_ms(), []
+        for segment, why in segments:
+            new.append(segment)
+            self.asked[segment.segment_id] = Asked(
+                why, now_ms, segment.size_bytes, segment.datasource
+            )
+            self.unloading.pop(segment.segment_id, None)
+        if new:
+            self._order(Order(fence, loads=new))
+
+    def unload(self, segment_ids: Sequence[str], *, fence: int) -> None:
+        """Have it forget segments."""
+        for one in segment_ids:
+            self.asked.pop(one, None)
+            self.unloading[one] = None
+        if segment_ids:
+            self._order(Order(fence, unloads=list(segment_ids)))
+
+    def _order(self, order: Order) -> None:
+        with self._mutex:
+            self._outbox.append(order)
+        if self._loops:
+            self._loops[0].wake()
+
+    # ------------------------------------------------------------------------------------------------- news
+
+    def absorb(self) -> bool:
+        """Take in what was sent and answered; return whether anything is different now."""
+        with self._mutex:
+            sent, self._sent = self._sent, deque()
+            answers, self._inbox = self._inbox, deque()
+        is_changed = bool(sent)
+        for order, question, error in sent:
+            self._note_sent(order, question, error)
+        for question, answer in answers:
+            is_changed |= self._note_answer(question, answer)
+        return is_changed
+
+    def _note_sent(self, order: Order, question: int, error: CarnacError | None) -> None:
+        if isinstance(error, Revoked):
+            self.revoked_by_other = True
+            return
+        if error is not None:
+            _log.warning("to tell %s something: %s", self.record.server_id, error.message)
+            if order.unloads or not order.loads:  # it may have heard it, or not: it is said again
+                self._again(order)
+            for segment in order.loads:
+                self.asked.pop(segment.segment_id, None)
+            return
+        self.heard_fence = max(self.heard_fence, order.fence)
+        for segment in order.loads:
+            if segment.segment_id in self.asked:
+                self.asked[segment.segment_id].heard_after = question
+        for segment_id in order.unloads:
+            if segment_id in self.unloading:
+                self.unloading[segment_id] = question
+
+    def _again(self, order: Order) -> None:
+        left = [one for one in order.unloads if one in self.unloading]
+        if left or not order.unloads:
+            with self._mutex:
+                self._outbox.appendleft(Order(order.fence, unloads=left))
+
+    def _note_answer(self, question: int, answer: Inventory) -> bool:
+        before = len(self.holds), self.is_known, self.capacity_bytes
+        is_changed = bool(answer.holdings or answer.removed)
+        if answer.is_whole:
+            gone = set(self.holds) - {one.segment_id for one in answer.holdings}
+            if answer.epoch != self._known_epoch:  # it was started again, and orders died with it
+                self.unloading.clear()
+        else:
+            gone = set(answer.removed)
+        for segment_id in gone:
+            self.holds.pop(segment_id, None)
+        for one in answer.holdings:
+            self._note_holding(
+                one.segment_id, Held(one.size_bytes, one.state, one.error, one.datasource)
+            )
+        self.is_known, self._known_epoch = True, answer.epoch
+        self.capacity_bytes, self.running = answer.capacity_bytes, answer.running
+        for segment_id, asked in list(self.asked.items()):
+            held = self.holds.get(segment_id)
+            is_lost = asked.heard_after is not None and question > asked.heard_after
+            if held is not None:
+                asked.is_seen = True
+                if held.state is not HoldState.LOADING:
+                    del self.asked[segment_id]
+            elif asked.is_seen or is_lost:
+                del self.asked[segment_id]
+                is_changed = True
+        for segment_id, heard_after in list(self.unloading.items()):
+            if segment_id not in self.holds and heard_after is not None and question > heard_after:
+                del self.unloading[segment_id]
+                is_changed = True
+        self._note_speed()
+        return is_changed or before != (len(self.holds), self.is_known, self.capacity_bytes)
+
+    def _note_holding(self, segment_id: str, held: Held) -> None:
+        was = self.holds.get(segment_id)
+        self.holds[segment_id] = held
+        is_new = was is None or was.state is not HoldState.LOADED
+        if held.state is HoldState.LOADED and is_new and segment_id in self.asked:
+            self._loaded.append((self._clock.now_ms(), held.size_bytes))
+
+    def _note_speed(self) -> None:
+        now_ms = self._clock.now_ms()
+        is_busy = bool(self.asked) or any(
+            one.state is HoldState.LOADING for one in self.holds.values()
+        )
+        if self._busy_since_ms is None and is_busy:
+            self._busy_since_ms = now_ms
+            self._loaded.clear()
+        while self._loaded and self._loaded[0][0] < now_ms - RATE_WINDOW_MS:
+            self._loaded.popleft()
+        if self._busy_since_ms is not None and self._loaded:
+            span_ms = max(1, now_ms - max(self._busy_since_ms, now_ms - RATE_WINDOW_MS))
+            self.bytes_per_s = sum(size for _, size in self._loaded) * 1000 / span_ms
+        if not is_busy:
+            self._busy_since_ms = None
+
+    # ------------------------------------------------------------------------------------------------- reading
+
+    def view(self, *, fence: int) -> ServerView:
+        """Return what is known of it now, for decisions under a fence."""
+        by_state: dict[HoldState, dict[str, None]] = {state: {} for state in HoldState}
+        for segment_id, held in self.holds.items():
+            if segment_id not in self.unloading:
+                by_state[held.state][segment_id] = None
+        loading = by_state[HoldState.LOADING]
+        for segment_id in self.asked:
+            if segment_id not in by_state[HoldState.LOADED]:
+                loading.setdefault(segment_id)
+                by_state[HoldState.FAILED].pop(segment_id, None)
+        record = self.record
+        return ServerView(
+            server_id=record.server_id,
+            tier=record.tier,
+            capacity_bytes=self.capacity_bytes,
+            is_decommissioning=record.is_decommissioning,
+            is_draining=record.is_draining,
+            obeys=self.heard_fence == fence,
+            loaded=by_state[HoldState.LOADED].keys(),
+            loading=loading.keys(),
+            unloading=set(self.unloading),
+            failed=by_state[HoldState.FAILED].keys(),
+            sizes={segment_id: held.size_bytes for segment_id, held in self.holds.items()}
+            | {segment_id: one.size_bytes for segment_id, one in self.asked.items()},
+        )

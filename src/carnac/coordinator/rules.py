@@ -1,0 +1,102 @@
+"""The load rules in force, as they were last read from the metadata store."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from carnac.core.time.leases import is_over
+from carnac.errors import CarnacError, Invalid
+
+if TYPE_CHECKING:
+    from carnac.core.balancing.plan.rules import Rule, RuleSet
+    from carnac.ports import Clock, MetadataStore
+
+DEFAULT = "_default"
+"""The name under which the rules are kept that are tried after a datasource's own."""
+READ_PERIOD_MS = 1_000
+LIST_MAX = 1_000
+"""Rules of one datasource."""
+
+_log = logging.getLogger(__name__)
+
+
+class Rules:
+    """Reads rules and keeps the last that could be read.
+
+    Args:
+        aliases: Tiers by the name that stands for them in rules.
+
+    Attributes:
+        number: Grows with each change.
+    """
+
+    def __init__(
+        self, metadata: MetadataStore, clock: Clock, aliases: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._metadata, self._clock, self._aliases = metadata, clock, aliases
+        self._read_at_ms: int | None = None
+        self._texts: Mapping[str, str] | None = None
+        self._set: RuleSet | None = None
+        self.number = 0
+
+    def texts(self) -> Mapping[str, str]:
+        """Return what operators have set, by datasource; read anew after a while."""
+        now_ms = self._clock.now_ms()
+        if (
+            self._texts is None
+            or self._read_at_ms is None
+            or is_over(self._read_at_ms, READ_PERIOD_MS, now_ms)
+        ):
+            texts = self._metadata.rules()
+            self._read_at_ms = now_ms
+            if texts != self._texts:
+                self._texts, self._set = texts, None
+                self.number += 1
+        return self._texts
+
+    def current(self) -> RuleSet:
+        """Return the rules in force; a datasource's that cannot be read count as none, and that is logged."""
+        texts = self.texts()
+        if self._set is None:
+            self._set = self._parsed(texts)
+        return self._set
+
+    def _parsed(self, texts: Mapping[str, str]) -> RuleSet:
+        from carnac.core.balancing.plan.rules import RuleSet
+
+        found: dict[str, tuple[Rule, ...]] = {}
+        for datasource, text in texts.items():
+            try:
+                found[datasource] = self._list_of(text)
+            except CarnacError as error:
+                _log.warning("the rules of %r are left out: %s", datasource, error.message)
+        default = found.pop(DEFAULT, None)
+        if default is None:
+            return RuleSet(by_datasource=found)
+        return RuleSet(by_datasource=found, default=default)
+
+    def _list_of(self, text: str) -> tuple[Rule, ...]:
+        from carnac.core.balancing.plan.rules import expand_tiers, parse_rules
+
+        try:
+            raw = json.loads(text)
+        except ValueError as error:
+            raise Invalid(f"they are no JSON: {error}") from error
+        return expand_tiers(parse_rules(raw), self._aliases)
+
+
+def rules_text(raw: object) -> str:
+    """Return a list of rules, checked, as it is kept.
+
+    Raises:
+        Invalid: It is no list of rules, or too long a one.
+    """
+    from carnac.core.balancing.plan.rules import dump_rule, parse_rules
+
+    parsed = parse_rules(raw)
+    if len(parsed) > LIST_MAX:
+        raise Invalid(f"{len(parsed):,} rules are too many; at most {LIST_MAX:,} are taken")
+    return json.dumps([dump_rule(rule) for rule in parsed])

@@ -1,0 +1,216 @@
+"""One run of the planner on a running cluster, told in ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from carnac.core.balancing.cost.columns import Flags, Ints
+from carnac.core.balancing.live.news import Newcomers
+from carnac.core.balancing.live.picture import (
+    Departed,
+    LiveSegment,
+    MoveUnderWay,
+    Picture,
+    ServerView,
+    cluster_of,
+)
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import Hold
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
+from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, smart_limits
+from carnac.core.balancing.plan.moves import Policy
+from carnac.core.balancing.plan.plans import REASONS, Blocker, Move
+from carnac.core.balancing.plan.rules import Action, RuleMatches, RuleSet, decide_rules
+from carnac.core.balancing.plan.scoring import index_of
+
+QUEUE_MAX = 500
+"""Loads that one server has queued at most, moves included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A segment that a server is to load.
+
+    Attributes:
+        why: The word of the reason.
+    """
+
+    segment_id: str
+    server_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterPlan:
+    """What one run says.
+
+    Attributes:
+        loads: In the order of the queues: first replicas, then further ones, the newest first.
+        moves: Of which the target is to load; the source keeps its copy until then.
+        surplus: Loaded copies that no rule wants where they are: server, segment, why.
+        cancelled: Loads that wait and are not wanted there any more, by server.
+        unwanted: Live segments that no rule wants on any server.
+        unplaced: Live segments that no server can take, and why.
+        skipped: How often something was not done, by reason.
+        blockers: What keeps decommissioning servers from being emptied.
+        cost_before: Of the cluster, hours².
+        cost_after: The same when all is done.
+        newcomers: Places what comes before the next run.
+        wants_more: Whether the next run could do more at once: a limit was reached.
+    """
+
+    loads: Sequence[Load]
+    moves: Sequence[Move]
+    surplus: Sequence[tuple[str, str, str]]
+    cancelled: Mapping[str, Sequence[str]]
+    unwanted: Set[str]
+    unplaced: Mapping[str, str]
+    skipped: Mapping[Reason, int]
+    blockers: Sequence[Blocker]
+    cost_before: float
+    cost_after: float
+    newcomers: Newcomers
+    wants_more: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What a run starts from.
+
+    Attributes:
+        moves: That were ordered and have not ended.
+        departed: Moves that have.
+        limits: None: by the number of segments.
+    """
+
+    live: Collection[LiveSegment]
+    servers: Sequence[ServerView]
+    rules: RuleSet
+    now_ms: int
+    moves: Collection[MoveUnderWay] = ()
+    departed: Collection[Departed] = ()
+    limits: CoordinatorLimits | None = None
+    policy: Policy = field(default_factory=Policy)
+
+
+def limits_for(segments: int) -> CoordinatorLimits:
+    """Return the limits of runs over so many segments: Druid's smart ones, with queues that end."""
+    smart = smart_limits(segments)
+    return CoordinatorLimits(loads=LoadLimits(max_replicas=smart.max_replicas, max_queue=QUEUE_MAX))
+
+
+def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
+    """Return what one run does on a running cluster."""
+    limits = facts.limits or limits_for(len(facts.live))
+    picture = cluster_of(
+        facts.live,
+        facts.servers,
+        now_ms=facts.now_ms,
+        moves=facts.moves,
+        departed=facts.departed,
+    )
+    cluster = picture.cluster
+    index = index_of(cluster, half_life_ms=facts.policy.half_life_ms)
+    plan = plan_run(cluster, facts.rules, limits, facts.policy, used=picture.used, index=index)
+    matches = decide_rules(facts.rules, cluster.segments, facts.now_ms)
+    surplus, cancelled = _drops_of(plan, facts.servers)
+    free = _free_bytes(plan, limits.max_fill)
+    unwanted, unplaced = _left_cold(picture, plan, matches, free)
+    skipped = dict(plan.skipped)
+    for reason, count in plan.moves.skipped.items():
+        skipped[reason] = skipped.get(reason, 0) + count
+    return ClusterPlan(
+        loads=_loads_of(plan),
+        moves=plan.moves.moves,
+        surplus=surplus,
+        cancelled=cancelled,
+        unwanted=unwanted,
+        unplaced=unplaced,
+        skipped=skipped,
+        blockers=plan.moves.blockers,
+        cost_before=plan.moves.cost_before,
+        cost_after=plan.moves.cost_after,
+        newcomers=Newcomers(plan.after, free, index, facts.rules, limits.loads, facts.policy),
+        wants_more=any(skipped.get(one) for one in (Reason.THROTTLED, Reason.QUEUE_FULL)),
+    )
+
+
+def _loads_of(plan: CoordinatorPlan) -> list[Load]:
+    ids, servers = plan.before.segments.ids, plan.before.servers
+    rows = zip(
+        plan.loads.segment.tolist(),
+        plan.loads.server.tolist(),
+        plan.loads.reason.tolist(),
+        strict=True,
+    )
+    return [
+        Load(segment_id=ids[row], server_id=servers[host].server_id, why=str(REASONS[reason]))
+        for row, host, reason in rows
+    ]
+
+
+def _drops_of(
+    plan: CoordinatorPlan, servers: Sequence[ServerView]
+) -> tuple[list[tuple[str, str, str]], dict[str, list[str]]]:
+    """Return the loaded copies that are too many, and loads to cancel by server.
+
+    What drop rules match goes when it is deleted from the data, and what the log does not need, by the rollout.
+    """
+    loaded = {server.server_id: server.loaded for server in servers}
+    ids, hosts, drops = plan.before.segments.ids, plan.before.servers, plan.drops
+    surplus: list[tuple[str, str, str]] = []
+    cancelled: dict[str, list[str]] = {}
+    for row, host, code in zip(
+        drops.segment.tolist(), drops.server.tolist(), drops.reason.tolist(), strict=True
+    ):
+        server_id, segment_id = hosts[host].server_id, ids[row]
+        if REASONS[code] not in {Reason.SURPLUS, Reason.CANCELLED}:
+            continue
+        if segment_id in loaded[server_id]:
+            surplus.append((server_id, segment_id, str(REASONS[code])))
+        else:
+            cancelled.setdefault(server_id, []).append(segment_id)
+    return surplus, cancelled
+
+
+def _free_bytes(plan: CoordinatorPlan, max_fill: float) -> Ints:
+    capacity = (plan.after.capacity_bytes() * max_fill).astype(np.int64)
+    free: Ints = capacity - plan.after.used_bytes()
+    return free
+
+
+def _left_cold(
+    picture: Picture, plan: CoordinatorPlan, matches: RuleMatches, free: Ints
+) -> tuple[set[str], dict[str, str]]:
+    """Return what no rule wants on a server, and what no server can take."""
+    cluster, ids = plan.before, plan.before.segments.ids
+    asked, fits = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
+    everywhere = matches.by_action(Action.BROADCAST)
+    takes = ~cluster.decommissioning()
+    any_server = np.zeros(len(ids), np.bool_)
+    for tier in {*cluster.tiers, *(name for rule in matches.rules for name in rule.replicas)}:
+        wanted = (matches.replicas_in(tier) > 0) | everywhere
+        asked |= wanted
+        inside = cluster.in_tier(tier) & takes
+        any_server |= wanted & bool(inside.any())
+        most_free = int(free[inside].max(initial=-1))
+        fits |= wanted & (cluster.segments.size_bytes <= most_free)
+    used: Flags = picture.used
+    homeless = used & asked & ~_has_copy(plan) & ~fits
+    unwanted = {ids[row] for row in np.flatnonzero(used & ~asked).tolist()}
+    unplaced = {
+        ids[row]: str(Reason.NO_ROOM if any_server[row] else Reason.NO_SERVER)
+        for row in np.flatnonzero(homeless).tolist()
+    }
+    return unwanted, unplaced
+
+
+def _has_copy(plan: CoordinatorPlan) -> Flags:
+    replicas = plan.after.replicas
+    rows: Ints = replicas.segment[replicas.hold < Hold.LEAVING]
+    held = np.zeros(len(plan.after.segments), np.bool_)
+    held[rows] = True
+    return held
