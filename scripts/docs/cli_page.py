@@ -70,7 +70,9 @@ def _exit_codes() -> Iterator[str]:
         rows.append((kind.exit_code, kind.kind, meaning))
     yield from (f"| {code} | `{kind}` | {meaning} |" for code, kind, meaning in sorted(rows))
     yield "| 70 | | an error inside Carnac; `--debug` shows where |"
-    yield "| 130 | | interrupted by Ctrl-C; nothing was half-published |"
+    yield "| 10 | | interrupted by Ctrl-C, SIGTERM or SIGHUP, after it had published: the message names the revisions |"
+    yield "| 11 | | interrupted a second time in the middle of a commit: `carnac log` says whether it is there |"
+    yield "| 130 | | interrupted by Ctrl-C; nothing was published |"
     yield "| 143, 129 | | ended by SIGTERM, by a terminal that was closed (SIGHUP); likewise |"
     yield "| 141 | | the reader of the output went away |"
 

@@ -2,7 +2,7 @@
 
 Standard output carries the answer, standard error everything else: notes, progress, errors. With `--json` standard
 output is one JSON document. Exit codes are those of `carnac.errors`; 2 also for a wrong command line, 70 for an error
-inside Carnac, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+inside Carnac, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 10 after any of them if something was published.
 """
 
 from __future__ import annotations

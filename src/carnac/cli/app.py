@@ -164,12 +164,15 @@ def add_group(name: str, help_text: str | None, *, panel: str) -> None:
     _panels[name] = panel
 
 
-def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], F]:
+def command(
+    name: str, *, panel: str, examples: Sequence[str], publishes: bool = False
+) -> Callable[[F], F]:
     """Add a command; its docstring and the examples are its help.
 
     Args:
         name: As typed, without `carnac`; `lookups set` goes to the group `lookups`.
         examples: Whole lines that work when pasted, given a store with the demo's data.
+        publishes: It publishes what it does; an interruption says whether it has.
     """
     group, _, leaf = name.rpartition(" ")
     target = _groups[group] if group else app
@@ -180,7 +183,9 @@ def command(name: str, *, panel: str, examples: Sequence[str]) -> Callable[[F], 
         title = "Example" if len(examples) == 1 else "Examples"
 
         @functools.wraps(function)
-        def guarded(*args: object, **kwargs: object) -> object:
+        def guarded(*args: object, **kwargs: Any) -> object:
+            if publishes:
+                session_of(kwargs["ctx"]).interruption.publishes = True
             try:
                 return function(*args, **kwargs)
             except BrokenPipeError as error:

@@ -41,16 +41,10 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
     if owns_process:
         interruption.listen()
     try:
-        code = _run(_hoist(given), session)
-        sys.stdout.flush()
+        code = _do(given, session)
+        interruption.end()
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
-    except Exception as error:
-        if interruption.number is None:
-            return _explain(error, session)
-        code = EXIT_INTERRUPTED  # whatever has become of it on the way
-        if session.is_debug:
-            traceback.print_exception(error, file=sys.stderr)
     finally:
         interruption.leave()
     if interruption.number is None and code != EXIT_INTERRUPTED:
@@ -58,6 +52,20 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
     with contextlib.suppress(OSError):  # the terminal may be what is gone
         session.output.note(interruption.sentence)
     return interruption.exit_code
+
+
+def _do(given: Sequence[str], session: Session) -> int:
+    """Run the command line, and say what went wrong if it did not end in an interruption."""
+    try:
+        code = _run(_hoist(given), session)
+        sys.stdout.flush()
+    except Exception as error:
+        if session.interruption.number is None:
+            return _explain(error, session)
+        if session.is_debug:  # whatever has become of the interruption on the way
+            traceback.print_exception(error, file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return code
 
 
 def _explain(error: Exception, session: Session) -> int:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import FrameType
 
+from carnac.unbroken import LEDGER
+
 EXIT_OF_SIGNALS = 128
 """The shell's: a program that a signal ended exits with this and the signal's number."""
+EXIT_PUBLISHED = 10
+"""Interrupted, and something was published before."""
+EXIT_UNCLEAR = 11
+"""Interrupted a second time in the middle of a commit."""
 
 _WORDS = {
     signal.SIGINT: "interrupted",
@@ -29,10 +35,14 @@ class Interruption:
 
     Attributes:
         number: The first signal that arrived; None: none so far.
+        publishes: The command publishes what it does, in a commit or several.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.publishes = False
+        self._is_over = False
+        self._mark = len(LEDGER.revisions)
 
     def listen(self) -> None:
         """Listen from now on; what the process was told to ignore stays ignored (`nohup`)."""
@@ -41,11 +51,18 @@ class Interruption:
             if signal.getsignal(number) == standard:
                 signal.signal(number, self._raise)
 
+    def end(self) -> None:
+        """Raise nothing from now on: what the command did is done, and said."""
+        self._is_over = True
+
     def leave(self) -> None:
-        """Let the signals end the process without a word: nothing is left to do but to end."""
+        """Let the signals end the process without a word: nothing is left to do but to end.
+
+        After a commit it ends by itself, with the exit code that says so.
+        """
         for number in _WORDS:
             if signal.getsignal(number) == self._raise:
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, signal.SIG_IGN if self._published else signal.SIG_DFL)
 
     def forget(self) -> None:
         """Take what arrived as dealt with: it was meant for one statement."""
@@ -53,15 +70,40 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """Of a command that was interrupted: 130 after Ctrl-C."""
+        """Of a command that was interrupted: 130 after Ctrl-C, unless it had published."""
+        if self.publishes and LEDGER.is_unclear:
+            return EXIT_UNCLEAR
+        if self._published:
+            return EXIT_PUBLISHED
         return EXIT_OF_SIGNALS + (self.number or signal.SIGINT)
 
     @property
     def sentence(self) -> str:
-        """What to say of it."""
-        return _WORDS[signal.Signals(self.number or signal.SIGINT)]
+        """What to say of it: the signal, and for a command that publishes what has become of that."""
+        signal_words = _WORDS[signal.Signals(self.number or signal.SIGINT)]
+        return f"{signal_words}: {self._truth}" if self.publishes else signal_words
+
+    @property
+    def _published(self) -> Sequence[int]:
+        return LEDGER.since(self._mark) if self.publishes else ()
+
+    @property
+    def _truth(self) -> str:
+        published = self._published
+        if LEDGER.is_unclear:
+            return "a commit was broken off, and may be published or not; carnac log says which"
+        if not published:
+            return "nothing was published"
+        first, last = published[0], published[-1]
+        if len(published) == 1:
+            return f"revision {first} was published before the interruption"
+        return (
+            f"{len(published)} revisions, {first} to {last}, were published before the interruption"
+        )
 
     def _raise(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_over:
+            return
         if self.number is None:
             self.number = number
         raise KeyboardInterrupt if number == signal.SIGINT else Stopped

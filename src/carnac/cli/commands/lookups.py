@@ -51,6 +51,7 @@ def list_lookups(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> 
 @command(
     "lookups set",
     panel=READING,
+    publishes=True,
     examples=[
         "carnac lookups set airlines airlines.csv",
         """echo '{"UA": "United"}' | carnac lookups set airlines -""",
@@ -83,7 +84,9 @@ def set_lookup(
         )
 
 
-@command("lookups remove", panel=READING, examples=["carnac lookups remove airlines"])
+@command(
+    "lookups remove", panel=READING, publishes=True, examples=["carnac lookups remove airlines"]
+)
 def remove_lookup(
     ctx: typer.Context, name: Name, message: Message = "", as_json: AsJson = False
 ) -> None:

@@ -64,6 +64,7 @@ AllowMissing = Annotated[
 @command(
     "ingest",
     panel=WRITING,
+    publishes=True,
     examples=[
         "carnac ingest trips.csv",
         "carnac ingest flights.json",
@@ -200,6 +201,7 @@ def _print_ingested(
 @command(
     "append",
     panel=WRITING,
+    publishes=True,
     examples=[
         "carnac append trips trips.csv",
         "carnac append edits tuesday.jsonl -m 'tuesday'",
@@ -260,6 +262,7 @@ def append(
 @command(
     "delete",
     panel=WRITING,
+    publishes=True,
     examples=[
         "carnac delete flights --interval 2013-07-04/2013-07-07",
         "carnac delete flights --where \"carrier = 'OO'\"",
@@ -307,7 +310,7 @@ def delete(
         session.output.line(_deleted(datasource, outcome))
 
 
-@command("drop", panel=WRITING, examples=["carnac drop flights --yes"])
+@command("drop", panel=WRITING, publishes=True, examples=["carnac drop flights --yes"])
 def drop(
     ctx: typer.Context,
     datasource: Datasource,
@@ -338,7 +341,7 @@ def drop(
     session.output.note(f"carnac revert {outcome.revision} takes it back")
 
 
-@command("revert", panel=WRITING, examples=["carnac revert 4"])
+@command("revert", panel=WRITING, publishes=True, examples=["carnac revert 4"])
 def revert(
     ctx: typer.Context,
     revision: Annotated[

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from carnac.errors import CarnacError
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import Session
+from carnac.unbroken import LEDGER, unbroken
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -129,7 +130,11 @@ class CommitQueue:
         if self._leader == threading.get_ident():
             self._do_now(job)
         else:
-            self._wait_for(job)
+            try:
+                self._wait_for(job)
+            except KeyboardInterrupt as interruption:
+                _tell_truth(job, interruption)
+                raise
         if job.error is not None:
             raise job.error
         return cast("T", job.result)
@@ -266,6 +271,14 @@ class CommitQueue:
         self._start_serving()
 
 
+def _tell_truth(job: Job, interruption: KeyboardInterrupt) -> None:
+    """Say in the traceback of an interruption what became of a publication, if that is known."""
+    if job.publication is not None and job.is_done and job.error is None:
+        interruption.add_note(
+            f"revision {job.result.revision} was published before the interruption"
+        )
+
+
 def _nothing(_session: Session) -> None:
     """Do nothing."""
 
@@ -281,19 +294,27 @@ def _finish(jobs: deque[Job]) -> None:
 
 
 def commit_group(database: Database, jobs: Sequence[Job]) -> None:
-    """Run the jobs in one transaction, and set `result` or `error` of each; never raises.
+    """Run the jobs in one transaction, and set `result` or `error` of each; raises nothing but what a signal does.
 
-    If the transaction breaks before its commit, each job gets one of its own.
+    If the transaction breaks before its commit, each job gets one of its own. A signal is raised in the end, when it is
+    known what became of it.
     """
-    is_committing = False
+    with unbroken() as from_here:
+        _commit_group(database, jobs, from_here)
+
+
+def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[], None]) -> None:
+    is_committing = is_committed = False
     is_durable = any(job.is_durable for job in jobs)
     try:
         with translated(database), database.write(is_durable=is_durable) as writing:
+            from_here()
             _run_jobs(jobs, writing.session)
             if writing.session.writes:
                 writing.session.flush()
                 is_committing = True
                 writing.commit()
+                is_committed = True
     except BaseException as error:
         if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
             for job in jobs:
@@ -301,6 +322,19 @@ def commit_group(database: Database, jobs: Sequence[Job]) -> None:
         else:
             for job in jobs:
                 commit_group(database, [job])
+    finally:
+        if is_committing and any(job.publication is not None for job in jobs):
+            _write_down(jobs, is_committed=is_committed)
+
+
+def _write_down(jobs: Sequence[Job], *, is_committed: bool) -> None:
+    """Let the process know what it has published."""
+    if not is_committed:
+        LEDGER.is_unclear = True
+        return
+    for job in jobs:
+        if job.publication is not None and job.result is not None and not job.result.is_replay:
+            LEDGER.revisions.append(job.result.revision)
 
 
 def _run_jobs(jobs: Sequence[Job], session: Session) -> None:

@@ -115,6 +115,7 @@ def compact(
         raise Invalid("say which datasource to compact, or --auto for all that have a spec")
     from carnac.core.time.intervals import parse_interval
 
+    session.interruption.publishes = not (dry_run or explain)
     asked = None if interval is None else parse_interval(interval)
     plan = _plan(session, datasource, asked, _read_spec(spec, datasource))
     if explain:

@@ -1,0 +1,117 @@
+"""Commits that no signal breaks in two, and what a process has published, for whoever is interrupted.
+
+A handler that raises (Ctrl-C) may do so between the moment at which a transaction is committed and the one at which its
+caller knows. So signals are written down from the first statement of a transaction on, and are raised when everybody
+has been told what became of it. A second signal is raised at once: then nobody can say, and `Ledger.is_unclear` says
+so.
+
+Python calls handlers in the main thread alone; in others there is nothing to hold back.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ledger:
+    """The revisions that this process has published, in order.
+
+    Attributes:
+        revisions: Of commits that are there for certain.
+        is_unclear: A commit was broken off, and may be there or not.
+    """
+
+    def __init__(self) -> None:
+        self.revisions: list[int] = []
+        self.is_unclear = False
+
+    def since(self, mark: int) -> Sequence[int]:
+        """Return the revisions after the first `mark`."""
+        return tuple(self.revisions[mark:])
+
+
+LEDGER = Ledger()
+"""Of this process; signals are of a process, too."""
+
+
+class _Held:
+    """Keeps signals back from `begin` on.
+
+    Attributes:
+        arrived: The first signal that came; None: none so far.
+    """
+
+    def __init__(self) -> None:
+        self.arrived: int | None = None
+        self._is_raised = False
+        self._before: dict[int, Handler] = {}
+
+    def begin(self) -> None:
+        """Write signals down from now on. What the process ignores or dies of stays as it is. Idempotent."""
+        if self._before:
+            return
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._before[number] = handler
+                signal.signal(number, self._note)
+
+    def release(self) -> None:
+        """Put the handlers back, and call the one of the signal that arrived."""
+        number = None if self._is_raised else self.arrived
+        handler = None if number is None else self._before[number]
+        self._put_back()
+        if handler is not None and number is not None:
+            handler(number, None)
+
+    def _put_back(self) -> None:
+        try:
+            while self._before:
+                signal.signal(*self._before.popitem())
+        finally:
+            if self._before:  # one that is back has raised
+                self._put_back()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.arrived is None:
+            self.arrived = number
+        else:
+            self._is_raised = True
+            self._before[number](number, frame)
+
+
+_current: _Held | None = None
+"""Of the main thread."""
+
+
+@contextmanager
+def unbroken() -> Iterator[Callable[[], None]]:
+    """Yield what is to be called when the block must not be broken off any more; inside of another one it is the same.
+
+    What signals do goes before whatever the block ends in.
+    """
+    global _current  # noqa: PLW0603 - there is one main thread
+    if threading.current_thread() is not threading.main_thread():
+        yield _nothing
+        return
+    if _current is not None:
+        yield _current.begin
+        return
+    held = _current = _Held()
+    try:
+        yield held.begin
+    finally:
+        _current = None
+        held.release()
+
+
+def _nothing() -> None:
+    """Do nothing."""
