@@ -12,7 +12,7 @@ from pathlib import Path
 
 from carnac.core.segments.segment import Segment
 from carnac.durable import make_folders, sync
-from carnac.errors import Invalid, Unavailable
+from carnac.errors import Busy, Invalid, Unavailable
 from carnac.historical.journal import Journal, cannot
 from carnac.historical.leaves import FileChecks, Leaf, Sources
 from carnac.historical.loading import BACK_OFF_MS, Loader
@@ -24,6 +24,8 @@ from carnac.ports.serving import Inventory
 
 WAIT_MAX_MS = 60_000
 """For a change of the inventory."""
+LEAVES_MAX = 64
+"""Statements that run at a time. Brokers admit fewer; this is for too many brokers."""
 IDLE_LOOK_MS = 100
 """Between two looks whether a statement still runs."""
 LOAD_THREADS = 4
@@ -152,11 +154,17 @@ class Historical:
 
         Raises:
             Invalid, Corrupt, NotFound: As `QueryEngine.run_query`.
-            Unavailable: It drains.
+            Unavailable: It drains, or runs `LEAVES_MAX` statements already (Busy).
         """
         leaf = Leaf(request, self._sources, self._engine, self._server_id, self._forget)
         with self._changed:
             self._refuse_if_draining()
+            if len(self._running) >= LEAVES_MAX:
+                raise Busy(
+                    f"historical {self._server_id} runs {LEAVES_MAX} statements at a time; ask another one, or later",
+                    retry_after_s=1,
+                    server_id=self._server_id,
+                )
             self._running.add(leaf)
         leaf.begin()
         return leaf, leaf.report

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8
 """Of the machine, DuckDB's own default."""
-_ANY_FILE = "x"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +92,7 @@ class DuckDbQueryEngine:
             result may take half of it. While queries run the process cannot grow by much more (`limits`).
         timeout_ms: A query that takes longer is stopped; None: no limit.
         verify_reads: Whether this process checks the bytes of each file against its record before it reads it first.
+        folders: Others with files that leaf requests come with (`LeafFiles.places`).
         gather_limit: Of the rows that one distributed statement may bring here from all servers together.
     """
 
@@ -106,6 +106,7 @@ class DuckDbQueryEngine:
         memory_limit_bytes: int | None = None,
         timeout_ms: int | None = None,
         verify_reads: bool = True,
+        folders: Sequence[Path] = (),
         gather_limit: GatherLimit = DEFAULT_LIMIT,
     ) -> None:
         self._storage = storage
@@ -117,6 +118,7 @@ class DuckDbQueryEngine:
         self._threads = threads
         self._memory_limit_bytes = memory_limit_bytes
         self._timeout_ms = timeout_ms
+        self._folders = folders
         self._gather_limit = gather_limit
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -452,9 +454,10 @@ class DuckDbQueryEngine:
         return self._connection
 
     def _settings(self) -> Iterator[str]:
-        example = self._storage.local_path(_ANY_FILE)
+        example = self._storage.local_path("x")  # any file
         folder = self._cache.folder if example is None else example.parent
-        allowed = dict.fromkeys((f"{folder}/", escape_glob(f"{folder}/")))
+        folders = [f"{one}/" for one in (folder, *self._folders)]
+        allowed = dict.fromkeys([*folders, *map(escape_glob, folders)])
         yield f"SET GLOBAL allowed_directories = [{', '.join(map(literal, allowed))}]"
         yield f"SET GLOBAL temp_directory = {literal(str(self._spill_folder or ''))}"
         yield "SET GLOBAL TimeZone = 'UTC'"
@@ -463,11 +466,9 @@ class DuckDbQueryEngine:
             yield f"SET GLOBAL threads = {self._threads}"
         if self._memory_limit_bytes is not None:
             yield f"SET GLOBAL memory_limit = '{self._memory_limit_bytes}B'"
-        yield "SET GLOBAL autoinstall_known_extensions = false"
-        yield "SET GLOBAL autoload_known_extensions = false"
-        yield "SET GLOBAL allow_community_extensions = false"
-        yield "SET GLOBAL enable_external_access = false"
-        yield "SET GLOBAL lock_configuration = true"
+        for which in ("autoinstall_known", "autoload_known", "allow_community"):
+            yield f"SET GLOBAL {which}_extensions = false"
+        yield "SET GLOBAL enable_external_access = false; SET GLOBAL lock_configuration = true"
 
 
 def _spill_folder() -> Path | None:

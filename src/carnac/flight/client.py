@@ -1,0 +1,234 @@
+"""A historical on another machine, asked over Arrow Flight."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from carnac.errors import CarnacError, Unavailable
+from carnac.flight import wire
+from carnac.flight.failures import from_flight
+from carnac.ports.queries import LeafReport, LeafRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.core.segments.segment import Segment
+    from carnac.ports.serving import Inventory
+
+CALL_TIMEOUT_MS = 20_000
+"""Of a request whose answer needs no computing, besides what it waits for on purpose."""
+RUN_TIMEOUT_MAX_MS = 3_600_000
+"""Of a leaf statement whose request names no limit."""
+RUN_SLACK_MS = 5_000
+"""For the way there and back: the server stops a statement itself, and says so better."""
+_OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2_000),  # how long one attempt to connect may take
+    ("grpc.max_reconnect_backoff_ms", 2_000),  # a server that is back is soon found again
+]
+
+
+class FlightSegmentServer:
+    """A historical at a URL (port `SegmentServer`). Safe for threads, which share one connection. To be closed.
+
+    Args:
+        url: `grpc+tcp://host:port`, from the server's heartbeat.
+        server_id: From there, too. Another server at that address is not asked.
+        call_timeout_ms: `CALL_TIMEOUT_MS`, less in tests.
+    """
+
+    def __init__(
+        self, url: str, server_id: str = "", *, call_timeout_ms: int = CALL_TIMEOUT_MS
+    ) -> None:
+        self._url = url
+        self._server_id = server_id
+        self._call_timeout_ms = call_timeout_ms
+        self._mutex = threading.Lock()
+        self._connection: Any = None
+
+    @property
+    def server_id(self) -> str:
+        """Which server it is; asked of itself if it was not told.
+
+        Raises:
+            Unavailable: It cannot be reached.
+        """
+        if not self._server_id:
+            self.inventory(epoch="none")
+        return self._server_id
+
+    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+        """Let it load segments in this order; returns when they are noted on its disk.
+
+        Raises:
+            Revoked: A coordinator with a higher fence has spoken.
+            Unavailable: It cannot be reached, or drains.
+        """
+        from carnac.core.segments.record import dump_segment
+
+        for begin in range(0, max(len(segments), 1), wire.ASSIGN_STEP):
+            some = [dump_segment(one) for one in segments[begin : begin + wire.ASSIGN_STEP]]
+            self._do("assign", wire.AssignAsked(**self._head(), segments=some, fence=fence))
+
+    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+        """Let it forget segments; files go when no running query reads them.
+
+        Raises:
+            Revoked, Unavailable: As `assign`.
+        """
+        asked = wire.UnassignAsked(**self._head(), segment_ids=list(segment_ids), fence=fence)
+        self._do("unassign", asked)
+
+    def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
+        """Return what it holds, or what changed since a number of an epoch.
+
+        Raises:
+            Unavailable: It cannot be reached.
+        """
+        asked = wire.InventoryAsked(**self._head(), epoch=epoch, since=since, wait_ms=wait_ms)
+        found = wire.read_inventory(self._do("inventory", asked, wait_ms))
+        self._server_id = found.server_id
+        return found
+
+    def run(self, request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
+        """Run one leaf's part of a statement; return its batches, one at least, and what they rest on.
+
+        The batches have a `close`, which ends it early, from any thread.
+
+        Raises:
+            Invalid, Corrupt, NotFound: As `QueryEngine.run_query`.
+            Unavailable: It cannot be reached, does not answer in time, breaks off, or drains.
+        """
+        import pyarrow.flight as fl
+
+        body = wire.dump_run(request, self._server_id)
+        limit_ms = request.timeout_ms or RUN_TIMEOUT_MAX_MS
+        timeout_s = (min(limit_ms, RUN_TIMEOUT_MAX_MS) + RUN_SLACK_MS) / 1000
+        answer = _Answer(self, timeout_s)
+        answer.begin(lambda: self._connected().do_get(fl.Ticket(body), _within(timeout_s)))
+        return answer, answer.report
+
+    def cancel(self, query_id: str) -> None:
+        """Stop the leaf statements of a query. Idempotent.
+
+        Raises:
+            Unavailable: It cannot be reached.
+        """
+        self._do("cancel", wire.CancelAsked(**self._head(), query_id=query_id))
+
+    def close(self) -> None:
+        """Let go of the connection, once nothing runs over it any more. Idempotent."""
+        with self._mutex:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def told(self, error: Exception, timeout_s: float) -> CarnacError:
+        """Return what an error of Flight means."""
+        return from_flight(error, url=self._url, server_id=self._server_id, timeout_s=timeout_s)
+
+    def _do(self, name: str, asked: wire.Asked, wait_ms: int = 0) -> bytes:
+        import pyarrow as pa
+        import pyarrow.flight as fl
+
+        timeout_s = (self._call_timeout_ms + wait_ms) / 1000
+        action = fl.Action(name, wire.dump(asked))
+        try:
+            (result,) = self._connected().do_action(action, _within(timeout_s))
+        except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:
+            raise self.told(error, timeout_s) from error
+        return bytes(result.body.to_pybytes())
+
+    def _head(self) -> dict[str, Any]:
+        return {"version": wire.VERSION, "server_id": self._server_id}
+
+    def _connected(self) -> Any:
+        import pyarrow as pa
+        import pyarrow.flight as fl
+
+        with self._mutex:
+            if self._connection is None:
+                try:
+                    self._connection = fl.FlightClient(self._url, generic_options=_OPTIONS)
+                except (pa.ArrowException, ValueError) as error:
+                    raise Unavailable(
+                        f"'{self._url}' is no address of a historical: {error}", url=self._url
+                    ) from error
+            return self._connection
+
+
+class _Answer:
+    """The batches of a leaf as they come over the wire."""
+
+    def __init__(self, server: FlightSegmentServer, timeout_s: float) -> None:
+        self.report = LeafReport()
+        self._server = server
+        self._timeout_s = timeout_s
+        self._reader: Any = None
+        self._first: pa.RecordBatch | None = None
+        self._is_over = False
+
+    def begin(self, ask: Any) -> None:
+        """Ask, and wait for the first batch."""
+        self._reader = self._guarded(ask)
+        self._first = self._take()
+
+    def __iter__(self) -> _Answer:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> object:
+        """Return the next batch; the report is complete when there is none."""
+        if self._first is not None:
+            batch, self._first = self._first, None
+            return batch
+        found = None if self._is_over else self._take()
+        if found is None:
+            raise StopIteration
+        return found
+
+    def close(self) -> None:
+        """Tell the server that nobody listens any more. From any thread. Idempotent."""
+        self._is_over = True
+        reader = self._reader
+        if reader is not None:
+            with suppress(Exception):  # it has ended by itself
+                reader.cancel()
+
+    def __del__(self) -> None:
+        """Let nobody compute for an answer that was thrown away."""
+        if not self._is_over:
+            self.close()
+
+    def _take(self) -> pa.RecordBatch | None:
+        """Return the next batch; None: the report has come instead."""
+        try:
+            chunk = self._guarded(self._reader.read_chunk)
+        except StopIteration:
+            self._is_over = True
+            raise Unavailable("a historical ended its answer without a report") from None
+        if chunk.app_metadata is None:
+            return chunk.data
+        self._is_over = True
+        wire.fill_report(self.report, chunk.app_metadata.to_pybytes())
+        with suppress(StopIteration):
+            self._guarded(self._reader.read_chunk)  # hear that it has ended
+        return None
+
+    def _guarded(self, ask: Any) -> Any:
+        import pyarrow as pa
+
+        try:
+            return ask()
+        except (pa.ArrowException, OSError, ValueError, RuntimeError) as error:
+            self._is_over = True
+            raise self._server.told(error, self._timeout_s) from error
+
+
+def _within(timeout_s: float) -> Any:
+    import pyarrow.flight as fl
+
+    return fl.FlightCallOptions(timeout=timeout_s)

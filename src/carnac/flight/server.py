@@ -1,0 +1,237 @@
+"""An Arrow Flight server over any `SegmentServer`."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from carnac.errors import Invalid, Unavailable
+from carnac.flight import wire
+from carnac.flight.failures import to_flight
+from carnac.ports.loops import Loop
+from carnac.ports.queries import LeafReport
+from carnac.ports.serving import SegmentServer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.flight as fl
+
+WATCH_PERIOD_MS = 200
+"""Between two looks whether those who asked are still there."""
+
+_log = logging.getLogger(__name__)
+
+
+class FlightServer:
+    """Answers for a segment server over Arrow Flight, from when it is made until it is closed.
+
+    Whoever can reach it may ask: there is no password, as there is none at the HTTP interfaces.
+
+    Args:
+        host: Address to listen at.
+        port: 0: one that is free.
+
+    Raises:
+        Unavailable: The address is taken, or not this machine's.
+
+    Attributes:
+        port: At which it listens.
+    """
+
+    def __init__(self, server: SegmentServer, *, host: str, port: int) -> None:
+        import pyarrow as pa
+
+        self._calls = _Calls(server)
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            self._flight = _make(server, self._calls, f"grpc+tcp://{shown}:{port}")
+        except (pa.ArrowException, OSError) as error:
+            raise Unavailable(
+                f"cannot listen at {shown}:{port} for Arrow Flight; give another --flight-port"
+            ) from error
+        self.port: int = self._flight.port
+        self._watch = Loop(
+            "flight-watch", self._calls.stop_abandoned, log=_log, period_ms=WATCH_PERIOD_MS
+        )
+        self._watch.start()
+
+    def close(self) -> None:
+        """Take nothing new, and wait for what is being answered. Idempotent."""
+        self._watch.stop()
+        self._flight.shutdown()
+
+
+@dataclass(eq=False)
+class _Call:
+    """A leaf statement that is being answered."""
+
+    query_id: str
+    leaf_id: str
+    is_abandoned: Callable[[], bool]
+    is_told: bool = False
+
+
+class _Calls:
+    """Leaf statements that are being answered, each with an id of its own, so that one can be stopped alone."""
+
+    def __init__(self, server: SegmentServer) -> None:
+        self._server = server
+        self._mutex = threading.Lock()
+        self._calls: set[_Call] = set()
+        self._numbers = itertools.count(1)
+
+    def begin(self, query_id: str, is_abandoned: Callable[[], bool]) -> _Call:
+        """Note a call; `is_abandoned` is asked until it ends."""
+        with self._mutex:
+            call = _Call(query_id, f"{query_id}/{next(self._numbers)}", is_abandoned)
+            self._calls.add(call)
+            return call
+
+    def end(self, call: _Call) -> None:
+        """Forget a call. Idempotent."""
+        with self._mutex:
+            self._calls.discard(call)
+
+    def cancel(self, query_id: str) -> None:
+        """Stop the leaf statements of a query."""
+        with self._mutex:
+            leaves = [call.leaf_id for call in self._calls if call.query_id == query_id]
+        for leaf_id in leaves:
+            self._server.cancel(leaf_id)
+
+    def stop_abandoned(self) -> None:
+        """Stop the statements of those who have gone: what a query computes for nobody should not go on."""
+        with self._mutex:  # a call ends, and what it is asked by with it, only when nobody asks
+            gone = [call for call in self._calls if not call.is_told and call.is_abandoned()]
+            for call in gone:
+                call.is_told = True
+        for call in gone:
+            self._server.cancel(call.leaf_id)
+
+
+class _Batches:
+    """The batches of an answer for Flight, the report beside the last one. Ends with its call, however that ends."""
+
+    def __init__(
+        self, batches: Iterator[object], report: LeafReport, calls: _Calls, call: _Call
+    ) -> None:
+        self._batches = cast("Iterator[pa.RecordBatch]", batches)
+        self._report = report
+        self._calls = calls
+        self._call = call
+        self._next: pa.RecordBatch | None = next(self._batches)
+        self._is_over = False
+        self.schema = self._next.schema
+        self._nothing = self._next.slice(0, 0)
+
+    def __iter__(self) -> _Batches:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> pa.RecordBatch | tuple[pa.RecordBatch, bytes]:
+        """Return the next batch; at the end an empty one with the report."""
+        if self._is_over:
+            raise StopIteration
+        try:
+            if self._next is not None:
+                batch, self._next = self._next, None
+                return batch
+            found = next(self._batches, None)
+        except Exception as error:
+            self.close()
+            raise to_flight(error, "a leaf statement") from error
+        if found is not None:
+            return found
+        self.close()
+        return self._nothing, wire.dump_report(self._report)
+
+    def close(self) -> None:
+        """End it, whoever still waits. Idempotent."""
+        self._is_over = True
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+        self._calls.end(self._call)
+
+    def __del__(self) -> None:
+        """End it when Flight lets go of it: its call is over, or nobody listens any more."""
+        with suppress(Exception):
+            self.close()
+
+
+def _make(server: SegmentServer, calls: _Calls, location: str) -> Any:
+    """Return the Flight service; its class is made here, since Flight is loaded when it is first needed."""
+    import pyarrow.flight as fl
+
+    class Service(fl.FlightServerBase):  # type: ignore[misc]  # it has no types
+        def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
+            call = None
+            try:
+                asked = _asked(server, wire.RunAsked, ticket.ticket)
+                request = wire.read_run(asked)
+                call = calls.begin(asked.query_id, context.is_cancelled)
+                batches, report = server.run(replace(request, query_id=call.leaf_id))
+                stream = _Batches(batches, report, calls, call)
+                return fl.GeneratorStream(stream.schema, stream)
+            except Exception as error:
+                if call is not None:
+                    calls.end(call)
+                raise to_flight(error, "a leaf statement") from error
+
+        def do_action(
+            self, _context: fl.ServerCallContext, action: fl.Action
+        ) -> Iterator[fl.Result]:
+            try:
+                body = _act(server, calls, action.type, action.body.to_pybytes())
+            except Exception as error:
+                raise to_flight(error, f"the action '{action.type[:50]}'") from error
+            return iter([fl.Result(body)])
+
+        def list_actions(self, _context: fl.ServerCallContext) -> list[tuple[str, str]]:
+            return [(name, f"Of Carnac, version {wire.VERSION}.") for name in _ACTIONS]
+
+    return Service(location)
+
+
+_ACTIONS = ("assign", "unassign", "inventory", "cancel")
+
+
+def _act(server: SegmentServer, calls: _Calls, name: str, body: bytes) -> bytes:
+    """Do what an action asks for; return the bytes of its answer."""
+    match name:
+        case "assign":
+            assigned = _asked(server, wire.AssignAsked, body)
+            server.assign(wire.read_segments(assigned.segments), fence=assigned.fence)
+        case "unassign":
+            unassigned = _asked(server, wire.UnassignAsked, body)
+            server.unassign(unassigned.segment_ids, fence=unassigned.fence)
+        case "inventory":
+            asked = _asked(server, wire.InventoryAsked, body)
+            found = server.inventory(epoch=asked.epoch, since=asked.since, wait_ms=asked.wait_ms)
+            return wire.dump_inventory(found)
+        case "cancel":
+            calls.cancel(_asked(server, wire.CancelAsked, body).query_id)
+        case _:
+            raise Invalid(f"there is no action '{name}'; there are {', '.join(_ACTIONS)}")
+    return wire.dump(wire.Done(server_id=server.server_id))
+
+
+def _asked(server: SegmentServer, kind: type[wire.AskedOf], body: bytes) -> wire.AskedOf:
+    """Return what was asked of this very server.
+
+    Raises:
+        Invalid: It does not read.
+        Unavailable: It was meant for another one, which was here before.
+    """
+    asked = wire.load(kind, body)
+    if asked.server_id and asked.server_id != server.server_id:
+        raise Unavailable(
+            f"historical {asked.server_id} is not at this address any more; {server.server_id} is",
+            server_id=asked.server_id,
+        )
+    return asked

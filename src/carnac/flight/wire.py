@@ -1,0 +1,375 @@
+"""What goes over the wire: messages in MessagePack, segments as their records, small tables as Arrow streams.
+
+Whoever sends may be anybody: what does not read as stated is Invalid, and nothing is believed that is not checked here
+or by whoever is called with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from msgspec import MsgspecError, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from carnac.core.segments.record import dump_segment, load_segment
+from carnac.core.segments.segment import ColumnType
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.errors import Corrupt, Invalid
+from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
+from carnac.ports.serving import Holding, HoldState, Inventory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.core.segments.segment import Segment
+
+VERSION: Final = 1
+"""Raised when a message changes so that an older reader would misread it."""
+BODY_MAX_BYTES = 256 << 20
+"""Of a request, with its small tables."""
+SEGMENTS_MAX = 100_000
+"""Of a request."""
+ASSIGN_STEP = 5_000
+"""Segments that a client assigns by one request."""
+SQL_MAX_CHARS = 16 << 20
+TABLES_MAX = 1_000
+NAME_MAX_CHARS = 1_000
+"""Of ids and names."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Message = TypeVar("Message", bound=Struct)
+Clip = list[tuple[int, int]] | None
+
+
+class Asked(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What all requests begin with.
+
+    Attributes:
+        version: Of the messages.
+        server_id: Who is meant; empty: whoever is there.
+    """
+
+    version: int
+    server_id: str
+
+
+AskedOf = TypeVar("AskedOf", bound=Asked)
+
+
+class RunAsked(Asked, kw_only=True):
+    """A leaf request; segments are records with their clips, tables are Arrow streams."""
+
+    query_id: str
+    revision: int
+    sql: str
+    view: str
+    columns: dict[str, ColumnType]
+    segments: list[tuple[str, Clip]]
+    tables: dict[str, bytes]
+    timeout_ms: int | None
+    skips_missing: bool
+
+
+class AssignAsked(Asked, kw_only=True):
+    """Segments to load, as records, in order."""
+
+    segments: list[str]
+    fence: int
+
+
+class UnassignAsked(Asked, kw_only=True):
+    """Segments to forget."""
+
+    segment_ids: list[str]
+    fence: int
+
+
+class InventoryAsked(Asked, kw_only=True):
+    """What is held, or what has changed."""
+
+    epoch: str
+    since: int
+    wait_ms: int
+
+
+class CancelAsked(Asked, kw_only=True):
+    """A query to stop."""
+
+    query_id: str
+
+
+class Done(Struct, kw_only=True):
+    """An answer that says no more than who gave it."""
+
+    server_id: str
+
+
+class _Holding(Struct, array_like=True):
+    segment_id: str
+    datasource: str
+    size_bytes: int
+    state: HoldState
+    error: str
+
+
+class InventoryTold(Done, kw_only=True):
+    """An inventory."""
+
+    epoch: str
+    number: int
+    is_whole: bool
+    holdings: list[_Holding]
+    removed: list[str]
+    used_bytes: int
+    capacity_bytes: int
+    running: int
+
+
+class ReportTold(Done, kw_only=True):
+    """What comes with the last of a leaf's batches, which has no rows of its own."""
+
+    slices: list[tuple[str, Clip]]
+    missing: dict[str, str]
+    cold: int
+    rows: int
+    is_whole: bool
+
+
+_ENCODER = Encoder()
+_DECODERS: Mapping[type[Struct], Decoder[Struct]] = {
+    kind: Decoder(kind)
+    for kind in (
+        RunAsked, AssignAsked, UnassignAsked, InventoryAsked, CancelAsked,
+        Done, InventoryTold, ReportTold,
+    )
+}  # fmt: skip
+
+
+def dump(message: Struct) -> bytes:
+    """Return the bytes of a message."""
+    return _ENCODER.encode(message)
+
+
+def load(kind: type[Message], body: bytes) -> Message:
+    """Return the message of some bytes.
+
+    Raises:
+        Invalid: They are no such message, or too many.
+    """
+    if len(body) > BODY_MAX_BYTES:
+        raise Invalid(
+            f"a request of {len(body):,} bytes is too large; the most is {BODY_MAX_BYTES:,}"
+        )
+    try:
+        message = cast("Message", _DECODERS[kind].decode(body))
+    except (MsgspecError, ValueError, RecursionError, MemoryError) as error:
+        raise Invalid(
+            f"this is no {kind.__name__} of version {VERSION} ({error}); both sides need the same version of Carnac"
+        ) from error
+    if isinstance(message, Asked) and message.version != VERSION:
+        raise Invalid(
+            f"a request has version {message.version}, and this server speaks version {VERSION}; "
+            "both sides need the same version of Carnac"
+        )
+    return message
+
+
+def dump_run(request: LeafRequest, server_id: str) -> bytes:
+    """Return the bytes of a leaf request."""
+    return dump(
+        RunAsked(
+            version=VERSION,
+            server_id=server_id,
+            query_id=request.query_id,
+            revision=request.revision,
+            sql=request.sql,
+            view=request.view,
+            columns=dict(request.columns),
+            segments=[(dump_segment(one.segment), dump_clip(one.clip)) for one in request.slices],
+            tables={name: _dump_table(table) for name, table in request.tables.items()},
+            timeout_ms=request.timeout_ms,
+            skips_missing=request.skips_missing,
+        )
+    )
+
+
+def read_run(asked: RunAsked) -> LeafRequest:
+    """Return the leaf request of a message.
+
+    Raises:
+        Invalid: It is too large in some way, or a record, a clip or a table does not read.
+    """
+    _limit("segments", len(asked.segments), SEGMENTS_MAX)
+    _limit("small tables", len(asked.tables), TABLES_MAX)
+    _limit("characters of SQL", len(asked.sql), SQL_MAX_CHARS)
+    for name in (asked.query_id, asked.view, *asked.tables, *asked.columns):
+        _limit("characters of a name", len(name), NAME_MAX_CHARS)
+    for name in (asked.view, *asked.tables):
+        if not _PLAIN_NAME.fullmatch(name):
+            raise Invalid(
+                f"'{name}' is no name of a view or a small table in a request: letters, digits and _"
+            )
+    if asked.timeout_ms is not None and asked.timeout_ms < 0:
+        raise Invalid("the time limit of a leaf request is not negative")
+    return LeafRequest(
+        query_id=asked.query_id,
+        revision=asked.revision,
+        sql=asked.sql,
+        view=asked.view,
+        columns=asked.columns,
+        slices=[
+            LeafSlice(segment=read_segment(text), clip=read_clip(clip))
+            for text, clip in asked.segments
+        ],
+        tables={name: _read_table(name, body) for name, body in asked.tables.items()},
+        timeout_ms=asked.timeout_ms,
+        skips_missing=asked.skips_missing,
+    )
+
+
+def read_segments(texts: Sequence[str]) -> list[Segment]:
+    """Return the segments of records.
+
+    Raises:
+        Invalid: There are too many, or one does not read.
+    """
+    _limit("segments", len(texts), SEGMENTS_MAX)
+    return [read_segment(text) for text in texts]
+
+
+def read_segment(text: str) -> Segment:
+    """Return the segment of a record that somebody sent.
+
+    Raises:
+        Invalid: It does not read, or says what cannot be.
+    """
+    try:
+        segment = load_segment(text)
+    except Corrupt as error:
+        raise Invalid(f"a request has a segment that does not read: {error.message}") from error
+    _limit("characters of a segment's id", len(segment.segment_id), NAME_MAX_CHARS)
+    if segment.size_bytes < 0:
+        raise Invalid(f"segment {segment.segment_id} of a request has a negative size")
+    return segment
+
+
+def dump_clip(clip: IntervalSet | None) -> Clip:
+    """Return a clip as it is sent."""
+    return None if clip is None else [(one.start_ms, one.end_ms) for one in clip]
+
+
+def read_clip(clip: Clip) -> IntervalSet | None:
+    """Return a clip that was sent.
+
+    Raises:
+        Invalid: An interval ends before it begins.
+    """
+    return None if clip is None else interval_set(Interval(start, end) for start, end in clip)
+
+
+def dump_report(report: LeafReport) -> bytes:
+    """Return the bytes of a leaf's report."""
+    return dump(
+        ReportTold(
+            server_id=report.server_id,
+            slices=[(segment_id, dump_clip(clip)) for segment_id, clip in report.slices],
+            missing=dict(report.missing),
+            cold=report.cold,
+            rows=report.rows,
+            is_whole=report.is_whole,
+        )
+    )
+
+
+def fill_report(report: LeafReport, body: bytes) -> None:
+    """Complete a report with what the leaf said at its end.
+
+    Raises:
+        Invalid: That does not read.
+    """
+    told = load(ReportTold, body)
+    report.server_id = told.server_id
+    report.slices = [(segment_id, read_clip(clip)) for segment_id, clip in told.slices]
+    report.missing = told.missing
+    report.cold, report.rows, report.is_whole = told.cold, told.rows, told.is_whole
+
+
+def dump_inventory(found: Inventory) -> bytes:
+    """Return the bytes of an inventory."""
+    return dump(
+        InventoryTold(
+            server_id=found.server_id,
+            epoch=found.epoch,
+            number=found.number,
+            is_whole=found.is_whole,
+            holdings=[
+                _Holding(one.segment_id, one.datasource, one.size_bytes, one.state, one.error)
+                for one in found.holdings
+            ],
+            removed=list(found.removed),
+            used_bytes=found.used_bytes,
+            capacity_bytes=found.capacity_bytes,
+            running=found.running,
+        )
+    )
+
+
+def read_inventory(body: bytes) -> Inventory:
+    """Return the inventory of some bytes.
+
+    Raises:
+        Invalid: They do not read.
+    """
+    told = load(InventoryTold, body)
+    return Inventory(
+        server_id=told.server_id,
+        epoch=told.epoch,
+        number=told.number,
+        is_whole=told.is_whole,
+        holdings=[
+            Holding(
+                segment_id=one.segment_id,
+                datasource=one.datasource,
+                size_bytes=one.size_bytes,
+                state=one.state,
+                error=one.error,
+            )
+            for one in told.holdings
+        ],
+        removed=told.removed,
+        used_bytes=told.used_bytes,
+        capacity_bytes=told.capacity_bytes,
+        running=told.running,
+    )
+
+
+def _dump_table(table: object) -> bytes:
+    import pyarrow as pa
+
+    given = cast("pa.Table", table)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, given.schema) as writer:
+        writer.write_table(given)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _read_table(name: str, body: bytes) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_stream(body).read_all()
+        table.validate(full=True)  # the bytes may be anybody's, and reading checks lengths alone
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise Invalid(
+            f"small table '{name}' of a request is no Arrow stream: {first_line}"
+        ) from error
+    return table
+
+
+def _limit(what: str, number: int, most: int) -> None:
+    if number > most:
+        raise Invalid(f"a request has {number:,} {what}; the most is {most:,}")

@@ -1,0 +1,177 @@
+"""What becomes of those who ask when the other side is gone, is somebody else, or never was there."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.flight as fl
+import pytest
+
+from carnac.deep_storage.memory import MemoryDeepStorage
+from carnac.errors import Invalid, TimedOut, Unavailable
+from carnac.flight import FlightSegmentServer, FlightServer, wire
+from carnac.historical import Historical
+from tests.support.historicals import (
+    PlainEngine,
+    open_historical,
+    request_of,
+    rows_of,
+    settled,
+    write_hours,
+)
+from tests.waiting import until
+
+pytestmark = pytest.mark.http
+
+
+@dataclasses.dataclass
+class Behind:
+    historical: Historical
+    flight: FlightServer
+    storage: MemoryDeepStorage
+    engine: PlainEngine
+
+    @property
+    def url(self) -> str:
+        return f"grpc+tcp://127.0.0.1:{self.flight.port}"
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[Behind]:
+    storage, engine = MemoryDeepStorage(), PlainEngine()
+    historical = open_historical(tmp_path / "historical", storage, engine=engine)
+    flight = FlightServer(historical, host="127.0.0.1", port=0)
+    yield Behind(historical, flight, storage, engine)
+    historical.close()
+    flight.close()
+
+
+def test_nobody_there_is_unavailable_in_a_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        client = FlightSegmentServer(f"grpc+tcp://127.0.0.1:{taken.getsockname()[1]}", "s1")
+        with pytest.raises(Unavailable, match=r"historical s1 at grpc.* cannot be reached; ask"):
+            client.inventory()
+    client.close()
+    with pytest.raises(Unavailable, match="is no address of a historical"):
+        FlightSegmentServer("no such:url").inventory()
+
+
+def test_whoever_does_not_answer_in_time_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"grpc+tcp://127.0.0.1:{silent.getsockname()[1]}"
+        client = FlightSegmentServer(url, "s1", call_timeout_ms=300)
+        with pytest.raises(Unavailable):
+            client.inventory()
+        client.close()
+
+
+def test_a_statement_is_given_up_after_its_time_and_stops_at_the_server(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carnac.flight.client.RUN_SLACK_MS", 0)
+    client = FlightSegmentServer(behind.url)
+    behind.engine.gate.clear()
+    with pytest.raises(TimedOut, match=r"did not answer within 0\.3 s; ask another one"):
+        rows_of(client, request_of(write_hours(behind.storage, 1), timeout_ms=300))
+    until(lambda: not behind.historical.running, "the end of the statement")
+    client.close()
+
+
+def test_a_statement_of_somebody_who_was_killed_stops(behind: Behind, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(wire.dump_run(request_of(write_hours(behind.storage, 1)), ""))
+    behind.engine.gate.clear()
+    code = (
+        "import sys, pathlib, pyarrow.flight as fl\n"
+        "ticket = fl.Ticket(pathlib.Path(sys.argv[2]).read_bytes())\n"
+        "fl.FlightClient(sys.argv[1]).do_get(ticket)\n"
+    )
+    asker = subprocess.Popen([sys.executable, "-c", code, behind.url, str(body)])
+    until(lambda: behind.historical.running, "the statement running")
+    asker.kill()
+    asker.wait()
+    until(lambda: not behind.historical.running, "the end of the statement")
+
+
+def test_another_server_at_the_address_is_not_asked(behind: Behind) -> None:
+    client = FlightSegmentServer(behind.url, "s0")
+    with pytest.raises(Unavailable, match="historical s0 is not at this address any more"):
+        client.assign([], fence=1)
+    with pytest.raises(Unavailable, match="s0 is not at this address"):
+        client.run(request_of(write_hours(behind.storage, 1)))
+    client.close()
+    unknown = FlightSegmentServer(behind.url)
+    assert unknown.server_id == behind.historical.server_id
+    unknown.close()
+
+
+def test_a_server_that_is_back_is_found_again(behind: Behind, tmp_path: Path) -> None:
+    client = FlightSegmentServer(behind.url)
+    segments = write_hours(behind.storage, 2)
+    client.assign(segments, fence=1)
+    before = settled(client)
+    port = behind.flight.port
+    behind.historical.close()
+    behind.flight.close()
+    with pytest.raises(Unavailable):
+        client.inventory()
+    again = open_historical(tmp_path / "historical", behind.storage)
+    flight = FlightServer(again, host="127.0.0.1", port=port)
+
+    def answers() -> bool:
+        try:
+            return client.inventory().holdings == before.holdings
+        except Unavailable:
+            return False
+
+    until(answers, "the server that is back")
+    client.close()
+    again.close()
+    flight.close()
+
+
+def test_an_address_that_is_taken_is_told(behind: Behind) -> None:
+    with pytest.raises(Unavailable, match="cannot listen at 127"):
+        FlightServer(behind.historical, host="127.0.0.1", port=behind.flight.port)
+
+
+def test_ten_thousand_slices_are_asked_at_once(behind: Behind) -> None:
+    (segment,) = write_hours(behind.storage, 1)
+    client = FlightSegmentServer(behind.url)
+    gone = [
+        dataclasses.replace(segment, segment_id=f"gone{i}", path="no/such") for i in range(9_999)
+    ]
+    rows, report = rows_of(client, request_of([segment, *gone], skips_missing=True))
+    assert rows[0]["rows"] == 10
+    assert (len(report.missing), len(report.slices)) == (9_999, 1)
+    client.close()
+
+
+@pytest.mark.parametrize("name", ["assign", "unassign", "inventory", "cancel", "format-disk"])
+def test_made_up_actions_are_refused(behind: Behind, name: str) -> None:
+    with fl.FlightClient(behind.url) as raw:
+        for body in (b"", b"\xff" * 100, wire.dump(wire.Done(server_id="x"))):
+            with pytest.raises(fl.FlightServerError) as caught:
+                list(raw.do_action(fl.Action(name, body)))
+            assert b'"Invalid"' in caught.value.extra_info
+        with pytest.raises(fl.FlightServerError) as caught:
+            raw.do_get(fl.Ticket(b"?"))
+        assert b'"Invalid"' in caught.value.extra_info
+    assert not behind.historical.running
+
+
+def test_errors_in_the_middle_of_an_answer_arrive_whole(behind: Behind) -> None:
+    segments = write_hours(behind.storage, 1, rows=5000)
+    sql = "SELECT CASE WHEN n = 4000 THEN error('é' || repeat('x', 20000)) ELSE word END FROM v"
+    client = FlightSegmentServer(behind.url)
+    with pytest.raises((Unavailable, Invalid, Exception)) as caught:
+        rows_of(client, request_of(segments, sql))
+    assert "éxxx" in str(caught.value)
+    assert not behind.historical.running
+    client.close()
