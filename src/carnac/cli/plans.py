@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.cli.records import to_json
-from carnac.cli.tables import format_count, short_interval
+from carnac.cli.tables import format_count, interval_text
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -38,7 +38,7 @@ def plan_facts(spec: IngestSpec) -> list[tuple[str, str]]:
         ("sorted by", ", ".join(spec.sort_columns)),
     ]
     if spec.intervals:
-        facts.append(("intervals", ", ".join(short_interval(item) for item in spec.intervals)))
+        facts.append(("intervals", ", ".join(interval_text(item) for item in spec.intervals)))
     limit = spec.tuning.max_parse_exceptions
     facts.append(("bad rows", "any number" if limit is None else f"at most {format_count(limit)}"))
     facts += [("ignored", f"{item.path}: {item.reason}") for item in spec.ignored]

@@ -6,12 +6,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, format_ms
+from carnac.core.time.intervals import MAX_MS, MIN_MS, format_ms
+from carnac.core.time.intervals import interval_text as interval_text  # noqa: PLC0414
 from carnac.core.words import counted as counted  # noqa: PLC0414  # commands find all their words here
 
 GAP = "  "
 MIN_WIDTH = 8
-_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +107,6 @@ def short_ms(at_ms: int) -> str:
 def second_ms(at_ms: int) -> str:
     """Return an instant to the second, `2013-02-01 05:30:00`, UTC."""
     return format_ms(at_ms)[:19].replace("T", " ")
-
-
-def short_interval(interval: Interval) -> str:
-    """Return `2013-02-01` for a whole day of UTC, else `start/end`, as short as they are exact."""
-    start, end = interval.start_ms, interval.end_ms
-    if start % _DAY_MS == 0 and end - start == _DAY_MS:
-        return format_ms(start)[:10]  # the first of all days, too
-    return f"{short_ms(start)}/{short_ms(end)}"
 
 
 def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from carnac.console.looks import HOURS, Chart, chart_head
 from carnac.core.log.entries import VisibleSegment
-from carnac.core.time.intervals import Interval, format_ms
+from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import counted
 from carnac.errors import Invalid
 
@@ -130,7 +130,7 @@ def _stack(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str,
                 "rows": block.rows,
                 "segments": block.segments,
                 "kilobytes": round(block.size_bytes / 1000, 1),
-                "chunk": f"{format_ms(block.chunk.start_ms)} / {format_ms(block.chunk.end_ms)}",
+                "chunk": interval_text(block.chunk),
                 "revision": block.revision,
                 "commit": labels.get(block.revision, f"{block.revision}"),
                 "clipped": block.is_clipped,

@@ -7,6 +7,7 @@ method that it gets is checked by being there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from inspect import isfunction
 from reprlib import Repr
@@ -151,9 +152,10 @@ _SHAPES = {
         _TEXT,
         words="an interval (a text like '2013-01-01/2013-02-01' or a carnac.Interval)",
     ),
-    "int | str": _one_of(  # whoever looks a negative one up says what is wrong with it
+    "int | str | datetime": _one_of(  # whoever looks a negative one up says what is wrong with it
         Shape(lambda value: _is_whole(value, -WHOLE_MAX), ""),
         _TEXT,
+        Shape(lambda value: isinstance(value, datetime), ""),
         words="a revision, a time or the name of a tag",
     ),
     "Sequence[str]": _list_of(_TEXT),

@@ -1,11 +1,11 @@
-"""Numbers, times and intervals as words, for all that people read."""
+"""Numbers, sizes and chunks as words, for all that people read."""
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
 
-from carnac.core.time.intervals import ETERNITY, Interval, format_ms
+from carnac.core.time.intervals import ETERNITY, Interval, interval_text
 
 
 @lru_cache(
@@ -35,11 +35,6 @@ def number_text(number: int) -> str:
     return f"{number:,}"
 
 
-def interval_text(interval: Interval) -> str:
-    """Return an interval without the zeros of its times: `2026-01-05/2026-01-06`, `2026-01-05T07:00Z/…`."""
-    return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
-
-
 def chunk_text(chunk: Interval) -> str:
     """Return a time chunk as a reason names it."""
     return "of all times" if chunk == ETERNITY else interval_text(chunk)
@@ -54,10 +49,3 @@ def granularity_text(canonical: str | None) -> str:
     text = str(block.get("period"))
     text += f" in {zone}" if zone else ""
     return f"{text} from {origin.removesuffix('T00:00:00.000Z')}" if origin else text
-
-
-@lru_cache(maxsize=1 << 16)  # names of tasks say the same borders again and again
-def time_text(at_ms: int) -> str:
-    """Return a time without its zeros: `2026-01-05`, `2026-01-05T07:30Z`."""
-    text = format_ms(at_ms)
-    return text.removesuffix("T00:00:00.000Z").replace(":00.000Z", "Z").replace(".000Z", "Z")

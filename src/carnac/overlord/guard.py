@@ -13,7 +13,7 @@ from carnac.core.log.allocation import AllocationLock
 from carnac.core.log.commits import LockHeld
 from carnac.core.segments.version import IdRanges, id_ranges
 from carnac.core.tasks.model import Attempt, Task
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.errors import Revoked
 from carnac.overlord.lockbox import Lockbox
 from carnac.ports.places import PlaceTerms
@@ -148,7 +148,9 @@ class TaskGuard:
     def _acquire(self, requests: list[RequestLock]) -> None:
         if not requests:
             return
-        places = ", ".join(f"{one.datasource} {one.interval}" for one in requests[:3])
+        places = ", ".join(
+            f"{one.datasource} {interval_text(one.interval)}" for one in requests[:3]
+        )
         self._on_wait(places)
         try:
             locks = self._lockbox.acquire_all(requests)

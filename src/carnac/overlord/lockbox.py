@@ -30,6 +30,7 @@ from carnac.core.locks.events import (
 from carnac.core.locks.model import Lock, LockState, Reason, describe_end
 from carnac.core.locks.waits import LockPicture, picture
 from carnac.core.log.commits import LockHeld
+from carnac.core.time.intervals import interval_text
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
 from carnac.ports import Clock, MetadataStore
@@ -254,7 +255,8 @@ def _not_granted(request: RequestLock, reply: LockReply) -> CarnacError:
         for lock in blockers[:3]
     )
     return Unavailable(
-        f"task {request.task_id} waited {request.timeout_ms} ms for {request.datasource} {request.interval} in vain"
+        f"task {request.task_id} waited {request.timeout_ms} ms for {request.datasource} "
+        f"{interval_text(request.interval)} in vain"
         f"{': it is kept out by ' + named if named else ''}; retry later, or look at carnac locks",
         task_id=request.task_id,
         blockers=[lock.lock_id for lock in blockers],
@@ -268,7 +270,8 @@ def _has_timed_out(lock: Lock) -> bool:
 def _closes_circle(request: RequestLock, reply: Refused) -> Conflict:
     others = ", then ".join(reply.circle[1:])
     return Conflict(
-        f"task {request.task_id} cannot wait for {request.datasource} {request.interval}: it would wait for {others}, "
+        f"task {request.task_id} cannot wait for {request.datasource} "
+        f"{interval_text(request.interval)}: it would wait for {others}, "
         f"then for itself; release its locks and start anew",
         task_id=request.task_id,
         circle=list(reply.circle),

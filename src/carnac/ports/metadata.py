@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from carnac.core.showing import Shown
+from carnac.core.time.intervals import interval_text, time_text
+from carnac.core.words import bytes_text, number_text
 from carnac.errors import NotFound
 from carnac.ports.allocation_records import AllocationRecords
 from carnac.ports.serving import ServerRecords
@@ -44,8 +47,8 @@ class CompactionRecords(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Head(Shown):
     """The newest revision; 0 and the store's creation time before the first commit.
 
     Attributes:
@@ -56,9 +59,12 @@ class Head:
     revision: int
     at_ms: int
 
+    def _facts(self) -> Mapping[str, str]:
+        return {"revision": f"{self.revision}", "published": time_text(self.at_ms)}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Published(Shown):
     """Outcome of a publish.
 
     Attributes:
@@ -74,9 +80,16 @@ class Published:
     is_replay: bool
     commit: Commit | None
 
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "revision": f"{self.revision}",
+            "published": time_text(self.at_ms),
+            "before": "yes" if self.is_replay else "",
+        }
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tag(Shown):
     """A name for a revision; the revision stays readable while the tag exists.
 
     Attributes:
@@ -88,6 +101,13 @@ class Tag:
     name: str
     revision: int
     created_at_ms: int
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "tag": self.name,
+            "revision": f"{self.revision}",
+            "made": time_text(self.created_at_ms),
+        }
 
 
 class LeaseKind(StrEnum):
@@ -133,8 +153,8 @@ class TrashedSegment:
     trashed_at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatasourceInfo:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DatasourceInfo(Shown):
     """A datasource at a revision, in numbers.
 
     Attributes:
@@ -154,6 +174,16 @@ class DatasourceInfo:
     size_bytes: int
     interval: Interval | None
     revision: int
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "datasource": self.name,
+            "rows": number_text(self.rows),
+            "segments": number_text(self.segments),
+            "size": bytes_text(self.size_bytes),
+            "time": "" if self.interval is None else interval_text(self.interval),
+            "revision": f"{self.revision}",
+        }
 
 
 class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRecords, Protocol):

@@ -16,6 +16,7 @@ from carnac.core.segments.segment import (
     Scalar,
     Segment,
 )
+from carnac.core.time.intervals import interval_text
 from carnac.errors import Corrupt
 from carnac.rows.cutting import Piece
 from carnac.rows.merge_task import MergeTask, segment_id
@@ -58,7 +59,7 @@ def merge_parts(
     try:
         with (
             contextlib.ExitStack() as resources,
-            translated(f"merging time chunk {task.chunk} of {task.datasource}"),
+            translated(f"merging time chunk {interval_text(task.chunk)} of {task.datasource}"),
         ):
             rows = open_rows(task, resources, temp_dir=str(temp_dir))
             return sink.write_all(rows.pieces, rows.sort_columns, rows.buckets)

@@ -80,7 +80,7 @@ class History:
         return self._metadata.commit(revision)
 
     def diff(
-        self, first: int | str, second: int | str | None
+        self, first: int | str | None, second: int | str | None
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
         """Compare two revisions, datasource by datasource; those that do not differ are left out."""
         before, after = self._metadata.resolve(first), self._metadata.resolve(second)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from carnac.core.arguments import checked
+from carnac.core.showing import Listing
 from carnac.core.time.intervals import as_interval
+from carnac.core.time.moments import as_moment
 from carnac.store.querying import run_query
 from carnac.store.results import Result
 
@@ -41,7 +44,11 @@ class StoreReading:
     _services: StoreServices
 
     def sql(
-        self, text: str, *, at: int | str | None = None, parameters: Sequence[object] = ()
+        self,
+        text: str,
+        *,
+        at: int | str | datetime | None = None,
+        parameters: Sequence[object] = (),
     ) -> Result:
         """Run one SELECT statement over one revision; `?` takes `parameters` in order. The whole result is in memory.
 
@@ -50,7 +57,12 @@ class StoreReading:
             NotFound: A datasource, column or revision does not exist.
         """
         found = run_query(
-            self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
+            self._engine(),
+            self._metadata,
+            self._leases,
+            text,
+            at=as_moment(at),
+            parameters=parameters,
         )
         return Result(found)
 
@@ -60,7 +72,7 @@ class StoreReading:
         target: object,
         *,
         format: str | None = None,  # noqa: A002 - what everybody calls it
-        at: int | str | None = None,
+        at: int | str | datetime | None = None,
         parameters: Sequence[object] = (),
         max_rows: int | None = None,
         overwrite: bool = False,
@@ -89,7 +101,7 @@ class StoreReading:
             text,
             target,
             form=format,
-            at=at,
+            at=as_moment(at),
             parameters=parameters,
             rows_max=max_rows,
             overwrite=overwrite,
@@ -99,7 +111,7 @@ class StoreReading:
         self,
         datasource: str,
         *,
-        at: int | str | None = None,
+        at: int | str | datetime | None = None,
         interval: Interval | str | None = None,
     ) -> object:
         """Return a `pyspark.sql.DataFrame` over one revision. Its files are kept until the store is closed.
@@ -109,28 +121,30 @@ class StoreReading:
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        revision = self._leases.pin(at).head.revision
+        revision = self._leases.pin(as_moment(at)).head.revision
         inputs = self._services.catalog.inputs(datasource, revision, as_interval(interval))
         columns = self._metadata.columns(datasource, revision=revision)
         return self._pipeline().read_spark(inputs, columns=columns)
 
-    def datasources(self, *, at: int | str | None = None) -> tuple[DatasourceInfo, ...]:
+    def datasources(self, *, at: int | str | datetime | None = None) -> tuple[DatasourceInfo, ...]:
         """Return the datasources that have rows, by name."""
-        return self._metadata.datasources(self._metadata.resolve(at).revision)
+        return Listing(self._metadata.datasources(self._metadata.resolve(as_moment(at)).revision))
 
-    def columns(self, datasource: str, *, at: int | str | None = None) -> Mapping[str, ColumnType]:
+    def columns(
+        self, datasource: str, *, at: int | str | datetime | None = None
+    ) -> Mapping[str, ColumnType]:
         """Return the columns of a datasource by name, with their types, besides `__time`.
 
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        return self._services.catalog.columns(datasource, at)
+        return self._services.catalog.columns(datasource, as_moment(at))
 
     def segments(
         self,
         datasource: str,
         *,
-        at: int | str | None = None,
+        at: int | str | datetime | None = None,
         interval: Interval | str | None = None,
     ) -> Sequence[VisibleSegment]:
         """Return the visible segments with their entries, in order of time chunk and partition id.
@@ -139,9 +153,8 @@ class StoreReading:
             NotFound: There is no such revision, or no such datasource at it.
         """
         parsed = as_interval(interval)
-        return self._services.catalog.segments(
-            datasource, self._metadata.resolve(at).revision, parsed
-        )
+        revision = self._metadata.resolve(as_moment(at)).revision
+        return Listing(self._services.catalog.segments(datasource, revision, parsed))
 
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
         """Return the live time chunks, in order of time.
@@ -149,13 +162,13 @@ class StoreReading:
         Raises:
             NotFound: There is no such datasource.
         """
-        return self._services.catalog.chunks(datasource)
+        return Listing(self._services.catalog.chunks(datasource))
 
     def late(
         self,
         datasource: str,
         *,
-        at: int | str | None = None,
+        at: int | str | datetime | None = None,
         interval: Interval | str | None = None,
     ) -> LateLedger:
         """Return the late ledger: how late rows were when they were appended, and whether they are folded yet.
@@ -165,11 +178,11 @@ class StoreReading:
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        return self._services.catalog.late(datasource, at, as_interval(interval))
+        return self._services.catalog.late(datasource, as_moment(at), as_interval(interval))
 
-    def lookups(self, *, at: int | str | None = None) -> Mapping[str, Mapping[str, str]]:
+    def lookups(self, *, at: int | str | datetime | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups by name."""
-        return self._metadata.lookups(self._metadata.resolve(at).revision)
+        return self._metadata.lookups(self._metadata.resolve(as_moment(at)).revision)
 
     # history
 
@@ -177,9 +190,9 @@ class StoreReading:
         """Return the newest revision."""
         return self._metadata.head()
 
-    def resolve(self, at: int | str | None = None) -> Head:
+    def resolve(self, at: int | str | datetime | None = None) -> Head:
         """Return the revision that `at` means, and when it was published."""
-        return self._metadata.resolve(at)
+        return self._metadata.resolve(as_moment(at))
 
     def log(
         self, *, datasource: str | None = None, before: int | None = None, limit: int = 50
@@ -189,11 +202,11 @@ class StoreReading:
         Raises:
             NotFound: The datasource has neither rows nor commits.
         """
-        return self._services.catalog.log(datasource, before, limit)
+        return Listing(self._services.catalog.log(datasource, before, limit))
 
-    def show(self, at: int | str | None = None) -> Commit:
+    def show(self, at: int | str | datetime | None = None) -> Commit:
         """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
-        return self._services.history.commit(at)
+        return self._services.history.commit(as_moment(at))
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
@@ -201,21 +214,21 @@ class StoreReading:
         Raises:
             NotFound: One of them was trimmed: the reader has to start anew.
         """
-        return self._metadata.changes(after=after, limit=limit)
+        return Listing(self._metadata.changes(after=after, limit=limit))
 
     def diff(
-        self, first: int | str, second: int | str | None = None
+        self, first: int | str | datetime, second: int | str | datetime | None = None
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
         """Compare two revisions; the second is the newest by default. Datasources that are the same are left out."""
-        return self._services.history.diff(first, second)
+        return self._services.history.diff(as_moment(first), as_moment(second))
 
-    def tag(self, name: str, *, at: int | str | None = None) -> Tag:
+    def tag(self, name: str, *, at: int | str | datetime | None = None) -> Tag:
         """Name a revision; it stays readable while the tag is there. A tag that exists is moved.
 
         Raises:
             Invalid: The name is that of a revision or a time, or no name at all.
         """
-        return self._metadata.put_tag(name, self._metadata.resolve(at).revision)
+        return self._metadata.put_tag(name, self._metadata.resolve(as_moment(at)).revision)
 
     def untag(self, name: str) -> None:
         """Remove a tag.
@@ -227,4 +240,4 @@ class StoreReading:
 
     def tags(self) -> tuple[Tag, ...]:
         """Return all tags by name."""
-        return self._metadata.tags()
+        return Listing(self._metadata.tags())

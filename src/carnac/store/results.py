@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from carnac.core.markup import escape_text
+from carnac.core.showing import ROWS_MAX, html_table
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.ports import QueryResult
-
-SHOWN_ROWS = 20
-"""Rows that a notebook shows of a result."""
-SHOWN_CHARACTERS = 200
-"""Of a value in a notebook."""
 
 
 class Result:
@@ -79,14 +74,10 @@ class Result:
     def _repr_html_(self) -> str:
         """Return the first rows as a table, for a notebook."""
         table = self.arrow()
-        head = "".join(f"<th>{escape_text(name)}</th>" for name in table.column_names)
-        shown = zip(*(column.to_pylist() for column in table.slice(0, SHOWN_ROWS)), strict=True)
-        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
-        rest = f", the first {SHOWN_ROWS} shown" if len(self) > SHOWN_ROWS else ""
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<p>{escape_text(self._summary)}{rest}</p>"
-        )
+        shown = zip(*(column.to_pylist() for column in table.slice(0, ROWS_MAX)), strict=True)
+        rest = f", the first {ROWS_MAX} shown" if len(self) > ROWS_MAX else ""
+        rows = ([_text(value) for value in row] for row in shown)
+        return html_table(table.column_names, rows, note=self._summary + rest)
 
     @property
     def _summary(self) -> str:
@@ -96,9 +87,7 @@ class Result:
         )
 
 
-def _cell(value: object) -> str:
+def _text(value: object) -> str | None:
     if value is None:
-        return "<td><i>null</i></td>"
-    text = value.isoformat() if isinstance(value, datetime) else str(value)
-    is_cut = len(text) > SHOWN_CHARACTERS
-    return f"<td>{escape_text(text[:SHOWN_CHARACTERS])}{'…' if is_cut else ''}</td>"
+        return None
+    return value.isoformat() if isinstance(value, datetime) else str(value)

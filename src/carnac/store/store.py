@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.redaction import show_url
+from carnac.core.showing import Listing, facts_line, facts_table
 from carnac.core.time.intervals import as_interval
-from carnac.errors import Invalid
+from carnac.core.time.moments import as_moment
+from carnac.errors import CarnacError, Invalid
 from carnac.ports.closing import Closing
 from carnac.store.leases import LeaseKeeper
 from carnac.store.reading import StoreReading
@@ -46,8 +50,8 @@ class Store(StoreReading, Closing):
 
     What is called the same means the same everywhere:
 
-    - `at`: None for the newest revision, a number, a time such as `2013-05-01T12:00` (the last revision published by
-      then), or the name of a tag. One that is not there, or was trimmed, is `NotFound`.
+    - `at`: None for the newest revision, a number, a time such as `2013-05-01T12:00` or an aware `datetime` (the last
+      revision published by then), or the name of a tag. One that is not there, or was trimmed, is `NotFound`.
     - `interval`: a `carnac.Interval` or ISO 8601, `start/end` or `start/period`, UTC, end excluded. None: all of time.
     - `guard`: the locks of the task that writes, checked when it publishes. None: no lock is asked for.
     - `batch`: (writer, batch). Published again under the same pair, nothing changes.
@@ -93,6 +97,20 @@ class Store(StoreReading, Closing):
     def deep_storage(self) -> DeepStorage:
         """Where the segment files and the quarantined rows are."""
         return self._deep_storage
+
+    def __repr__(self) -> str:
+        return facts_line("Store", {"files": show_url(self._deep_storage.url)})
+
+    def _repr_html_(self) -> str:
+        """Return where it is, its newest revision and its datasources as tables, for a notebook."""
+        facts = {"files": show_url(self._deep_storage.url)}
+        try:
+            facts["revision"] = f"{self.head().revision}"
+            return facts_table(facts) + Listing(self._metadata.datasources())._repr_html_()
+        except (
+            CarnacError
+        ) as error:  # closed, or its database is away: a notebook shows it none the less
+            return facts_table(facts | {"error": error.message})
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied: connections, leases and Spark are of this process."""
@@ -283,7 +301,7 @@ class Store(StoreReading, Closing):
         )
         return self._services.compactor.run(groups, on_progress=on_progress)
 
-    def revert(self, at: int | str) -> Published:
+    def revert(self, at: int | str | datetime) -> Published:
         """Undo one commit and keep all later appends; metadata only.
 
         Raises:
@@ -291,7 +309,7 @@ class Store(StoreReading, Closing):
             NotFound: There is no such commit, or what it took out of sight was deleted since.
             Conflict: A later commit stands in the way; it is named.
         """
-        return self._services.history.revert(at)
+        return self._services.history.revert(as_moment(at))
 
     def set_lookup(
         self, name: str, mapping: Mapping[str, str] | None, *, message: str = ""

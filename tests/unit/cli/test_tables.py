@@ -9,8 +9,8 @@ from carnac.cli.tables import (
     format_bytes,
     format_count,
     format_seconds,
+    interval_text,
     render_table,
-    short_interval,
     short_ms,
     text_width,
 )
@@ -102,7 +102,11 @@ def test_instants_are_as_short_as_exact(instant: str, text: str) -> None:
 
 
 def test_whole_days_and_the_ends_of_time() -> None:
-    assert short_interval(parse_interval("2013-02-01/P1D")) == "2013-02-01"
-    assert short_interval(parse_interval("2013-02-01/P1M")) == "2013-02-01/2013-03-01"
-    assert short_interval(Interval(MIN_MS, MAX_MS)) == "-∞/∞"
-    assert short_interval(parse_interval("0001-01-01/P1D")) == "0001-01-01"
+    assert interval_text(parse_interval("2013-02-01/P1D")) == "2013-02-01/2013-02-02"
+    assert (
+        interval_text(parse_interval("2013-02-01T05:30/PT1H"))
+        == "2013-02-01T05:30Z/2013-02-01T06:30Z"
+    )
+    assert interval_text(parse_interval("2013-02-01/P1M")) == "2013-02-01/2013-03-01"
+    assert interval_text(Interval(MIN_MS, MAX_MS)) == "0001-01-01/10000-01-01"
+    assert interval_text(parse_interval("0001-01-01/P1D")) == "0001-01-01/0001-01-02"

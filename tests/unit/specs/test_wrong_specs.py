@@ -128,8 +128,7 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
             "intervals": ["2013-01-01T00:30/2013-01-02"],
             "granularitySpec": {"queryGranularity": "hour"},
         },
-        "wrong spec: interval 2013-01-01T00:30:00.000Z/2013-01-02T00:00:00.000Z is not aligned to "
-        "queryGranularity HOUR",
+        "wrong spec: interval 2013-01-01T00:30Z/2013-01-02 is not aligned to queryGranularity HOUR",
     ),
     (
         {"replaceScope": "chunks"},

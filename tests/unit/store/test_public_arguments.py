@@ -192,7 +192,7 @@ def test_no_other_value_takes_arguments() -> None:
         ("int", 0, -1, "a whole number, 0 or more"),
         ("int", 7, True, "a whole number, 0 or more"),
         ("bool", False, 0, "True or False"),
-        ("int | str | None", None, 2.5, "a revision, a time or the name of a tag"),
+        ("int | str | datetime | None", None, 2.5, "a revision, a time or the name of a tag"),
         ("Sequence[str] | None", ["a"], "a", "a list (a text each)"),
         ("Sequence[str]", (), ["a", 5], "a list (a text each)"),
         ("Sequence[object]", [object()], 5, "a list"),

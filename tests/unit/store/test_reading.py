@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
 from carnac.core.log.commits import Publication
@@ -263,3 +267,40 @@ class TestShapesOfResults:
             store.sql("DELETE FROM events")
         with pytest.raises(Invalid):
             store.sql("SELECT * FROM read_parquet('/etc/passwd')")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store, at: store.sql("SELECT count(*) AS n FROM events", at=at).revision,
+        lambda store, at: store.resolve(at).revision,
+        lambda store, at: store.show(at).revision,
+        lambda store, at: store.diff(at)[0].revision,
+        lambda store, at: store.late("events", at=at).revision,
+        lambda store, at: store.tag("then", at=at).revision,
+        lambda store, at: max(one.entry.added_revision for one in store.segments("events", at=at)),
+        lambda store, at: store.datasources(at=at)[0].revision,
+        lambda store, at: len(store.columns("events", at=at)),
+        lambda store, at: 1 + len(store.lookups(at=at)),
+        lambda store, at: store.export("SELECT 1 AS n", io.BytesIO(), format="csv", at=at).revision,
+        lambda store, at: store.revert(at).revision - 2,
+    ],
+)
+def test_at_takes_a_datetime_that_has_a_zone_wherever_at_is_taken(
+    store: Store, clock: FakeClock, read: Callable[[Store, datetime], int]
+) -> None:
+    append(store, (1, 0))
+    clock.advance_ms(10_000)
+    append(store, (2, 0))
+    first = store.show(1).at_ms
+    zone = timezone(timedelta(hours=5, minutes=30))
+    at = datetime.fromtimestamp(first / 1000, tz=UTC).astimezone(zone) + timedelta(seconds=1)
+    assert read(store, at) == 1
+    naive = at.replace(tzinfo=None)
+    with pytest.raises(Invalid, match=r"has no time zone.*at\.replace\(tzinfo=timezone\.utc\)"):
+        read(store, naive)
+
+
+def test_a_datetime_before_all_years_is_refused(store: Store) -> None:
+    with pytest.raises(Invalid, match="outside years 1 to 9999"):
+        store.resolve(datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from carnac.core.showing import ROWS_MAX
 from carnac.ports import QueryResult
-from carnac.store.results import SHOWN_ROWS, Result
+from carnac.store.results import Result
 
 ROWS = [{"a": n, "<b>": "<script>alert(1)</script>" if n % 2 else None} for n in range(30)]
 
@@ -29,5 +30,5 @@ def test_a_notebook_shows_the_first_rows_and_escapes_what_strangers_wrote() -> N
     assert "<script>" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;alert(1)" in page
-    assert page.count("<tr>") == 1 + SHOWN_ROWS
+    assert page.count("<tr>") == 1 + ROWS_MAX
     assert "30 rows of 2 columns at revision 7, 1 of 9 segments read, the first 20 shown" in page

@@ -235,7 +235,7 @@ class TestDeletion:
 
     def test_rows_that_stand_for_an_hour_are_not_cut(self, store: Store) -> None:
         append(store, (1, 1), (2, 2), query="hour")
-        with pytest.raises(Invalid, match=r"granularity is HOUR; align it, .* 2013-10-22T01:00:00"):
+        with pytest.raises(Invalid, match=r"granularity is HOUR; align it, .* 2013-10-22T01:00Z/"):
             store.delete("events", interval="2013-10-22T01:30/2013-10-22T03")
         store.delete("events", interval="2013-10-22T01/2013-10-22T02")
         assert ids(store) == [2]

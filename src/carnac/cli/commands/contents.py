@@ -9,7 +9,7 @@ import typer
 from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
-from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval, short_ms
+from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text, short_ms
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.lateness import LATENESSES, LateRows
 from carnac.core.time.intervals import format_ms
@@ -122,7 +122,7 @@ def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
     ]
     rows = [
         [
-            short_interval(chunk.interval),
+            interval_text(chunk.interval),
             str(chunk.version),
             format_count(chunk.entries),
             str(chunk.next_partition_id),
@@ -136,14 +136,14 @@ def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
 def _segment_row(item: VisibleSegment) -> list[str]:
     entry, segment = item.entry, item.segment
     return [
-        short_interval(entry.chunk),
+        interval_text(entry.chunk),
         str(entry.version),
         str(entry.partition_id),
         format_count(segment.rows),
         format_bytes(segment.size_bytes),
         str(entry.added_revision),
         segment.segment_id,
-        "" if entry.clip is None else ", ".join(short_interval(piece) for piece in entry.clip),
+        "" if entry.clip is None else ", ".join(interval_text(piece) for piece in entry.clip),
     ]
 
 

@@ -16,9 +16,8 @@ from carnac.cli.tables import (
     Column,
     format_bytes,
     format_count,
+    interval_text,
     second_ms,
-    short_interval,
-    short_ms,
 )
 from carnac.core.log.commits import Commit, DatasourceCommit
 from carnac.core.time.intervals import IntervalSet, interval_set
@@ -132,8 +131,7 @@ def diff(
         Column("segments -", is_number=True),
         Column("rows +", is_number=True),
         Column("rows -", is_number=True),
-        Column("from (UTC)", is_whole=True),
-        Column("to (UTC)", is_whole=True),
+        Column("interval", is_whole=True),
     ]
     rows = [
         [
@@ -142,8 +140,7 @@ def diff(
             format_count(len(item.removed)),
             format_count(item.rows_added),
             format_count(item.rows_removed),
-            "" if item.interval is None else short_ms(item.interval.start_ms),
-            "" if item.interval is None else short_ms(item.interval.end_ms - 1),
+            "" if item.interval is None else interval_text(item.interval),
         ]
         for item in diffs
     ]
@@ -250,10 +247,10 @@ def _print_change(output: Output, change: DatasourceCommit) -> None:
 
 def _within(chunks: IntervalSet) -> str:
     span = chunks.span()
-    return "" if span is None else f", {short_ms(span.start_ms)} to {short_ms(span.end_ms)}"
+    return "" if span is None else f" in {interval_text(span)}"
 
 
 def _pieces(pieces: IntervalSet) -> str:
-    shown = ", ".join(short_interval(piece) for piece in pieces.intervals[:PIECES_SHOWN])
+    shown = ", ".join(interval_text(piece) for piece in pieces.intervals[:PIECES_SHOWN])
     more = len(pieces) - PIECES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

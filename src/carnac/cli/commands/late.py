@@ -9,7 +9,7 @@ import typer
 from carnac.cli.app import READING, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
-from carnac.cli.tables import Column, counted, format_bytes, format_count, short_interval
+from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text
 from carnac.core.segments.lateness import Lateness
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _print(output: Output, ledger: LateLedger, limit: int) -> None:
     shown = ledger.lines if limit == 0 else ledger.lines[:limit]
     output.table(
         [Column("chunk", is_whole=True), Column("late by", is_whole=True), *FIGURES],
-        [[short_interval(line.chunk), WORDS[line.lateness], *_figures(line)] for line in shown],
+        [[interval_text(line.chunk), WORDS[line.lateness], *_figures(line)] for line in shown],
     )
     if len(ledger.lines) > len(shown):
         rest = format_count(len(ledger.lines) - len(shown))

@@ -10,7 +10,7 @@ from carnac.cli.app import TASKS, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.records import to_json
-from carnac.cli.tables import Column, counted, format_age, short_interval
+from carnac.cli.tables import Column, counted, format_age, interval_text
 
 if TYPE_CHECKING:
     from carnac.core.locks.model import Lock
@@ -98,7 +98,7 @@ def break_lock(
         session.output.json({"lock": _lock_json(lock)})
         return
     session.output.line(
-        f"lock {lock.lock_id} of {lock.task_id} on {lock.datasource} {short_interval(lock.interval)} "
+        f"lock {lock.lock_id} of {lock.task_id} on {lock.datasource} {interval_text(lock.interval)} "
         f"{describe_end(lock)}"
     )
 
@@ -110,7 +110,7 @@ def _row(one: LockPicture, now_ms: int) -> list[str]:
         lock.task_id,
         str(lock.type),
         lock.datasource,
-        short_interval(lock.interval),
+        interval_text(lock.interval),
         _partitions(lock),
         _state(lock, now_ms),
         str(lock.priority),

@@ -19,7 +19,7 @@ from carnac.core.compaction.plan.planning import CompactionPlan
 from carnac.core.compaction.plan.scoring import Action
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.invariants import check
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, interval_text
 
 if TYPE_CHECKING:
     from carnac.core.compaction.control.states import ChunkState, ChunkSummary
@@ -63,14 +63,14 @@ def check_running(tasks: Iterable[CompactionTask]) -> None:
 def check_reasons(plan: CompactionPlan) -> None:
     """Check CP-3."""
     for one in plan.chunks:
-        check("CP-3", bool(one.score.reason), f"chunk {one.interval} has no reason")
+        check("CP-3", bool(one.score.reason), f"chunk {interval_text(one.interval)} has no reason")
         is_in_task = plan.task_of(one.interval) is not None
         may = one.score.action is Action.COMPACT or one.score.may_join
         must = one.score.action is Action.COMPACT
         check(
             "CP-3",
             may if is_in_task else not must,
-            f"chunk {one.interval} is {one.score.action} and {'in a' if is_in_task else 'in no'} task",
+            f"chunk {interval_text(one.interval)} is {one.score.action} and {'in a' if is_in_task else 'in no'} task",
         )
 
 
@@ -104,7 +104,8 @@ def check_analysis(
         check(
             "CP-4",
             state is None or summary is None or not state.is_as_seen(summary, judged_by),
-            f"chunk {chunk} is analysed again though it is as it was at revision {state and state.revision}",
+            f"chunk {interval_text(chunk)} is analysed again though it is as it was at revision "
+            f"{state and state.revision}",
         )
 
 

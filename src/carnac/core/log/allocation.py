@@ -28,7 +28,7 @@ from carnac.core.log.layout import find_free_cell
 from carnac.core.segments.version import IdRanges
 from carnac.core.texts import KEY_MAX, check_name
 from carnac.core.time.granularity import Granularity, parse_granularity
-from carnac.core.time.intervals import Interval, IntervalSet, format_ms, interval_set
+from carnac.core.time.intervals import Interval, IntervalSet, format_ms, interval_set, interval_text
 from carnac.errors import CarnacError, Conflict, Revoked
 
 Key: TypeAlias = tuple[str, str, str]
@@ -395,14 +395,15 @@ def _not_granted(request: AllocationRequest, chunk: Interval, reply: LockReply) 
     """Return what it means that the lock will not come."""
     if isinstance(reply, Refused):
         return Conflict(
-            f"{request.owner} cannot wait for {request.datasource} {chunk}: it would wait for itself through "
+            f"{request.owner} cannot wait for {request.datasource} {interval_text(chunk)}: it would "
+            f"wait for itself through "
             f"{', '.join(reply.circle[1:])}; release its locks and start anew",
             owner=request.owner,
             circle=list(reply.circle),
         )
     lock = reply.lock if isinstance(reply, Lost) else None
     return Revoked(
-        f"the lock of {request.owner} on {request.datasource} {chunk} {describe_end(lock)}; "
+        f"the lock of {request.owner} on {request.datasource} {interval_text(chunk)} {describe_end(lock)}; "
         f"nothing was allocated: stop",
         owner=request.owner,
     )

@@ -6,15 +6,17 @@ the other inside the publish transaction, so that a writer never has to know ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
+from carnac.core.showing import Shown
 from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_keepable, check_name, check_text
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet, time_text
+from carnac.core.words import number_text
 
 
 class CommitKind(StrEnum):
@@ -250,8 +252,8 @@ class DatasourceCommit:
     covers: IntervalSet = field(default_factory=IntervalSet)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Commit(Shown):
     """One publish: the change from `revision - 1` to `revision`.
 
     Attributes:
@@ -280,9 +282,13 @@ class Commit:
     message: str = ""
     proof: ConservationProof | None = None
 
+    def _facts(self) -> Mapping[str, str]:
+        rows = sum(one.rows for change in self.changes for one in change.segments)
+        return _commit_facts(self, [one.datasource for one in self.changes], rows)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitSummary:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CommitSummary(Shown):
     """A line of the log: a commit without its entries.
 
     Attributes:
@@ -309,6 +315,23 @@ class CommitSummary:
     offsets: Mapping[str, str] = field(default_factory=dict)
     lookups: tuple[str, ...] = ()
     message: str = ""
+
+    def _facts(self) -> Mapping[str, str]:
+        names = [one.datasource for one in self.datasources]
+        return _commit_facts(self, names, sum(one.rows for one in self.datasources))
+
+
+def _commit_facts(
+    commit: Commit | CommitSummary, datasources: Sequence[str], rows: int
+) -> Mapping[str, str]:
+    return {
+        "revision": f"{commit.revision}",
+        "kind": commit.kind.value,
+        "published": time_text(commit.at_ms),
+        "datasource": ", ".join(datasources),
+        "new rows": number_text(rows) if rows else "",
+        "message": commit.message,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

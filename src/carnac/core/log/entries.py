@@ -6,11 +6,14 @@ derived once, at publish, and never change. At every revision the time chunks of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carnac.core.segments.segment import Segment
 from carnac.core.segments.version import IdRanges, SegmentVersion
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.showing import Shown
+from carnac.core.time.intervals import Interval, IntervalSet, interval_text
+from carnac.core.words import number_text
 
 ENTRY_BITS = 20
 """Entry ids are `revision << ENTRY_BITS | ordinal`: unique without a counter of their own."""
@@ -79,8 +82,8 @@ class EntryLife:
     is_moved: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Chunk(Shown):
     """A live time chunk of a datasource: what an append must know of it.
 
     Attributes:
@@ -97,9 +100,17 @@ class Chunk:
     entries: int
     revision: int
 
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "chunk": interval_text(self.interval),
+            "version": f"{self.version}",
+            "segments": number_text(self.entries),
+            "revision": f"{self.revision}",
+        }
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisibleSegment:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class VisibleSegment(Shown):
     """A segment with one of its entries: what a reader gets.
 
     Attributes:
@@ -109,3 +120,12 @@ class VisibleSegment:
 
     segment: Segment
     entry: Entry
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            **self.segment._facts(),  # noqa: SLF001 - a kind of its own
+            "chunk": interval_text(self.entry.chunk),
+            "version": f"{self.entry.version}",
+            "partition": f"{self.entry.partition_id}",
+            "added by": f"{self.entry.added_revision}",
+        }

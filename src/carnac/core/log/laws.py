@@ -9,7 +9,7 @@ from itertools import pairwise
 from carnac.core.invariants import check
 from carnac.core.log.commits import ConservationProof
 from carnac.core.log.entries import Entry
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set, interval_text
 
 
 def check_entries(datasource: str, live: Iterable[Entry]) -> None:
@@ -28,7 +28,7 @@ def check_entries(datasource: str, live: Iterable[Entry]) -> None:
         check(
             "CH-2",
             len(versions) == 1,
-            f"chunk {chunk} of {datasource} has major versions {versions}",
+            f"chunk {interval_text(chunk)} of {datasource} has major versions {versions}",
         )
     for segment_id, sets in shown.items():
         check("EN-2", are_disjoint(sets), f"segment {segment_id} of {datasource} shows rows twice")
@@ -50,8 +50,8 @@ def check_entry(datasource: str, entry: Entry) -> None:
     check(
         "EN-1",
         visible is not None and entry.span.contains(visible) and entry.chunk.contains(visible),
-        f"entry {entry.entry_id} of {datasource} shows {visible}, outside of its chunk {entry.chunk} "
-        f"or its segment's span {entry.span}",
+        f"entry {entry.entry_id} of {datasource} shows {visible}, outside of its chunk {interval_text(entry.chunk)} "
+        f"or its segment's span {interval_text(entry.span)}",
     )
 
 

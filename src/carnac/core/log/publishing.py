@@ -43,7 +43,7 @@ from carnac.core.log.commits import (
 from carnac.core.log.drafts import ChunkDrafts, Draft
 from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry
 from carnac.core.log.publish_view import PublishView
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.errors import Conflict, Corrupt, Invalid, Revoked
 
 EMPTY = IntervalSet()
@@ -311,7 +311,7 @@ def _check_requirement(
         culprit = view.changed_after(datasource, requirement.interval, requirement.revision)
         if culprit is not None:
             raise Conflict(
-                f"commit {culprit} changed {datasource} within {requirement.interval} after revision "
+                f"commit {culprit} changed {datasource} within {interval_text(requirement.interval)} after revision "
                 f"{requirement.revision}; nothing was published: read again and retry",
                 datasource=datasource,
                 commit=culprit,
@@ -395,7 +395,8 @@ def _validate_change(change: Change) -> None:
     for segment in change.adds:
         if segment.datasource != change.datasource or not segment.chunk.contains(segment.span):
             raise Invalid(
-                f"segment {segment.segment_id} has rows outside of its time chunk {segment.chunk} or belongs to "
+                f"segment {segment.segment_id} has rows outside of its time chunk "
+                f"{interval_text(segment.chunk)} or belongs to "
                 f"datasource {segment.datasource}, not {change.datasource}",
                 segment_id=segment.segment_id,
             )

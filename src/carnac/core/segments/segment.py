@@ -11,7 +11,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.segments.lateness import LateRows
-from carnac.core.time.intervals import Interval
+from carnac.core.showing import Shown
+from carnac.core.time.intervals import Interval, interval_text
+from carnac.core.words import bytes_text, number_text
 
 TIME_COLUMN = "__time"
 
@@ -170,8 +172,8 @@ class _ColumnsLater:
             return columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment(_ColumnsLater):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Segment(_ColumnsLater, Shown):
     """The record of one segment file.
 
     Attributes:
@@ -222,6 +224,15 @@ class Segment(_ColumnsLater):
     def span(self) -> Interval:
         """The smallest interval that holds all its rows."""
         return Interval(self.min_time_ms, self.max_time_ms + 1)
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "segment": self.segment_id,
+            "datasource": self.datasource,
+            "time": interval_text(self.span),
+            "rows": number_text(self.rows),
+            "size": bytes_text(self.size_bytes),
+        }
 
 
 def safe_name(datasource: str) -> str:

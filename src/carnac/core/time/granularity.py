@@ -37,6 +37,7 @@ from carnac.core.time.intervals import (
     MIN_MS,
     Interval,
     format_ms,
+    interval_text,
     parse_instant,
 )
 from carnac.core.time.periods import (
@@ -190,7 +191,8 @@ class Granularity:
             if count == limit:
                 about = max(interval.duration_ms // self.nominal_ms, limit + 1)
                 raise Invalid(
-                    f"interval {interval} has about {about:,} buckets of granularity {self}, more than the"
+                    f"interval {interval_text(interval)} has about {about:,} buckets of granularity "
+                    f"{self}, more than the"
                     f" {limit:,} allowed; use a coarser granularity or a shorter interval",
                     interval=str(interval),
                 )

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from operator import attrgetter
 
 from carnac.core.time.periods import add_period, parse_period
@@ -32,6 +33,21 @@ def format_ms(ms: int) -> str:
         return "10000-01-01T00:00:00.000Z"
     moment = EPOCH + timedelta(milliseconds=ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+
+
+@lru_cache(maxsize=1 << 16)  # names of tasks say the same borders again and again
+def time_text(at_ms: int) -> str:
+    """Return a time for people, ISO 8601 without its zeros: `2026-01-05`, `2026-01-05T07:30Z`."""
+    text = format_ms(at_ms)
+    return text.removesuffix("T00:00:00.000Z").replace(":00.000Z", "Z").replace(".000Z", "Z")
+
+
+def interval_text(interval: Interval) -> str:
+    """Return an interval for people, ISO 8601 without zeros: `2026-01-05/2026-01-06`, `2026-01-05T07:00Z/…`.
+
+    All that people read has intervals from here; what programs read has `str(interval)`, which keeps the zeros.
+    """
+    return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
 
 
 _FAR_OFFSET = re.compile(r".*[T ].*[+-]\d\d:?[6-9]\d", re.DOTALL)
@@ -111,6 +127,9 @@ class Interval:
 
     def __str__(self) -> str:
         return f"{format_ms(self.start_ms)}/{format_ms(self.end_ms)}"
+
+    def __repr__(self) -> str:
+        return f"<Interval {interval_text(self)}>"
 
     @property
     def duration_ms(self) -> int:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from operator import attrgetter
 
 from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import interval_text
 from carnac.core.timeline.groups import Group, names_none
 from carnac.core.timeline.places import is_gone, is_present, shown_entry
 from carnac.errors import Invalid
@@ -132,7 +133,8 @@ class Generation:
         group = self.groups.get(ranges[0][0]) if ranges else None
         if group is not None and not group.is_like(entry):
             raise Invalid(
-                f"entry {entry.entry_id} of chunk {entry.chunk} says that its update group is {entry.update_group}, "
+                f"entry {entry.entry_id} of chunk {interval_text(entry.chunk)} says that its update "
+                f"group is {entry.update_group}, "
                 f"replacing [{entry.overshadowed_ids}] as minor version {entry.version.minor}; "
                 f"its siblings say {group.ids}, [{group.hides}], {group.minor}",
                 entry_id=entry.entry_id,

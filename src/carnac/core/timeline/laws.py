@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from carnac.core.invariants import check
-from carnac.core.time.intervals import ETERNITY, IntervalSet
+from carnac.core.time.intervals import ETERNITY, IntervalSet, interval_text
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.groups import Group
 from carnac.core.timeline.places import is_present
@@ -32,7 +32,7 @@ def check_timeline(timeline: Timeline) -> None:
     pieces = timeline.lookup(ETERNITY)
     _check_pieces(pieces)
     for stack, generation in timeline.generations():
-        where = f"generation {generation.major_ms} of chunk {stack.interval}"
+        where = f"generation {generation.major_ms} of chunk {interval_text(stack.interval)}"
         _check_effect(generation, where)
         _check_newest(generation, where)
         _check_rank(stack, generation, pieces, where)
@@ -63,7 +63,7 @@ def _check_pieces(pieces: tuple[Piece, ...]) -> None:
         check(
             "TL-1",
             left.interval.end_ms <= right.interval.start_ms,
-            f"pieces {left.interval} and {right.interval} overlap",
+            f"pieces {interval_text(left.interval)} and {interval_text(right.interval)} overlap",
         )
 
 
@@ -130,5 +130,5 @@ def _check_rank(
         check(
             "TL-4",
             other >= rank or not mine.intersect(IntervalSet((piece.interval,))),
-            f"{where} is whole and older data shows in {piece.interval}",
+            f"{where} is whole and older data shows in {interval_text(piece.interval)}",
         )

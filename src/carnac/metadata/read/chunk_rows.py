@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from carnac.core.log.entries import Chunk
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, interval_text
 
 if TYPE_CHECKING:
     from carnac.core.log.allocation import PendingChunk
@@ -58,7 +58,7 @@ class ChunkRow:
     def chunk(self) -> Chunk:
         """Return it as a live chunk."""
         if self.live is None:
-            raise ValueError(f"{self.interval} is not a live chunk")
+            raise ValueError(f"{interval_text(self.interval)} is not a live chunk")
         return Chunk(
             interval=self.interval,
             version=self.live.version,

@@ -12,7 +12,7 @@ from carnac.core.log.records import load_ids
 from carnac.core.segments.record import load_segment
 from carnac.core.tasks.laws import check_tasks
 from carnac.core.tasks.model import Attempt
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, interval_text
 from carnac.errors import CarnacError
 from carnac.metadata.locking.locks import load_locks
 from carnac.metadata.read.chunk_rows import ChunkRow, summarise
@@ -68,7 +68,10 @@ def _check_chunks(
     for interval in sorted(rows.keys() | by_chunk.keys()):
         row, members = rows.get(interval), by_chunk.get(interval, [])
         if row is None or not _agrees(row, members):
-            yield f"chunk {interval} of {name} is recorded as {row}, but has {len(members)} live entries that differ"
+            yield (
+                f"chunk {interval_text(interval)} of {name} is recorded as {row}, but has {len(members)} "
+                f"live entries that differ"
+            )
 
 
 def _agrees(row: ChunkRow, entries: list[Entry]) -> bool:

@@ -18,8 +18,7 @@ from carnac.core.compaction.plan.planning import (
 )
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.time.granularity import parse_granularity
-from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
-from carnac.core.words import time_text
+from carnac.core.time.intervals import Interval, IntervalSet, parse_interval, time_text
 from carnac.errors import Invalid, NotFound
 from carnac.overlord.compactor.status import is_silent, read_status
 from carnac.overlord.compactor.waiting import find_waits

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from carnac.core.locks.model import Lock, LockState, is_due
 from carnac.core.locks.waits import picture
-from carnac.core.time.intervals import Interval
-from carnac.core.words import time_text
+from carnac.core.time.intervals import Interval, time_text
 from carnac.ports import MetadataStore
 
 TASK_TYPE = "compact"

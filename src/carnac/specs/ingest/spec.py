@@ -32,7 +32,7 @@ from typing import Any, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from carnac.core.time.granularity import ALL
-from carnac.core.time.intervals import IntervalSet, interval_set
+from carnac.core.time.intervals import IntervalSet, interval_set, interval_text
 from carnac.specs.base import TIME_COLUMN, SpecModel, check_datasource, problem
 from carnac.specs.ingest.inputs import (
     CsvFormat,
@@ -289,7 +289,9 @@ class IngestSpec(SpecModel):
         query = self.granularity.query_granularity
         for interval in self.granularity.intervals if self.mode == "replace" else ():
             if query != ALL and not query.is_aligned(interval):
-                raise problem(f"interval {interval} is not aligned to queryGranularity {query}")
+                raise problem(
+                    f"interval {interval_text(interval)} is not aligned to queryGranularity {query}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.plan.groups import CompactionGroup
+from carnac.core.showing import Listing, Shown, facts_table
+from carnac.core.words import bytes_text, number_text
 from carnac.errors import CarnacError
 
 
@@ -23,8 +26,8 @@ class GroupOutcome(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GroupReport(Shown):
     """What became of a group.
 
     Attributes:
@@ -53,10 +56,21 @@ class GroupReport:
     bytes_wasted: int = 0
     error: CarnacError | None = None
 
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "group": self.group.group_id,
+            "outcome": self.outcome.value,
+            "revision": "" if self.revision is None else f"{self.revision}",
+            "segments": f"{self.segments_in:,} to {self.segments_out:,}",
+            "rows": number_text(self.rows_out),
+            "size": f"{bytes_text(self.bytes_in)} to {bytes_text(self.bytes_out)}",
+            "error": "" if self.error is None else self.error.message,
+        }
+
 
 @checked
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompactionReport(Shown):
     """What a compaction did, group by group, in the order in which the groups were given.
 
     Attributes:
@@ -66,6 +80,19 @@ class CompactionReport:
 
     groups: tuple[GroupReport, ...]
     seconds: float
+
+    def _facts(self) -> Mapping[str, str]:
+        ended = {outcome.value: self.count(outcome) for outcome in GroupOutcome}
+        return {
+            "groups": number_text(len(self.groups)),
+            **{word: number_text(count) for word, count in ended.items() if count},
+            "written": bytes_text(self.bytes_out),
+            "seconds": f"{self.seconds:.2f}",
+        }
+
+    def _repr_html_(self) -> str:
+        """Return what it came to, and its groups, as tables for a notebook."""
+        return facts_table(self._facts()) + Listing(self.groups)._repr_html_()
 
     def count(self, outcome: GroupOutcome) -> int:
         """Return how many groups ended so."""

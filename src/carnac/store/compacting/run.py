@@ -14,7 +14,7 @@ from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, Publicat
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.log.late_ledger import carry_over
 from carnac.core.segments.segment import Segment
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
@@ -192,7 +192,7 @@ class CompactionRun:
             writer=writer,
             batch=batch,
             base_revision=self._base,
-            message=self._message or f"{group.kind} compaction of {group.interval}",
+            message=self._message or f"{group.kind} compaction of {interval_text(group.interval)}",
             proof=result.proof,
         )
 

@@ -11,7 +11,7 @@ from carnac.core.log.commits import Publication
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.errors import CarnacError, Conflict, Invalid
 from carnac.ports import Clock, DeepStorage, Lease, MetadataStore
 from carnac.store.leases import LeaseKeeper
@@ -52,7 +52,8 @@ class CompactionStore:
         if missing:
             rest = f"and {len(missing) - 1} more are" if len(missing) > 1 else "is"
             raise Conflict(
-                f"segment {missing[0]} of {group.datasource} {rest} no longer visible in {group.interval}; plan again",
+                f"segment {missing[0]} of {group.datasource} {rest} no longer visible in "
+                f"{interval_text(group.interval)}; plan again",
                 datasource=group.datasource,
                 segment_id=missing[0],
             )
@@ -74,7 +75,8 @@ class CompactionStore:
         granularity = parse_granularity(text)
         if not granularity.is_aligned(group.interval):
             raise Invalid(
-                f"interval {group.interval} of group {group.group_id} is no whole number of buckets of {text};"
+                f"interval {interval_text(group.interval)} of group {group.group_id} is no whole "
+                f"number of buckets of {text};"
                 f" align it",
                 group_id=group.group_id,
             )

@@ -8,7 +8,14 @@ from carnac.core.compaction.plan.notes import with_filter
 from carnac.core.log.commits import Change, ConservationProof, Drop
 from carnac.core.log.late_ledger import keep_late
 from carnac.core.segments.segment import Segment
-from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
+from carnac.core.time.intervals import (
+    MAX_MS,
+    MIN_MS,
+    Interval,
+    IntervalSet,
+    format_ms,
+    interval_text,
+)
 from carnac.ports import SegmentRewrite
 
 
@@ -25,7 +32,9 @@ def within(predicate: str, interval: Interval) -> str:
 
 def describe(predicate: str, interval: Interval | None) -> str:
     """Return what a deletion does, for the log."""
-    return f"delete where {predicate}" + ("" if interval is None else f" in {interval}")
+    return f"delete where {predicate}" + (
+        "" if interval is None else f" in {interval_text(interval)}"
+    )
 
 
 def change_of(

@@ -10,7 +10,14 @@ from carnac.core.log.commits import Drop
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
-from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
+from carnac.core.time.intervals import (
+    MAX_MS,
+    MIN_MS,
+    Interval,
+    IntervalSet,
+    interval_set,
+    interval_text,
+)
 from carnac.errors import Invalid
 from carnac.ports import MetadataStore
 
@@ -76,7 +83,8 @@ def _check_edge(found: VisibleSegment, edge_ms: int, interval: Interval) -> None
         return
     aligned = granularity.buckets_over(interval)
     raise Invalid(
-        f"interval {interval} cuts rows of {found.segment.datasource}, whose query granularity is {text}; "
-        f"align it, for example to {aligned}",
+        f"interval {interval_text(interval)} cuts rows of {found.segment.datasource}, whose query "
+        f"granularity is {text}; "
+        f"align it, for example to {interval_text(aligned)}",
         interval=str(interval),
     )

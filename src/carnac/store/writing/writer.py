@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Segment
+from carnac.core.showing import Shown
 from carnac.core.time.granularity import Granularity
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set, interval_text
+from carnac.core.words import number_text
 from carnac.errors import (
     CarnacError,
     Conflict,
@@ -52,8 +54,8 @@ DELETE_ATTEMPTS_MAX = 10
 EMPTY = IntervalSet()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOutcome:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WriteOutcome(Shown):
     """What a write did.
 
     Attributes:
@@ -72,6 +74,16 @@ class WriteOutcome:
     segments_added: int = 0
     segments_dropped: int = 0
     rows_deleted: int | None = None
+
+    def _facts(self) -> Mapping[str, str]:
+        rows = None if self.report is None else self.report.rows_written
+        return {
+            "revision": "none" if self.revision is None else f"{self.revision}",
+            "rows": "" if rows is None else number_text(rows),
+            "segments": f"+{self.segments_added:,} -{self.segments_dropped:,}",
+            "deleted": "" if self.rows_deleted is None else number_text(self.rows_deleted),
+            "before": "yes" if self.is_replay else "",
+        }
 
 
 class Writer:
@@ -317,7 +329,7 @@ class Writer:
                         writer=writer,
                         batch=number,
                         base_revision=base,
-                        message=message or f"delete {interval}",
+                        message=message or f"delete {interval_text(interval)}",
                     )
                     published = self._metadata.publish(publication)
             except Conflict:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.time.intervals import parse_instant, parse_interval
-from carnac.core.words import bytes_text, interval_text, time_text
+from carnac.core.time.intervals import interval_text, parse_instant, parse_interval, time_text
+from carnac.core.words import bytes_text
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_more_arrives_than_is_done(service: Desk, capsys: pytest.CaptureFixture[
     assert " never clears: more arrives than is done; " in verdict
     assert verdict.endswith(" of lowest priority shed")
     (what,) = (line for line in lines if line.startswith("shed"))
-    assert what.startswith(f"shed {shed} time chunks of events in 2013-10-22 ")
+    assert what.startswith(f"shed {shed} time chunks of events in 2013-10-22T")
     assert what.endswith("until the queue runs empty")
     (summary,) = (line for line in lines if line.startswith("events"))
     assert summary.split()[4] == str(shed), "of the table: deferred"

@@ -18,8 +18,9 @@ from carnac.cli.tables import (
     format_bytes,
     format_count,
     format_seconds,
-    short_interval,
+    interval_text,
 )
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid, Unavailable, gravest
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from carnac.cli.session import Session
     from carnac.core.compaction.plan.planning import CompactionPlan, Explanation
     from carnac.core.compaction.plan.tasks import CompactionTask
-    from carnac.core.time.intervals import Interval
     from carnac.specs.compaction.spec import CompactionSpec
     from carnac.store.compacting.reports import CompactionReport, GroupReport
 
@@ -162,9 +162,7 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
         [
             [
                 names[task.task_id],
-                f"{short_interval(task.chunks[0])} … {short_interval(task.chunks[-1])}"
-                if len(task.chunks) > 1
-                else short_interval(task.chunks[0]),
+                interval_text(Interval(task.chunks[0].start_ms, task.chunks[-1].end_ms)),
                 format_count(len(task.groups)),
                 format_count(len(task.segment_ids)),
                 format_count(task.segments_out),
@@ -209,7 +207,7 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
         REASON_COLUMNS,
         [
             [
-                short_interval(one.interval),
+                interval_text(one.interval),
                 format_count(one.segments),
                 format_bytes(one.size_bytes),
                 str(one.action or "gap"),
@@ -231,7 +229,7 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
 def _nothing(plan: CompactionPlan, interval: Interval | None) -> str:
     if not plan.chunks and interval is not None:
         return (
-            f"nothing to compact: {plan.datasource} has no time chunk in {short_interval(interval)}"
+            f"nothing to compact: {plan.datasource} has no time chunk in {interval_text(interval)}"
         )
     chunks = counted(len(plan.chunks), "time chunk")
     text = f"nothing to compact: {chunks} of {plan.datasource}, each left as it is"
@@ -387,7 +385,7 @@ def _print_reports(
     else:
         session.output.line(f"nothing of {plan.datasource} was compacted, {seconds}")
     errors = [
-        (short_interval(one.group.interval), one.error.message)
+        (interval_text(one.group.interval), one.error.message)
         for one in groups
         if one.error is not None
     ]

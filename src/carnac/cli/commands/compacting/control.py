@@ -17,8 +17,8 @@ from carnac.cli.tables import (
     format_age,
     format_bytes,
     format_count,
+    interval_text,
     second_ms,
-    short_interval,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
         columns,
         [
             [
-                short_interval(state.chunk),
+                interval_text(state.chunk),
                 str(state.status),
                 format_count(state.segments),
                 f"{state.priority:.2f}" if state.priority else "",
@@ -296,7 +296,7 @@ def deferred_text(one: Mapping[str, Any]) -> str:
 
     chunks = counted(one["chunks"], "time chunk")
     return (
-        f"{chunks} of {one['datasource']} in {short_interval(parse_interval(one['interval']))}, cost "
+        f"{chunks} of {one['datasource']} in {interval_text(parse_interval(one['interval']))}, cost "
         f"{format_bytes(one['cost'])}, priority {one['priority_max']:.2f} at most, until the queue runs empty"
     )
 

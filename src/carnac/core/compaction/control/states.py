@@ -18,8 +18,7 @@ from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.target_periods import Extent, TargetPeriod, find_target_period
 from carnac.core.log.entries import Chunk
-from carnac.core.time.intervals import Interval
-from carnac.core.words import time_text
+from carnac.core.time.intervals import Interval, time_text
 
 RETRY_FIRST_MS = 60_000
 """How long a chunk rests after it failed; twice as long each further time."""

@@ -26,8 +26,7 @@ from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.scoring import Action, Score
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import Color, CompactionTask
-from carnac.core.time.intervals import Interval
-from carnac.core.words import interval_text, time_text
+from carnac.core.time.intervals import Interval, interval_text, time_text
 
 _name_of = attrgetter("segment_id")
 _Slice: TypeAlias = "slice[int | None, int | None, int | None]"

@@ -6,14 +6,16 @@ segments, not instants, so that what is appended meanwhile is none of its busine
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, TypeAlias
 
 from carnac.core.segments.segment import Metric
+from carnac.core.showing import facts_line, facts_table
 from carnac.core.time.granularity import parse_granularity
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, interval_text
+from carnac.core.words import bytes_text, number_text
 
 DEFAULT_TARGET_ROWS = 5_000_000
 """Rows that a segment aims at (Source: Druid's `maxRowsPerSegment`)."""
@@ -109,6 +111,23 @@ class CompactionGroup(NamedTuple):
     rows: int = 0
     size_bytes: int = 0
     revision: int | None = None
+
+    def __repr__(self) -> str:
+        return facts_line("CompactionGroup", self._facts())
+
+    def _repr_html_(self) -> str:
+        """Return what it is about as a table, for a notebook."""
+        return facts_table(self._facts())
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "group": self.group_id,
+            "kind": self.kind.value,
+            "interval": interval_text(self.interval),
+            "segments": number_text(len(self.segment_ids)) if self.segment_ids else "all",
+            "rows": number_text(self.rows) if self.rows else "",
+            "size": bytes_text(self.size_bytes) if self.size_bytes else "",
+        }
 
 
 def whole_intervals(

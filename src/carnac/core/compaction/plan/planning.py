@@ -29,7 +29,9 @@ from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.target_periods import first_instant_skipped, plan_target_periods
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.showing import Listing, Shown, facts_table
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.words import bytes_text, number_text
 
 _NULL = "it counts as null in every row"
 
@@ -112,8 +114,8 @@ class Explanation:
 
 
 @checked
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompactionPlan(Shown):
     """What should be done with a datasource, and why.
 
     Attributes:
@@ -135,6 +137,20 @@ class CompactionPlan:
     tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
     standings: Mapping[Interval, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+
+    def _facts(self) -> Mapping[str, str]:
+        return {
+            "datasource": self.datasource,
+            "revision": f"{self.revision}",
+            "chunks": number_text(len(self.chunks)),
+            "tasks": number_text(len(self.tasks)),
+            "segments": number_text(sum(len(task.segment_ids) for task in self.tasks)),
+            "size": bytes_text(sum(task.size_bytes for task in self.tasks)),
+        }
+
+    def _repr_html_(self) -> str:
+        """Return what it would do, and its tasks, as tables for a notebook."""
+        return facts_table(self._facts()) + Listing(self.tasks)._repr_html_()
 
     def task_of(self, chunk: Interval) -> str | None:
         """Return the task that rewrites something of the chunk."""

@@ -20,15 +20,8 @@ from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import Mixture, TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.target_periods import Extent
-from carnac.core.time.intervals import MAX_MS, Interval, IntervalSet
-from carnac.core.words import (
-    bytes_text,
-    chunk_text,
-    counted,
-    granularity_text,
-    number_text,
-    time_text,
-)
+from carnac.core.time.intervals import MAX_MS, Interval, IntervalSet, time_text
+from carnac.core.words import bytes_text, chunk_text, counted, granularity_text, number_text
 
 
 class Action(StrEnum):

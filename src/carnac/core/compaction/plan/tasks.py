@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
-from carnac.core.time.intervals import Interval
+from carnac.core.showing import Shown
+from carnac.core.time.intervals import Interval, interval_text
+from carnac.core.words import bytes_text, number_text
 
 
 class Color(StrEnum):
@@ -17,8 +19,8 @@ class Color(StrEnum):
     BLACK = "black"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionTask:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompactionTask(Shown):
     """Groups that run together, each published alone.
 
     Attributes:
@@ -77,3 +79,16 @@ class CompactionTask:
     def kinds(self) -> tuple[GroupKind, ...]:
         """The kinds of its groups, each once."""
         return tuple(dict.fromkeys(group.kind for group in self.groups))
+
+    def _facts(self) -> Mapping[str, str]:
+        interval = Interval(self.chunks[0].start_ms, self.chunks[-1].end_ms)
+        return {
+            "task": self.task_id,
+            "interval": interval_text(interval),
+            "segments": number_text(len(self.segment_ids)),
+            "become": number_text(self.segments_out),
+            "rows": number_text(self.rows),
+            "size": bytes_text(self.size_bytes),
+            "priority": f"{self.priority:.2f}",
+            "after": ", ".join(self.after),
+        }
