@@ -6,19 +6,21 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from carnac.api import allocation, overlord
+from carnac.api import allocation, coordinator, overlord
 from carnac.api.app import make_app
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
 
 _INTRO = """\
-# HTTP API of an overlord
+# HTTP API
 
 <!-- Made by `make docs`; do not edit. -->
 
-`carnac overlord` serves this; [running an overlord](../concepts/overlord.md) says how. The same is at `/docs` of a
-running overlord, and as OpenAPI at `/openapi.json`. Paths below `/druid` are those of Apache Druid, with its names and
-status codes; paths below `/carnac` are Carnac's own. A slash at the end of a path changes nothing.
+`carnac serve` and `carnac overlord` serve this, each what its roles answer;
+[running an overlord](../concepts/overlord.md) says how, and [the coordinator](../concepts/coordinator.md) what that
+decides. The same is at `/docs` of a running process, and as OpenAPI at `/openapi.json`. Paths below `/druid` are those
+of Apache Druid, with its names and status codes; paths below `/carnac` are Carnac's own. A slash at the end of a path
+changes nothing.
 
 Every overlord answers every question, whether it leads or not: tasks and locks are rows of the metadata store. Only a
 log may be elsewhere: one that is not on this machine is looked for at the leader (307).
@@ -59,7 +61,12 @@ def describe() -> Mapping[str, Any]:
     """Return the OpenAPI description of an overlord, without one."""
     nobody = cast("Any", None)
     services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
-    return make_app([*overlord.make_routers(services), allocation.make_router(nobody)]).openapi()
+    routers = [
+        *overlord.make_routers(services),
+        allocation.make_router(nobody),
+        *coordinator.make_routers(nobody),
+    ]
+    return make_app(routers).openapi()
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:

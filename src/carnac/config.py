@@ -26,6 +26,7 @@ NICENESS = 5
 _IN_JSON = {
     "spark_conf": "object of texts",
     "query_lanes": "object of whole numbers",
+    "tier_aliases": "object of lists of texts",
     "http_hosts": "list of texts",
     "http_input_roots": "list of texts",
     "http_spark_conf": "list of texts",
@@ -209,6 +210,17 @@ class Settings(BaseModel):
         default=(),
         description="Spark settings that tasks which come over HTTP may set, beside those that say how much of a "
         "cluster they take: names, or beginnings that end with `*` (JSON in the environment).",
+    )
+    tier_aliases: Mapping[str, tuple[str, ...]] = Field(
+        default={},
+        description="Names that load rules may use for several tiers (JSON in the environment): each of the tiers gets "
+        "as many copies as the rule says for the name.",
+    )
+    load_patience_ms: int = Field(
+        default=600_000,
+        ge=1,
+        description="How long brokers are not told of a revision because segments of it are not loaded on any server. "
+        "After that they are read from deep storage.",
     )
     compaction_task_slots: int = Field(
         default=2, ge=1, description="How many tasks of compaction run at a time."

@@ -23,12 +23,12 @@ from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Revoked
 from carnac.ports.loops import Loop, Wait
-from carnac.ports.serving import Role
+from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
     from carnac.core.balancing.plan.limits import CoordinatorLimits
     from carnac.ports import Clock, MetadataStore
-    from carnac.ports.serving import SegmentServer, ServerRecord
+    from carnac.ports.serving import SegmentServer
 
 RENEWALS_IN_LEASE = 3
 ROUND_PERIOD_MS = 100
@@ -93,6 +93,14 @@ class Coordinator:
         self._metadata, self._clock = metadata, clock
         self._settings, self._holder = settings, holder
         self.leader_id = leader_id
+        self._record = ServerRecord(
+            server_id=leader_id,
+            role=Role.COORDINATOR,
+            url=settings.url,
+            holder=holder,
+            started_at_ms=clock.now_ms(),
+            lease_ms=settings.lease_ms,
+        )
         self._led: Leadership | None = None
         self._asked_at_ms: int | None = None
         self._fence = 0
@@ -116,20 +124,22 @@ class Coordinator:
         self._drops = (
             None if delete is None else DropRules(metadata, self.rules, clock, delete=delete)
         )
-        self._duties = {
-            name: self._loop_of(name, duty, settings.period_ms)
-            for name, duty in (
-                ("following servers", self._follow_servers),
-                ("following the log", self._follow_log),
-                ("planning", self._plan),
-                ("rollout", self._roll),
-            )
-        }
+        self._duties = self._make_duties()
         self._lead_loop = self._loop_of(
             "leading", self.lead, settings.lease_ms // RENEWALS_IN_LEASE
         )
         self._drop_loop = self._loop_of("drop rules", self.drop, DROP_PERIOD_MS)
         self.loops = (self._loop, self._lead_loop, self._drop_loop)
+
+    def _make_duties(self) -> dict[str, Loop]:
+        """Return what a round consists of, in order; their threads are never started."""
+        duties: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("following servers", self._follow_servers),
+            ("following the log", self._follow_log),
+            ("planning", self._plan),
+            ("rollout", self._roll),
+        )
+        return {name: self._loop_of(name, duty, self._settings.period_ms) for name, duty in duties}
 
     def _loop_of(self, name: str, duty: Callable[[], object], period_ms: int) -> Loop:
         return Loop(name, duty, log=_log, period_ms=period_ms, clock=self._clock, wait=self._wait)
@@ -150,6 +160,10 @@ class Coordinator:
         if is_over(asked_at_ms, self._settings.lease_ms, self._clock.now_ms()):
             return None
         return led.fence
+
+    def now_ms(self) -> int:
+        """Return the present by the clock of the store, epoch milliseconds, UTC."""
+        return self._clock.now_ms()
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -173,12 +187,14 @@ class Coordinator:
             is_ours = leader.leader_id == self.leader_id
             self._led = leader if is_ours else None
             self._asked_at_ms = asked_at_ms
+            self._metadata.put_server(self._record)
 
     def resign(self) -> None:
         """Stop leading, so that another one takes over at once; the lease ends by itself if that cannot be said."""
         self._led = None
         try:
             self._metadata.resign(Role.COORDINATOR, self.leader_id)
+            self._metadata.remove_server(self.leader_id)
         except CarnacError as error:
             _log.warning("could not resign, the lease ends by itself: %s", error.message)
 

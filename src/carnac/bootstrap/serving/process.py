@@ -15,7 +15,7 @@ from carnac.ports.serving import Role
 if TYPE_CHECKING:
     from carnac.config import Settings
 
-ROLES = (Role.OVERLORD,)
+ROLES = (Role.OVERLORD, Role.COORDINATOR)
 """Those of a process that is told of none."""
 
 _log = logging.getLogger(__name__)
@@ -110,6 +110,10 @@ def _add(role: Role, assembly: Assembly) -> None:
             from carnac.bootstrap.serving import overlord
 
             overlord.add(assembly)
+        case Role.COORDINATOR:
+            from carnac.bootstrap.serving import coordinator
+
+            coordinator.add(assembly)
         case Role.BROKER:
             from carnac.bootstrap.serving import broker
 

@@ -1,0 +1,117 @@
+"""Segments and servers as Druid's clients read them, and the parts of paths that they write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Path, Query
+
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import Interval, format_ms, parse_interval
+
+if TYPE_CHECKING:
+    from carnac.coordinator.view import ServerState
+    from carnac.core.log.entries import Entry, VisibleSegment
+
+PREFIX = "/druid/coordinator/v1"
+BINARY_VERSION = 9
+TYPE = "historical"
+
+DatasourceName = Annotated[str, Path(description="Name of the datasource.")]
+IntervalInPath = Annotated[
+    str, Path(description="ISO 8601, with `_` for `/`: `2024-01-01_2024-02-01`.")
+]
+Simple = Annotated[str | None, Query(description="In numbers.")]
+Full = Annotated[str | None, Query(description="With all that there is to say.")]
+
+
+def interval_of(text: str) -> Interval:
+    """Return the interval of a path; raises Invalid."""
+    return parse_interval(text.replace("_", "/"))
+
+
+def version_text(version: SegmentVersion) -> str:
+    """Return a version as one text that sorts as the version does."""
+    major = format_ms(version.major_ms)
+    return f"{major}.{version.minor}" if version.minor else major
+
+
+def identifier_of(datasource: str, entry: Entry) -> str:
+    """Return the id by which Druid's clients know a segment in a time chunk."""
+    chunk = entry.chunk
+    head = f"{datasource}_{format_ms(chunk.start_ms)}_{format_ms(chunk.end_ms)}_{version_text(entry.version)}"
+    return f"{head}_{entry.partition_id}" if entry.partition_id else head
+
+
+def data_segment(datasource: str, item: VisibleSegment, partitions: int) -> dict[str, Any]:
+    """Return a segment as Druid's `DataSegment`.
+
+    Args:
+        partitions: How many entries its time chunk has.
+    """
+    segment, entry = item.segment, item.entry
+    rollup = segment.rollup
+    metrics = [] if rollup is None else [one.name for one in rollup.metrics]
+    dimensions = [one.name for one in segment.columns if one.name not in set(metrics)]
+    return {
+        "dataSource": datasource,
+        "interval": str(entry.chunk),
+        "version": version_text(entry.version),
+        "loadSpec": {"type": "carnac", "path": segment.path, "segmentId": segment.segment_id},
+        "dimensions": ",".join(dimensions),
+        "metrics": ",".join(metrics),
+        "shardSpec": {
+            "type": "numbered",
+            "partitionNum": entry.partition_id,
+            "partitions": partitions,
+        },
+        "binaryVersion": BINARY_VERSION,
+        "size": segment.size_bytes,
+        "identifier": identifier_of(datasource, entry),
+    }
+
+
+def data_segments(datasource: str, items: Iterable[VisibleSegment]) -> list[dict[str, Any]]:
+    """Return all entries of a datasource, or of whole time chunks of it, as Druid's `DataSegment`."""
+    found = list(items)
+    counts: dict[Interval, int] = {}
+    for item in found:
+        counts[item.entry.chunk] = counts.get(item.entry.chunk, 0) + 1
+    return [data_segment(datasource, item, counts[item.entry.chunk]) for item in found]
+
+
+def server_head(server: ServerState) -> dict[str, Any]:
+    """Return what is said of a server wherever it is named."""
+    return {
+        "host": server.name,
+        "maxSize": server.capacity_bytes,
+        "type": TYPE,
+        "tier": server.tier,
+        "priority": 0,
+    }
+
+
+def server_in_view(server: ServerState) -> dict[str, Any]:
+    """Return a server as it is named beside a segment."""
+    return {
+        "name": server.name,
+        "host": server.name,
+        "hostAndTlsPort": None,
+        "maxSize": server.capacity_bytes,
+        "type": TYPE,
+        "tier": server.tier,
+        "priority": 0,
+    }
+
+
+def server_simple(server: ServerState) -> dict[str, Any]:
+    """Return a server in numbers."""
+    return {
+        "host": server.name,
+        "tier": server.tier,
+        "type": TYPE,
+        "priority": 0,
+        "currSize": server.used_bytes,
+        "maxSize": server.capacity_bytes,
+    }

@@ -1,0 +1,358 @@
+"""What a coordinator knows, for those who ask: who holds what, what is loading and why, and how long still.
+
+Safe for threads: what the deciding thread changes is copied, everything else is read from the metadata store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from carnac.coordinator.rules import DEFAULT, rules_text
+from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.ports.serving import HoldState, Role
+
+if TYPE_CHECKING:
+    from carnac.coordinator.coordinator import Coordinator
+    from carnac.coordinator.dropping import Delete
+    from carnac.coordinator.links import Link
+    from carnac.core.log.entries import VisibleSegment
+    from carnac.core.tasks.leadership import Leadership
+    from carnac.ports import DatasourceInfo, MetadataStore
+    from carnac.ports.serving import RuleChange
+
+DEFAULT_TIER = "_default_tier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadingSegment:
+    """A segment on its way to a server.
+
+    Attributes:
+        why: The word of the reason; empty if another coordinator ordered it.
+        since_ms: When it was ordered, epoch milliseconds, UTC; None if another coordinator did.
+    """
+
+    segment_id: str
+    datasource: str
+    size_bytes: int
+    why: str
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """A server that holds segments.
+
+    Attributes:
+        name: `host:port`, as Druid names servers.
+        used_bytes: Of what it holds and is loading.
+        loaded: Ids of what it has loaded.
+        failed: Why segments could not be loaded, by id.
+        left_ms: How long the loads still take at the speed seen; None where nothing was seen yet.
+        is_known: Whether it has said what it holds.
+    """
+
+    server_id: str
+    name: str
+    tier: str
+    capacity_bytes: int
+    used_bytes: int
+    loaded: Container[str]
+    loading: Sequence[LoadingSegment] = ()
+    unloading: Sequence[str] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    bytes_per_s: float | None = None
+    left_ms: int | None = None
+    is_draining: bool = False
+    is_decommissioning: bool = False
+    is_known: bool = True
+
+
+class _Everything:
+    """What a process holds that reads the files themselves."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStatus:
+    """How much of a datasource is where rules want it.
+
+    Attributes:
+        wanted: Segments that a rule wants on some server.
+        missing: Those of them that no server has loaded.
+        lacking: Copies that are missing, by tier.
+    """
+
+    wanted: int
+    missing: int
+    lacking: Mapping[str, int]
+
+
+class ClusterView:
+    """Answers questions about a cluster.
+
+    Args:
+        url: Of this process.
+        serves_itself: Whether it answers queries from the files, so that it has everything where no historical lives.
+        delete: Deletes an interval of a datasource.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        coordinator: Coordinator,
+        *,
+        url: str,
+        serves_itself: bool,
+        delete: Delete,
+    ) -> None:
+        self._metadata, self._coordinator = metadata, coordinator
+        self._url, self._serves_itself, self._delete = url, serves_itself, delete
+
+    # --------------------------------------------------------------------------------------------- leadership
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process leads."""
+        return self._coordinator.is_leader
+
+    def leader(self) -> Leadership | None:
+        """Return who leads; None if nobody ever has."""
+        return self._metadata.leader(Role.COORDINATOR)
+
+    # --------------------------------------------------------------------------------------------- the data
+
+    def datasources(self) -> Sequence[DatasourceInfo]:
+        """Return the datasources, by name."""
+        return self._metadata.datasources()
+
+    def visible(self, datasource: str, within: Interval | None = None) -> Sequence[VisibleSegment]:
+        """Return the entries of a datasource whose time chunks overlap an interval, in order of time; None: all."""
+        intervals = None if within is None else IntervalSet((within,))
+        return self._metadata.visible(datasource, intervals=intervals)
+
+    def delete(self, datasource: str, within: Interval, message: str) -> int:
+        """Delete the whole time chunks within an interval; return how many segments are not seen any more."""
+        chunks = [
+            one
+            for one in self._metadata.chunks(datasource, interval=within)
+            if within.start_ms <= one.interval.start_ms and one.interval.end_ms <= within.end_ms
+        ]
+        if not chunks:
+            return 0
+        where = Interval(chunks[0].interval.start_ms, chunks[-1].interval.end_ms)
+        if self._delete(datasource, where, message) is None:
+            return 0
+        return sum(one.entries for one in chunks)
+
+    # --------------------------------------------------------------------------------------------- servers
+
+    def servers(self) -> Sequence[ServerState]:
+        """Return the historicals that are alive, by id; where there is none, this process if it answers queries."""
+        fleet = self._coordinator.fleet
+        with fleet.mutex:
+            found = [_state_of(link) for link in fleet]
+        if found or not self._serves_itself:
+            return sorted(found, key=lambda one: one.server_id)
+        size = sum(info.size_bytes for info in self._metadata.datasources())
+        return [
+            ServerState(
+                server_id=self._coordinator.leader_id,
+                name=urlsplit(self._url).netloc,
+                tier=DEFAULT_TIER,
+                capacity_bytes=size,
+                used_bytes=size,
+                loaded=_Everything(),
+            )
+        ]
+
+    def load_status(
+        self, items: Iterable[VisibleSegment], datasource: str, *, by_servers: bool = False
+    ) -> LoadStatus:
+        """Return how much of some segments is loaded.
+
+        Args:
+            items: Of the datasource; several entries of a segment count once.
+            by_servers: Whether no more copies are wanted than there are servers.
+        """
+        from carnac.core.balancing.live.picture import LiveSegment
+        from carnac.core.balancing.live.replicas import wanted_copies
+
+        segments = {
+            one.segment.segment_id: LiveSegment(
+                segment_id=one.segment.segment_id,
+                datasource=datasource,
+                chunk=one.entry.chunk,
+                partition=one.entry.partition_id,
+                size_bytes=one.segment.size_bytes,
+            )
+            for one in items
+        }
+        servers = self.servers()
+        hosts: dict[str, int] = {}
+        for server in servers:
+            hosts[server.tier] = hosts.get(server.tier, 0) + 1
+        wanted = wanted_copies(
+            list(segments.values()),
+            self._coordinator.rules.current(),
+            now_ms=self._coordinator.now_ms(),
+            servers=hosts,
+            is_limited=by_servers or self._is_alone(servers),
+        )
+        lacking: dict[str, int] = {}
+        missing = asked = 0
+        for segment_id, tiers in wanted.items():
+            homes = [server.tier for server in servers if segment_id in server.loaded]
+            asked += bool(tiers)
+            missing += bool(tiers) and not homes
+            for tier, count in tiers.items():
+                lacking[tier] = lacking.get(tier, 0) + max(0, count - homes.count(tier))
+        return LoadStatus(wanted=asked, missing=missing, lacking=lacking)
+
+    def _is_alone(self, servers: Sequence[ServerState]) -> bool:
+        return len(servers) == 1 and isinstance(servers[0].loaded, _Everything)
+
+    # --------------------------------------------------------------------------------------------- rules
+
+    def rules(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Return the rules in force as Druid's JSON, by datasource; those that hold for all are `_default`."""
+        from carnac.core.balancing.plan.rules import RuleSet, dump_rule
+
+        found = {name: json.loads(text) for name, text in self._metadata.rules().items()}
+        found.setdefault(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
+        return found
+
+    def put_rules(self, datasource: str, rules: object, *, author: str, comment: str) -> None:
+        """Set the rules of a datasource or of `_default`; an empty list: it has none of its own.
+
+        Raises:
+            Invalid: They are no list of rules.
+        """
+        text = rules_text(rules)
+        self._metadata.put_rules(
+            datasource, None if text == "[]" else text, author=author, comment=comment
+        )
+
+    def rule_history(self, datasource: str | None, *, limit: int) -> Sequence[RuleChange]:
+        """Return changes of rules, the newest first; None: of all."""
+        return self._metadata.rule_history(datasource, limit=limit)
+
+    # --------------------------------------------------------------------------------------------- what goes on
+
+    def activity(self) -> dict[str, Any]:
+        """Return what the coordinator does now, as JSON: what is told and waited for, what moves, and what keeps it."""
+        coordinator = self._coordinator
+        rollout, plan = coordinator.rolling.last, coordinator.planner.last
+        told = self._metadata.told()
+        return {
+            "isLeader": coordinator.is_leader,
+            "fence": coordinator.fence,
+            "head": self._metadata.head().revision,
+            "told": None if told is None else told.revision,
+            "waiting": []
+            if rollout is None
+            else [
+                {
+                    "segment": one.segment_id,
+                    "revision": one.revision,
+                    "untilMs": one.until_ms,
+                    "loadingOn": list(one.loading_on),
+                }
+                for one in rollout.waiting
+            ],
+            "cold": {} if rollout is None else {key: str(why) for key, why in rollout.cold.items()},
+            "floor": None if rollout is None else rollout.floor,
+            "heldBy": [] if rollout is None else list(rollout.holders),
+            "moves": [
+                {
+                    "segment": one.segment_id,
+                    "from": one.source_id,
+                    "to": one.target_id,
+                    "why": one.why,
+                }
+                for one in list(coordinator.planner.memory.moves)
+            ],
+            "unplaced": dict(coordinator.planner.memory.unplaced),
+            "blockers": [] if plan is None else [str(one) for one in plan.blockers],
+            "failures": dict(coordinator.failures),
+            "servers": [_shown(one) for one in self.servers()],
+        }
+
+
+def _shown(server: ServerState) -> dict[str, Any]:
+    return {
+        "id": server.server_id,
+        "name": server.name,
+        "tier": server.tier,
+        "capacityBytes": server.capacity_bytes,
+        "usedBytes": server.used_bytes,
+        "isDraining": server.is_draining,
+        "isDecommissioning": server.is_decommissioning,
+        "bytesPerSecond": None if server.bytes_per_s is None else round(server.bytes_per_s),
+        "leftMs": server.left_ms,
+        "loading": [
+            {
+                "segment": one.segment_id,
+                "datasource": one.datasource,
+                "sizeBytes": one.size_bytes,
+                "why": one.why,
+                "sinceMs": one.since_ms,
+            }
+            for one in server.loading
+        ],
+        "unloading": list(server.unloading),
+        "failed": dict(server.failed),
+    }
+
+
+def _state_of(link: Link) -> ServerState:
+    record, holds, asked = link.record, dict(link.holds), dict(link.asked)
+    loading: dict[str, LoadingSegment] = {}
+    for segment_id, order in asked.items():
+        loading[segment_id] = LoadingSegment(
+            segment_id=segment_id,
+            datasource=order.datasource,
+            size_bytes=order.size_bytes,
+            why=order.why,
+            since_ms=order.at_ms,
+        )
+    for segment_id, held in holds.items():
+        if held.state is HoldState.LOADING and segment_id not in loading:
+            loading[segment_id] = LoadingSegment(
+                segment_id=segment_id,
+                datasource=held.datasource,
+                size_bytes=held.size_bytes,
+                why="",
+                since_ms=None,
+            )
+    ordered = sum(one.size_bytes for key, one in asked.items() if key not in holds)
+    left_bytes = sum(one.size_bytes for one in loading.values())
+    rate = link.bytes_per_s
+    return ServerState(
+        server_id=record.server_id,
+        name=urlsplit(record.url).netloc,
+        tier=record.tier,
+        capacity_bytes=link.capacity_bytes,
+        used_bytes=ordered + sum(one.size_bytes for one in holds.values()),
+        loaded=frozenset(key for key, one in holds.items() if one.state is HoldState.LOADED),
+        loading=tuple(loading.values()),
+        unloading=sorted(link.unloading),
+        failed={key: one.error for key, one in holds.items() if one.state is HoldState.FAILED},
+        bytes_per_s=rate,
+        left_ms=_left_ms(left_bytes, rate),
+        is_draining=record.is_draining,
+        is_decommissioning=record.is_decommissioning,
+        is_known=link.is_known,
+    )
+
+
+def _left_ms(left_bytes: int, rate: float | None) -> int | None:
+    if not left_bytes:
+        return 0
+    return round(left_bytes * 1000 / rate) if rate else None
