@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from carnac.broker import Broker
 from carnac.broker.embedded import EmbeddedExecutor
 from carnac.broker.log import QueryLog
 from carnac.broker.waiting import QueryQueue
+from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
 from carnac.ports.closing import Closing
 from carnac.ports.temporary import make_private
@@ -58,15 +60,23 @@ class BrokerHandle(Closing):
         self._steps.close()
 
 
-def add(assembly: Assembly) -> BrokerHandle:
-    """Add a broker to a process; return it, for what answers statements over HTTP.
+def add(assembly: Assembly) -> None:
+    """Add a broker to a process, and what answers statements over HTTP.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    return assembly.steps.enter_context(
+    from carnac.api.protocol import CONNECTIONS_MAX
+    from carnac.api.sql.routes import make_router
+
+    # ended after the broker, which stops what they wait for
+    threads = assembly.steps.enter_context(
+        ThreadPoolExecutor(CONNECTIONS_MAX, thread_name_prefix="carnac-query")
+    )
+    opened = assembly.steps.enter_context(
         open_broker(assembly.settings, assembly.clock, registry=assembly.registry)
     )
+    assembly.routers.append(make_router(opened.queries, new_id=RandomIds().new_id, threads=threads))
 
 
 def open_broker(
