@@ -222,6 +222,38 @@ class Settings(BaseModel):
         description="How long brokers are not told of a revision because segments of it are not loaded on any server. "
         "After that they are read from deep storage.",
     )
+    historical_folder: str = Field(
+        default="carnac-historical",
+        description="Where a historical keeps the segments that are assigned to it; of one process at a time.",
+    )
+    historical_capacity_bytes: int = Field(
+        default=10 << 30, ge=0, description="How many bytes of segments a historical may hold."
+    )
+    historical_tier: str = Field(
+        default="_default_tier",
+        min_length=1,
+        max_length=200,
+        description="The tier of a historical: load rules say how many copies of a segment a tier holds.",
+    )
+    historical_grace_ms: int = Field(
+        default=60_000,
+        ge=0,
+        description="How long a historical that stops lets statements go on that it runs.",
+    )
+    flight_port: int = Field(
+        default=0,
+        ge=0,
+        le=65_535,
+        description="Port at which a historical listens for Arrow Flight; 0: one that is free.",
+    )
+    load_threads: int = Field(
+        default=4, ge=1, le=64, description="How many segments a historical loads at a time."
+    )
+    load_bytes_per_s: int = Field(
+        default=0,
+        ge=0,
+        description="How many bytes a second a historical loads at most, all segments together; 0: no limit.",
+    )
     compaction_task_slots: int = Field(
         default=2, ge=1, description="How many tasks of compaction run at a time."
     )

@@ -410,8 +410,10 @@ def giving_way(settings: Settings) -> Settings:
     return settings.model_copy(update={"spark_niceness": NICENESS})
 
 
-def make_engine(deep_storage: DeepStorage, settings: Settings) -> DuckDbQueryEngine:
-    """Return the query engine over the segment files, as the settings say; whoever makes it closes it."""
+def make_engine(
+    deep_storage: DeepStorage, settings: Settings, *, folders: Sequence[Path] = ()
+) -> DuckDbQueryEngine:
+    """Return the query engine over the segment files, and those of other folders; whoever makes it closes it."""
     from carnac.query import DuckDbQueryEngine
 
     return DuckDbQueryEngine(
@@ -420,6 +422,7 @@ def make_engine(deep_storage: DeepStorage, settings: Settings) -> DuckDbQueryEng
         memory_limit_bytes=settings.query_memory_limit_bytes,
         timeout_ms=settings.query_timeout_ms or None,
         verify_reads=settings.verify_reads == "once",
+        folders=folders,
     )
 
 

@@ -35,6 +35,41 @@ AccessLog: TypeAlias = Annotated[
 LogsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Log one JSON object a line.", metavar="")
 ]
+Folder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="Where a historical keeps its segments. Default: the setting historical_folder.",
+    ),
+]
+Capacity: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--capacity",
+        metavar="BYTES",
+        min=0,
+        help="What a historical may hold. Default: the setting historical_capacity_bytes.",
+    ),
+]
+Tier: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--tier",
+        metavar="NAME",
+        help="The tier of a historical. Default: the setting historical_tier.",
+    ),
+]
+FlightPort: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--flight-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Where a historical listens for Arrow Flight. Default: the setting flight_port.",
+    ),
+]
 LOOPBACK = "127.0.0.1"
 
 

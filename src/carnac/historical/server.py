@@ -55,6 +55,9 @@ class Historical:
         load_bytes_per_s: Of all loads together; 0: no limit.
         back_off_ms: Before the second attempt at a load; less in tests.
 
+    Attributes:
+        capacity_bytes: As it was given.
+
     Raises:
         Invalid: Another process serves from the folder.
         Corrupt: A newer Carnac has written its journal.
@@ -77,6 +80,7 @@ class Historical:
     ) -> None:
         folder = folder.absolute()
         self._engine = engine
+        self.capacity_bytes = capacity_bytes
         self._running: weakref.WeakSet[Leaf] = weakref.WeakSet()
         self._changed = threading.Condition()
         self._is_draining = False
@@ -119,9 +123,14 @@ class Historical:
         return len(self._running)
 
     @property
-    def is_draining(self) -> bool:
-        """It takes nothing new."""
-        return self._is_draining
+    def used_bytes(self) -> int:
+        """On its disk, what is loading included."""
+        return self._shelf.used_bytes
+
+    @property
+    def segments(self) -> int:
+        """Segments that are assigned to it, however they are held."""
+        return self._shelf.segments
 
     def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
         """Let it load segments in this order; returns when that is on the disk.

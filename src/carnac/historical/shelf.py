@@ -110,6 +110,16 @@ class Shelf:
         """The highest fence of a coordinator that has spoken."""
         return self._journal.contents.fence
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of all files that are held or on their way."""
+        return self._used_bytes
+
+    @property
+    def segments(self) -> int:
+        """Segments that are assigned."""
+        return len(self._items)
+
     def place_of(self, segment_id: str) -> Path:
         """Return where a segment's file is, or would be."""
         return self._folder / local_name(segment_id)

@@ -122,5 +122,9 @@ def _add(role: Role, assembly: Assembly) -> None:
             from carnac.bootstrap.serving import broker
 
             broker.add(assembly)
+        case Role.HISTORICAL:
+            from carnac.bootstrap.serving import historical
+
+            historical.add(assembly)
         case _:
             raise Invalid(f"there is no role '{role}' here; there are {', '.join(ROLES)}")

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import READING, command, session_of
-from carnac.cli.serving import LOOPBACK, AccessLog, Host, LogsJson, Url, run_until_told
+from carnac.cli.serving import (
+    LOOPBACK,
+    AccessLog,
+    Capacity,
+    FlightPort,
+    Folder,
+    Host,
+    LogsJson,
+    Tier,
+    Url,
+    run_until_told,
+)
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
+    from carnac.config import Settings
     from carnac.ports.serving import Role
 
 PORT = 8888
@@ -26,6 +38,7 @@ PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 80
         "carnac serve",
         "carnac serve --port 9000 --access-log",
         "carnac serve --role overlord --host 0.0.0.0",
+        "carnac serve --role historical --folder h1 --capacity 50000000000 --tier hot",
     ],
 )
 def serve(
@@ -51,6 +64,10 @@ def serve(
         ),
     ] = None,
     url: Url = None,
+    folder: Folder = None,
+    capacity_bytes: Capacity = None,
+    tier: Tier = None,
+    flight_port: FlightPort = None,
     has_access_log: AccessLog = False,
     as_json: LogsJson = False,
 ) -> None:
@@ -60,10 +77,18 @@ def serve(
     """
     session = session_of(ctx)
     chosen = _roles(roles or [])
+    settings = _with_historical(
+        session.settings,
+        chosen,
+        historical_folder=folder,
+        historical_capacity_bytes=capacity_bytes,
+        historical_tier=tier,
+        flight_port=flight_port,
+    )
     run_until_told(
         session,
         chosen,
-        settings=session.settings,
+        settings=settings,
         host=host,
         port=_port(chosen, is_told=bool(roles)) if port is None else port,
         url=url,
@@ -85,6 +110,20 @@ def _roles(names: list[str]) -> set[Role]:
     if unknown:
         raise Invalid(f"there is no role '{unknown[0]}'; there are {', '.join(ROLES)}")
     return {Role(name) for name in names} or set(ROLES)
+
+
+def _with_historical(settings: Settings, roles: set[Role], **given: str | int | None) -> Settings:
+    """Return the settings with what the options of historicals say.
+
+    Raises:
+        Invalid: The process is no historical.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    if told and "historical" not in roles:
+        raise Invalid(
+            "--folder, --capacity, --tier and --flight-port are for historicals; add --role historical"
+        )
+    return settings.model_copy(update=told)
 
 
 def _port(roles: set[Role], *, is_told: bool) -> int:

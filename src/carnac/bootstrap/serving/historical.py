@@ -1,0 +1,120 @@
+"""The composition root of a historical: its folder, its engine, its Flight server and its heartbeats."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from prometheus_client import Gauge
+
+from carnac.bootstrap.store import make_engine, open_files, open_records, process_name
+from carnac.clock import RandomIds
+from carnac.flight import FlightServer
+from carnac.historical import Historical
+from carnac.historical.presence import Presence
+from carnac.historical.server import SEGMENTS_FOLDER
+from carnac.ports.serving import Role, ServerRecord
+from carnac.query.intact import IntactFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from carnac.bootstrap.serving.assembly import Assembly
+    from carnac.config import Settings
+    from carnac.ports import Clock, DeepStorage
+    from carnac.ports.queries import LeafEngine
+
+_log = logging.getLogger(__name__)
+
+
+def add(assembly: Assembly) -> Historical:
+    """Add a historical to a process; it loads from now on, and is known to others once the process starts.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`; or its folder or its port is another process's.
+    """
+    settings, clock, steps = assembly.settings, assembly.clock, assembly.steps
+    metadata = open_records(settings=settings, clock=clock)
+    steps.callback(metadata.close)
+    storage = open_files(metadata, settings)
+    engine = make_engine(storage, settings, folders=[_folder(settings) / SEGMENTS_FOLDER])
+    steps.callback(engine.close)
+    historical = open_historical(settings, storage, engine=engine, clock=clock)
+    # statements and those who wait for news end first, then the server that answers them
+    flight = FlightServer(historical, host=assembly.host, port=settings.flight_port)
+    steps.callback(flight.close)
+    steps.callback(historical.close)
+    record = ServerRecord(
+        server_id=historical.server_id,
+        role=Role.HISTORICAL,
+        url=_url(assembly.url, flight.port),
+        holder=process_name(),
+        tier=settings.historical_tier,
+        capacity_bytes=settings.historical_capacity_bytes,
+        started_at_ms=clock.now_ms(),
+        lease_ms=settings.lease_ttl_ms,
+    )
+    presence = Presence(historical, record, metadata, clock, grace_ms=settings.historical_grace_ms)
+    assembly.leaves.callback(presence.leave)
+    assembly.loops.append(presence.loop)
+    assembly.starts.append(presence.say)
+    assembly.starts.append(presence.loop.start)
+    assembly.starts.append(
+        lambda: _log.info("historical %s answers at %s", record.server_id, record.url)
+    )
+    _show(assembly.registry, historical)
+    return historical
+
+
+def open_historical(
+    settings: Settings, storage: DeepStorage, *, engine: LeafEngine, clock: Clock
+) -> Historical:
+    """Open the historical of the settings' folder; whoever opens it closes it.
+
+    Raises:
+        Invalid, Corrupt, Unavailable: As `Historical`.
+    """
+    return Historical(
+        _folder(settings),
+        storage,
+        engine,
+        clock=clock,
+        ids=RandomIds(),
+        capacity_bytes=settings.historical_capacity_bytes,
+        checks=IntactFiles(threads=settings.query_threads)
+        if settings.verify_reads == "once"
+        else None,
+        load_threads=settings.load_threads,
+        load_bytes_per_s=settings.load_bytes_per_s,
+    )
+
+
+def _folder(settings: Settings) -> Path:
+    return Path(settings.historical_folder).expanduser().absolute()
+
+
+def _url(http_url: str, port: int) -> str:
+    """Return where others reach the Flight server: at the host of the HTTP interface."""
+    host = urlsplit(http_url).hostname or ""
+    return f"grpc+tcp://[{host}]:{port}" if ":" in host else f"grpc+tcp://{host}:{port}"
+
+
+def _show(registry: CollectorRegistry, historical: Historical) -> None:
+    shown: dict[str, tuple[str, Callable[[], float]]] = {
+        "used_bytes": (
+            "Bytes of segments on this historical's disk, what is loading included.",
+            lambda: historical.used_bytes,
+        ),
+        "capacity_bytes": (
+            "Bytes that this historical may hold.",
+            lambda: historical.capacity_bytes,
+        ),
+        "segments": ("Segments that are assigned to this historical.", lambda: historical.segments),
+        "running": ("Leaf statements that run.", lambda: historical.running),
+    }
+    for name, (help_text, value) in shown.items():
+        Gauge(f"carnac_historical_{name}", help_text, registry=registry).set_function(value)
