@@ -161,6 +161,9 @@ _SHAPES = {
     "Sequence[str]": _list_of(_TEXT),
     "Sequence[CompactionGroup]": _list_of(_instance_of("CompactionGroup")),
     "Sequence[object]": Shape(_is_list, "a list"),
+    "Sequence[object] | Mapping[str, object]": _one_of(
+        Shape(_is_list, "a list"), _MAPPING, words="a list, or a mapping by name"
+    ),
     "tuple[str, str]": Shape(
         lambda value: _is_list(value) and len(value) == 2 and all(map(_TEXT.fits, value)),
         "2 values (a text, a text)",

@@ -110,7 +110,7 @@ class BrokerEngine(Protocol):
         sql: str,
         catalog: Catalog,
         *,
-        parameters: Sequence[object] = (),
+        parameters: Sequence[object] | Mapping[str, object] = (),
         query_id: str = "",
         timeout_ms: int | None = None,
     ) -> Distribution:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from carnac.core.compaction.plan.groups import CompactionTarget
     from carnac.core.log.commits import ConservationProof, Place
     from carnac.core.segments.segment import ColumnType, Segment
@@ -281,7 +283,7 @@ class DataPipeline(Protocol):
         inputs: Sequence[SegmentInput],
         *,
         columns: Mapping[str, ColumnType] | None = None,
-    ) -> object:
+    ) -> DataFrame:
         """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary.
 
         Args:

@@ -229,7 +229,11 @@ class QueryEngine(Protocol):
     """Reads SQL SELECT statements over the segments of a catalog, and can reach nothing else."""
 
     def run_query(
-        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
+        self,
+        sql: str,
+        catalog: Catalog,
+        *,
+        parameters: Sequence[object] | Mapping[str, object] = (),
     ) -> QueryResult:
         """Run one SELECT statement.
 
@@ -244,7 +248,7 @@ class QueryEngine(Protocol):
         sql: str,
         catalog: Catalog,
         *,
-        parameters: Sequence[object] = (),
+        parameters: Sequence[object] | Mapping[str, object] = (),
         timeout_ms: int | None = None,
     ) -> OpenQuery:
         """Plan one SELECT statement, and run it when it is started; memory does not grow with its rows.
@@ -264,7 +268,7 @@ class QueryEngine(Protocol):
         target: BinaryIO,
         *,
         form: str,
-        parameters: Sequence[object] = (),
+        parameters: Sequence[object] | Mapping[str, object] = (),
         rows_max: int | None = None,
     ) -> ExportResult:
         """Run one SELECT statement and write its rows to a file as they come, `rows_max` at most.

@@ -40,6 +40,7 @@ from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held, stopped_after
 from carnac.query.messages import TooLarge, translate
 from carnac.query.newest import TimeEdge, narrowed
+from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
 from carnac.query.scans import escape_glob, literal, scan_sql
@@ -126,9 +127,7 @@ class DuckDbQueryEngine:
         self._cancelling = Cancelling()
         self._has_sketches = False
 
-    def run_query(
-        self, sql: str, catalog: Catalog, *, parameters: Sequence[object] = ()
-    ) -> QueryResult:
+    def run_query(self, sql: str, catalog: Catalog, *, parameters: Parameters = ()) -> QueryResult:
         """Run one SELECT statement over the revision of `catalog`.
 
         Raises:
@@ -139,9 +138,7 @@ class DuckDbQueryEngine:
         """
         with self._planned(sql, catalog, parameters) as (query, plan):
             bytes_max = self._memory_bytes // 2
-            table = heeding_signals(
-                lambda: _run(query.cursor, plan, parameters, bytes_max), query.interrupt
-            )
+            table = heeding_signals(lambda: _run(query.cursor, plan, bytes_max), query.interrupt)
         return QueryResult(
             table=table,
             revision=catalog.revision,
@@ -156,7 +153,7 @@ class DuckDbQueryEngine:
         target: BinaryIO,
         *,
         form: str,
-        parameters: Sequence[object] = (),
+        parameters: Parameters = (),
         rows_max: int | None = None,
     ) -> ExportResult:
         """Run one SELECT statement and write its rows to a file as they come.
@@ -168,9 +165,7 @@ class DuckDbQueryEngine:
 
         with self._planned(sql, catalog, parameters) as (query, plan):
             rows, is_cut = heeding_signals(
-                lambda: export(
-                    query.cursor, plan, parameters, target, form=form, rows_max=rows_max
-                ),
+                lambda: export(query.cursor, plan, target, form=form, rows_max=rows_max),
                 query.interrupt,
             )
         return ExportResult(
@@ -186,7 +181,7 @@ class DuckDbQueryEngine:
         sql: str,
         catalog: Catalog,
         *,
-        parameters: Sequence[object] = (),
+        parameters: Parameters = (),
         query_id: str = "",
         timeout_ms: int | None = None,
     ) -> Distribution:
@@ -253,7 +248,7 @@ class DuckDbQueryEngine:
         sql: str,
         catalog: Catalog,
         *,
-        parameters: Sequence[object] = (),
+        parameters: Parameters = (),
         timeout_ms: int | None = None,
     ) -> StreamedQuery:
         """Plan one SELECT statement, and run it when it is started; its rows are handed over as they come.
@@ -264,13 +259,11 @@ class DuckDbQueryEngine:
         Raises:
             As `run_query`, also what is returned.
         """
-        return StreamedQuery(
-            sql, parameters, self._planning(sql, catalog, parameters, timeout_ms), self._shown
-        )
+        return StreamedQuery(sql, self._planning(sql, catalog, parameters, timeout_ms), self._shown)
 
     @contextmanager
     def _planned(
-        self, sql: str, catalog: Catalog, parameters: Sequence[object]
+        self, sql: str, catalog: Catalog, parameters: Parameters
     ) -> Iterator[tuple[_Query, Plan]]:
         """Give a query whose views are there, and whose files stay until the block ends."""
         with (
@@ -284,7 +277,7 @@ class DuckDbQueryEngine:
         self,
         sql: str,
         catalog: Catalog,
-        parameters: Sequence[object],
+        parameters: Parameters,
         timeout_ms: int | None = None,
     ) -> Iterator[tuple[_Query, Plan]]:
         """Give a query and its plan, before any file is looked at."""
@@ -492,9 +485,8 @@ def _show(
 def _run(
     cursor: duckdb.DuckDBPyConnection,
     plan: Plan,
-    parameters: Sequence[object],
     bytes_max: int,
 ) -> object:
     if plan.is_explain:
-        return plan_table(cursor.execute(plan.sql, list(parameters)).fetchall())
-    return tidy(read_rows(cursor.sql(plan.sql, params=list(parameters)), bytes_max=bytes_max))
+        return plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
+    return tidy(read_rows(cursor.sql(plan.sql, params=list(plan.parameters)), bytes_max=bytes_max))

@@ -16,6 +16,7 @@ from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.folding import Constants
 from carnac.query.newest import TimeEdge, find_edge
+from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
@@ -55,6 +56,7 @@ class Plan:
         relations: The datasources that stand in it.
         tables: Small tables that the statement names, as columns.
         edge: Set if rows at one end of time are wanted.
+        parameters: Values of `?` and `$1` in `sql`, in the order of their places.
     """
 
     sql: str
@@ -66,6 +68,7 @@ class Plan:
     tables: Mapping[str, Mapping[str, Sequence[Any]]]
     segments_total: int
     edge: TimeEdge | None = None
+    parameters: Sequence[object] = ()
 
     @property
     def segments_read(self) -> int:
@@ -83,7 +86,7 @@ class Planner:
 
     cursor: duckdb.DuckDBPyConnection
     catalog: Catalog
-    parameters: Sequence[object]
+    parameters: Parameters
     _tables: dict[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     _scans: dict[tuple[str, Predicate], Scan] = field(default_factory=dict)
 
@@ -99,7 +102,8 @@ class Planner:
         names = Names(self.catalog)
         check(statement, SKETCH_FUNCTIONS)
         self._replace_show_tables(statement, names)
-        constants = Constants(self.cursor, self.parameters)
+        parameters = take_parameters(statement, self.parameters)
+        constants = Constants(self.cursor, parameters)
 
         def open_table(node: Node) -> tuple[Columns | None, str]:
             schema = "" if node["catalog_name"] else str(node["schema_name"]).lower()
@@ -129,7 +133,7 @@ class Planner:
         for relation in relations:
             self._use_scan(relation, names)
         scans = list(self._scans.values())
-        may_narrow = not prefix and not self.parameters and len(scans) == 1
+        may_narrow = not prefix and not parameters and len(scans) == 1
         edge = find_edge(statement, tables.selects, self._printed) if may_narrow else None
         return Plan(
             sql=prefix + self._printed(statement),
@@ -143,6 +147,7 @@ class Planner:
                 self.catalog.count_segments(name) for name in {one.datasource for one in relations}
             ),
             edge=edge,
+            parameters=parameters,
         )
 
     def _printed(self, statement: Node) -> str:

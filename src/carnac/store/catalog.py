@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from carnac.core.log.commits import CommitSummary
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
-    from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import Interval
     from carnac.ports import MetadataStore
 
@@ -51,13 +50,15 @@ class StoreCatalog:
             for item in self.segments(datasource, revision, within)
         ]
 
-    def columns(self, datasource: str, at: int | str | None) -> Mapping[str, ColumnType]:
+    def columns(self, datasource: str, at: int | str | None) -> Mapping[str, str]:
         """Return the columns that a user sees, besides `__time`."""
         revision = self._metadata.resolve(at).revision
         found = self._metadata.columns(datasource, revision=revision)
         if not found:
             require_datasource(self._metadata, datasource, revision)
-        return {name: kind for name, kind in found.items() if not name.startswith(HIDDEN_PREFIX)}
+        return {
+            name: kind.value for name, kind in found.items() if not name.startswith(HIDDEN_PREFIX)
+        }
 
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
         """Return the live time chunks, in order of time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -40,7 +40,7 @@ def export(
     *,
     form: str | None,
     at: int | str | None,
-    parameters: Sequence[object],
+    parameters: Sequence[object] | Mapping[str, object],
     rows_max: int | None,
     overwrite: bool,
 ) -> ExportResult:

@@ -55,7 +55,7 @@ def run_query(
     text: str,
     *,
     at: int | str | None,
-    parameters: Sequence[object],
+    parameters: Sequence[object] | Mapping[str, object],
 ) -> QueryResult:
     """Run a statement over one revision, under a reader's lease."""
     return under_lease(

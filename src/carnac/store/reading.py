@@ -14,10 +14,11 @@ from carnac.store.querying import run_query
 from carnac.store.results import Result
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from carnac.core.log.commits import Commit, CommitSummary
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
-    from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import Interval
     from carnac.ports import (
         DataPipeline,
@@ -48,9 +49,12 @@ class StoreReading:
         text: str,
         *,
         at: int | str | datetime | None = None,
-        parameters: Sequence[object] = (),
+        parameters: Sequence[object] | Mapping[str, object] = (),
     ) -> Result:
-        """Run one SELECT statement over one revision; `?` takes `parameters` in order. The whole result is in memory.
+        """Run one SELECT statement over one revision. The whole result is in memory.
+
+        Args:
+            parameters: A list gives each `?` its value, in order; a mapping gives each `$name` the one of its name.
 
         Raises:
             Invalid: The statement is wrong, or reaches for something else than the store's data.
@@ -73,7 +77,7 @@ class StoreReading:
         *,
         format: str | None = None,  # noqa: A002 - what everybody calls it
         at: int | str | datetime | None = None,
-        parameters: Sequence[object] = (),
+        parameters: Sequence[object] | Mapping[str, object] = (),
         max_rows: int | None = None,
         overwrite: bool = False,
     ) -> ExportResult:
@@ -84,6 +88,7 @@ class StoreReading:
         Args:
             target: A path, or a binary file that is open for writing.
             format: `csv`, `jsonl`, `parquet` or `arrow`. None: by the ending of the path.
+            parameters: As for `sql`.
             max_rows: Most rows to write; None: all.
             overwrite: Take the place of a file that is there.
 
@@ -113,7 +118,7 @@ class StoreReading:
         *,
         at: int | str | datetime | None = None,
         interval: Interval | str | None = None,
-    ) -> object:
+    ) -> DataFrame:
         """Return a `pyspark.sql.DataFrame` over one revision. Its files are kept until the store is closed.
 
         It has all columns that the datasource has at the revision, whatever the interval.
@@ -132,8 +137,8 @@ class StoreReading:
 
     def columns(
         self, datasource: str, *, at: int | str | datetime | None = None
-    ) -> Mapping[str, ColumnType]:
-        """Return the columns of a datasource by name, with their types, besides `__time`.
+    ) -> Mapping[str, str]:
+        """Return the columns of a datasource by name, with their types as specs call them, besides `__time`.
 
         Raises:
             NotFound: There is no such revision, or no such datasource at it.

@@ -95,6 +95,7 @@ def test_every_value_that_a_store_returns_is_on_the_page() -> None:
         .split()
     }
     plain = {
+        "DataFrame",
         "None",
         "Self",
         "int",

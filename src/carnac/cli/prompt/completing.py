@@ -61,7 +61,7 @@ class StoreNames:
 
     def _load_columns(self, datasource: str, revision: int) -> Mapping[str, str]:
         columns = self._store.columns(datasource, at=revision)
-        return {TIME_COLUMN: "time"} | {name: kind.value for name, kind in columns.items()}
+        return {TIME_COLUMN: "time", **columns}
 
 
 class StatementCompleter(Completer):

@@ -28,7 +28,7 @@ from carnac.cli.prompt.history import KeptHistory, history_file
 from carnac.cli.prompt.statements import is_dot_command, is_whole, split_statements
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import Column, format_count, format_seconds, second_ms, short_ms
-from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Prompt:
         columns = self._store.columns(datasource, at=self._at)
         rows = [
             [TIME_COLUMN, "TIMESTAMP"],
-            *([name, SQL_TYPE[kind]] for name, kind in columns.items()),
+            *([name, SQL_TYPE[ColumnType(kind)]] for name, kind in columns.items()),
         ]
         self._output.table([Column("column"), Column("type", is_whole=True)], rows)
 

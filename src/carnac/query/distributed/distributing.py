@@ -20,6 +20,7 @@ from carnac.query.distributed.settling import settle
 from carnac.query.distributed.sorting import select_of_one_round
 from carnac.query.folding import Constants
 from carnac.query.messages import first_sentence
+from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table
 from carnac.query.streams.basis import basis_of
@@ -59,7 +60,7 @@ class Distributor:
 
     cursor: duckdb.DuckDBPyConnection
     catalog: Catalog
-    parameters: Sequence[object]
+    parameters: Parameters
     asked: Asked
     limit: GatherLimit
 
@@ -81,8 +82,8 @@ class Distributor:
                 "EXPLAIN ANALYZE cannot be run over many servers; write EXPLAIN, or run it with carnac sql"
             )
         show_empty(self.cursor, plan.scans, plan.tables)
-        result = bind(self.cursor, self._printed(plan.statement), self.parameters)
-        settle(self.cursor, plan.statement, plan.selects, self.parameters)
+        result = bind(self.cursor, self._printed(plan.statement), plan.parameters)
+        settle(self.cursor, plan.statement, plan.selects, plan.parameters)
         basis = basis_of(self.cursor, sql, plan)
         if not plan.scans:
             found = self._at_broker(plan, basis, result)

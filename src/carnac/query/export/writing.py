@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -178,7 +178,6 @@ FORMS: dict[str, Callable[[Export], None]] = {
 def export(
     cursor: duckdb.DuckDBPyConnection,
     plan: Plan,
-    parameters: Sequence[object],
     target: BinaryIO,
     *,
     form: str,
@@ -193,11 +192,11 @@ def export(
     """
     if plan.is_explain:
         cursor.register(
-            "__carnac_plan", plan_table(cursor.execute(plan.sql, list(parameters)).fetchall())
+            "__carnac_plan", plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
         )
         statement, values = "SELECT plan FROM __carnac_plan", []
     else:
-        statement, values = plan.sql, list(parameters)
+        statement, values = plan.sql, list(plan.parameters)
     relation = cursor.sql(statement, params=values)
     names = ", ".join(f"c{place}" for place in range(len(relation.columns)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -54,11 +54,9 @@ class StreamedQuery:
     def __init__(
         self,
         sql: str,
-        parameters: Sequence[object],
         planning: AbstractContextManager[tuple[Q, Plan]],
         shown: Callable[[Q, Plan], AbstractContextManager[Plan]],
     ) -> None:
-        self._parameters = list(parameters)
         self._steps = ExitStack()
         self._turn = threading.Lock()
         self._end = threading.Lock()
@@ -78,10 +76,10 @@ class StreamedQuery:
             cursor = self._query.cursor
             self._require_going()
             if plan.is_explain:
-                table = plan_table(cursor.execute(plan.sql, self._parameters).fetchall())
+                table = plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
                 self._rows = iter(table.to_batches())
                 return table.schema
-            schema, rows = batches_of(cursor.sql(plan.sql, params=self._parameters))
+            schema, rows = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
             self._steps.callback(rows.close)
             schema, self._rows = with_longs(schema, rows)
             return schema
