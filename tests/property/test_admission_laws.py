@@ -16,6 +16,7 @@ from carnac.core.answers.admission import (
     apply_departure,
     estimate_retry_s,
 )
+from carnac.core.answers.laws import check_queue
 
 LANES = {"slow": 1, "wide": 2}
 CLIENTS = st.sampled_from(["ann", "bob", "eve"])
@@ -46,25 +47,14 @@ LIMITS = st.builds(
 
 
 @given(STEPS, LIMITS)
-def test_limits_hold(steps: list[tuple[str, int, str | None] | int], limits: Limits) -> None:
-    for queue in replay(steps, limits):
-        assert len(queue.running) <= limits.slots
-        assert len(queue.waiting) <= limits.queue_max
-        lanes = Counter(one.lane for one in queue.running)
-        assert all(lanes[lane] <= size for lane, size in LANES.items())
-        there = [one.query_id for one in (*queue.running, *queue.waiting)]
-        assert len(there) == len(set(there))
-        assert set(queue.turns) == {one.client for one in (*queue.running, *queue.waiting)}
-
-
-@given(STEPS, LIMITS)
-def test_nobody_waits_who_may_run(
+def test_limits_hold_and_nobody_waits_who_may_run(
     steps: list[tuple[str, int, str | None] | int], limits: Limits
 ) -> None:
     for queue in replay(steps, limits):
-        if len(queue.running) < limits.slots:
-            lanes = Counter(one.lane for one in queue.running)
-            assert all(one.lane and lanes[one.lane] == LANES[one.lane] for one in queue.waiting)
+        check_queue(queue, limits)
+        there = [one.query_id for one in (*queue.running, *queue.waiting)]
+        assert len(there) == len(set(there))
+        assert set(queue.turns) == {one.client for one in (*queue.running, *queue.waiting)}
 
 
 @given(STEPS, LIMITS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,9 +30,20 @@ class Reach:
 class Execution(Protocol):
     """A statement that is planned on one revision. To be closed; `cancel` and `close` by any thread."""
 
-    revision: int
-    engine: Engine
-    why: str
+    @property
+    def revision(self) -> int:
+        """The one revision that is read; `start` may go back to an older one, if the statement allows it."""
+        ...
+
+    @property
+    def engine(self) -> Engine:
+        """What runs it."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """One sentence: why that engine."""
+        ...
 
     @property
     def basis(self) -> QueryBasis:
@@ -59,6 +70,24 @@ class Execution(Protocol):
     def close(self) -> None:
         """Stop what runs and let go of the revision. Idempotent."""
         ...
+
+
+class Either:
+    """Plans statements with one of two executors (`Executor`).
+
+    Args:
+        is_first: Whether the first one is to plan, asked for each statement.
+    """
+
+    def __init__(self, first: Executor, second: Executor, is_first: Callable[[], bool]) -> None:
+        self._first = first
+        self._second = second
+        self._is_first = is_first
+
+    def open(self, statement: Statement, *, timeout_ms: int) -> Execution:
+        """Plan a statement on the revision that it means."""
+        chosen = self._first if self._is_first() else self._second
+        return chosen.open(statement, timeout_ms=timeout_ms)
 
 
 class Executor(Protocol):

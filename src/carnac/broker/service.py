@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from carnac.broker.answer import BrokerAnswer, close_quietly, facts_of
+from carnac.broker.answer import BrokerAnswer, close_quietly, facts_of, note_reach
 from carnac.broker.record import Outcome, QueryRecord, outcome_of, said
 from carnac.core.answers.admission import Request
 from carnac.core.answers.receipts import names_etag
@@ -79,6 +79,10 @@ class Broker:
                 self._end(asked, Outcome.NOT_MODIFIED)
                 return None
             schema = execution.start()
+            if execution.revision == facts.revision:
+                note_reach(facts, execution)
+            else:
+                facts = asked.record.facts = facts_of(statement, execution)
         except BaseException as error:
             if asked.execution is not None:
                 close_quietly(asked.execution)

@@ -13,6 +13,7 @@
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: defined and checked in `core/compaction/laws.py` |
 | BL-1 .. BL-5 | what balancing may plan, and when it rests: defined and checked in `core/balancing/plan/laws.py` |
 | RO-1 .. RO-7 | what a rollout may tell and unload, and when it rests: defined and checked in `core/rollout/laws.py` |
+| AN-1 .. AN-3 | what an answer may say of itself, and who waits: defined and checked in `core/answers/laws.py` |
 | LK-1 | locks of different groups that are held on one (time, partition id) are of types that may stand side by side |
 | LK-2 | nobody preempts a lock in its publishing section |
 | LK-3 | nobody preempts a lock of equal or higher priority: who came first stays |

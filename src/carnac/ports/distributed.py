@@ -82,10 +82,12 @@ class Distribution:
             Each has a view of its own, by which it is known. None where no segment can matter, and for EXPLAIN.
         final_sql: What the broker runs over what comes back.
         stands: What the rows that come back are to `final_sql`.
+        query_id: By which merging is cancelled.
         tables: Small tables that `final_sql` names, `pyarrow.Table`s by name.
         names: Of the result's columns; None: as `final_sql` gives them.
         limit: Of what comes back, from all servers together; None: what memory holds.
         basis: What the answer rests on.
+        is_union: Whether the answer is that of each leaf's rows, united: `run_final` may be called part by part.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
     """
 
@@ -93,12 +95,14 @@ class Distribution:
     reason: str
     leaves: Sequence[LeafRequest]
     final_sql: str
+    query_id: str
     stands: Sequence[Stand]
     tables: Mapping[str, object]
     names: Sequence[str] | None
     limit: GatherLimit | None
     basis: QueryBasis
     revision: int
+    is_union: bool = False
     told: Sequence[str] = ()
 
 
@@ -133,7 +137,7 @@ class BrokerEngine(Protocol):
         *,
         timeout_ms: int | None = None,
     ) -> QueryResult:
-        """Merge what the leaves answered.
+        """Merge what the leaves answered; `cancel` stops it by the id that its leaf requests have.
 
         Args:
             answers: By the views of the requests, `pyarrow.Table`s or `pyarrow.RecordBatchReader`s, one for each server
@@ -143,4 +147,8 @@ class BrokerEngine(Protocol):
             Invalid: They are more than the distribution's limit.
             Unavailable: It took too long, needs more memory than there is, or was interrupted.
         """
+        ...
+
+    def cancel(self, query_id: str) -> None:
+        """Stop what is planned or merged for a query; it raises Cancelled. Idempotent."""
         ...

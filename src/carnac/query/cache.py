@@ -19,6 +19,7 @@ from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
 from carnac.ports import DeepStorage
 from carnac.ports.segment_files import blocks_of, check_file, local_name
+from carnac.ports.temporary import own_folder
 from carnac.query.intact import IntactFiles
 
 FETCH_THREADS = 8
@@ -88,6 +89,13 @@ class _Holds:
 @cache
 def _holds_of(folder: Path) -> _Holds:
     return _Holds(folder)
+
+
+def spill_folder() -> Path | None:
+    """Return a new folder for what does not fit into memory; None: there is no room for one, and nothing is spilt."""
+    with suppress(Unavailable, OSError):
+        return Path(tempfile.mkdtemp(dir=own_folder("spill")))
+    return None
 
 
 def default_cache_folder(url: str) -> Path:

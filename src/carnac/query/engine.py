@@ -12,7 +12,6 @@ load nothing, and its configuration is locked.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -21,12 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import Cancelled, TimedOut, Unavailable
+from carnac.errors import Cancelled, TimedOut
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit
 from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
-from carnac.ports.temporary import own_folder
-from carnac.query.cache import FileCache, default_cache_folder
+from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import DEFAULT_LIMIT, Asked, Distributor
 from carnac.query.distributed.leaves import (
     Cancelling,
@@ -222,7 +220,7 @@ class DuckDbQueryEngine:
         report.is_whole = True
 
     def cancel(self, query_id: str) -> None:
-        """Stop the leaf statements of a query; they raise Cancelled. Idempotent."""
+        """Stop what runs for a query, its leaf statements or their merging; it raises Cancelled. Idempotent."""
         self._cancelling.cancel(query_id)
 
     def run_final(
@@ -234,7 +232,10 @@ class DuckDbQueryEngine:
     ) -> QueryResult:
         """Merge what leaves answered (port `BrokerEngine`)."""
         plan = distribution
-        with self._query(plan.final_sql, set(), timeout_ms) as query:
+        with (
+            self._query(plan.final_sql, set(), timeout_ms) as query,
+            self._cancelling.known(plan.query_id, query.cancel),
+        ):
             table = merged_table(query.cursor, plan, answers, bytes_max=self._memory_bytes // 2)
         return QueryResult(
             table=table,
@@ -441,7 +442,7 @@ class DuckDbQueryEngine:
         if self._connection is None:
             import duckdb
 
-            self._spill_folder = _spill_folder()
+            self._spill_folder = spill_folder()
             self._connection = duckdb.connect(config={"python_enable_replacements": False})
             self._connection.execute(";".join(self._settings()))
         return self._connection
@@ -462,13 +463,6 @@ class DuckDbQueryEngine:
         for which in ("autoinstall_known", "autoload_known", "allow_community"):
             yield f"SET GLOBAL {which}_extensions = false"
         yield "SET GLOBAL enable_external_access = false; SET GLOBAL lock_configuration = true"
-
-
-def _spill_folder() -> Path | None:
-    """Return a new folder for what does not fit into memory; None: there is no room for one, and nothing is spilt."""
-    with suppress(Unavailable, OSError):
-        return Path(tempfile.mkdtemp(dir=own_folder("spill")))
-    return None
 
 
 def _show(

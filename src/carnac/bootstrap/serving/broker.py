@@ -1,15 +1,16 @@
-"""The composition root of a broker: metadata, engine, queue and query log joined to a `QueryService`."""
+"""The composition root of a broker: metadata, engine, historicals, queue and query log joined to a `QueryService`."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.bootstrap.serving.coordinator import connect
 from carnac.bootstrap.store import (
     locate_store,
     make_engine,
@@ -19,12 +20,17 @@ from carnac.bootstrap.store import (
     process_name,
 )
 from carnac.broker import Broker
+from carnac.broker.cluster import Cluster
+from carnac.broker.distributed import PREVIOUS_MAX, DistributedExecutor, Tools
 from carnac.broker.embedded import EmbeddedExecutor
+from carnac.broker.execution import Either
 from carnac.broker.log import QueryLog
+from carnac.broker.membership import Membership
 from carnac.broker.waiting import QueryQueue
 from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
 from carnac.ports.closing import Closing
+from carnac.ports.serving import Role, ServerRecord
 from carnac.ports.temporary import make_private
 from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
@@ -33,13 +39,36 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from carnac.bootstrap.serving.assembly import Assembly
+    from carnac.broker.execution import Executor
     from carnac.broker.record import QueryRecord
     from carnac.config import Settings
-    from carnac.ports import Clock
+    from carnac.ports import Clock, MetadataStore
     from carnac.ports.answers import QueryService
+    from carnac.ports.loops import Loop
+    from carnac.ports.serving import SegmentServer
+    from carnac.query import DuckDbQueryEngine
 
 QUERY_LOG_FILE = "query-log.jsonl"
 WHY_EMBEDDED = "this process reads the segment files itself: no historical serves the store"
+
+Connect = Callable[[ServerRecord], "SegmentServer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A broker's place in a cluster.
+
+    Attributes:
+        url: Where others reach it.
+        connect: Reaches a historical.
+        is_alone: Whether its process is one of many that serve the store: then historicals answer, and nobody else.
+        on_leave: Called with what is done at the end before anything else.
+    """
+
+    url: str
+    connect: Connect
+    is_alone: bool
+    on_leave: Callable[[Callable[[], object]], object]
 
 
 class BrokerHandle(Closing):
@@ -48,11 +77,15 @@ class BrokerHandle(Closing):
     Attributes:
         queries: Answers statements.
         queue: Where they wait.
+        loops: What must turn for it to be healthy.
     """
 
-    def __init__(self, queries: QueryService, queue: QueryQueue, steps: ExitStack) -> None:
+    def __init__(
+        self, queries: QueryService, queue: QueryQueue, loops: Sequence[Loop], steps: ExitStack
+    ) -> None:
         self.queries = queries
         self.queue = queue
+        self.loops = loops
         self._steps = steps
 
     def close(self) -> None:
@@ -60,31 +93,36 @@ class BrokerHandle(Closing):
         self._steps.close()
 
 
-def add(assembly: Assembly) -> None:
-    """Add a broker to a process, and what answers statements over HTTP.
+def add(assembly: Assembly) -> BrokerHandle:
+    """Add a broker to a process; return it, for what answers statements over HTTP.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    from carnac.api.protocol import CONNECTIONS_MAX
-    from carnac.api.sql.routes import make_router
-
-    # ended after the broker, which stops what they wait for
-    threads = assembly.steps.enter_context(
-        ThreadPoolExecutor(CONNECTIONS_MAX, thread_name_prefix="carnac-query")
+    place = Place(
+        url=assembly.url,
+        connect=connect,
+        is_alone=Role.COORDINATOR not in assembly.roles,
+        on_leave=assembly.leaves.callback,
     )
-    opened = assembly.steps.enter_context(
-        open_broker(assembly.settings, assembly.clock, registry=assembly.registry)
+    handle = assembly.steps.enter_context(
+        open_broker(assembly.settings, assembly.clock, place=place, registry=assembly.registry)
     )
-    assembly.routers.append(make_router(opened.queries, new_id=RandomIds().new_id, threads=threads))
+    assembly.loops.extend(handle.loops)
+    return handle
 
 
 def open_broker(
-    settings: Settings, clock: Clock, *, registry: CollectorRegistry | None = None
+    settings: Settings,
+    clock: Clock,
+    *,
+    place: Place | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> BrokerHandle:
     """Open a broker of the store that the settings name.
 
     Args:
+        place: None: it is in no cluster, and answers everything itself.
         registry: Where its metrics are shown; None: nowhere.
 
     Raises:
@@ -99,27 +137,82 @@ def open_broker(
         steps.callback(leases.close)
         engine = make_engine(open_files(metadata, settings), settings)
         steps.callback(engine.close)
+        executor: Executor = EmbeddedExecutor(
+            lambda: engine,
+            leases.reading,
+            lambda revision: RevisionCatalog(metadata, revision),
+            why=WHY_EMBEDDED,
+        )
+        loops: list[Loop] = []
+        planning = _head_of(metadata)
+        if place is not None:
+            membership = _join(place, metadata, leases, settings, clock)
+            steps.callback(membership.close)
+            place.on_leave(membership.close)
+            cluster = Cluster(metadata, place.connect)
+            steps.callback(cluster.close)
+            cluster.start()
+            distributed = DistributedExecutor(_tools(engine, metadata, membership, cluster))
+            executor = Either(distributed, executor, _asks_historicals(place, cluster))
+            loops = [membership.loop, cluster.loop]
+            planning = membership.planning
         queue = QueryQueue(limits_of(settings))
-        listeners = _listeners(settings)
-        if registry is not None:
-            from carnac.broker.metrics import BrokerMetrics
-
-            shown = BrokerMetrics(registry, queue, lambda: metadata.head().revision)
-            listeners.append(shown.note)
         broker = Broker(
-            executor=EmbeddedExecutor(
-                lambda: engine,
-                leases.reading,
-                lambda revision: RevisionCatalog(metadata, revision),
-                why=WHY_EMBEDDED,
-            ),
+            executor=executor,
             queue=queue,
             clock=clock,
             timeout_ms=settings.query_timeout_ms,
-            listeners=listeners,
+            listeners=_listeners(settings, registry, queue, planning),
         )
         steps.callback(broker.close)
-        return BrokerHandle(broker, queue, steps.pop_all())
+        return BrokerHandle(broker, queue, loops, steps.pop_all())
+
+
+def _join(
+    place: Place, metadata: MetadataStore, leases: LeaseKeeper, settings: Settings, clock: Clock
+) -> Membership:
+    record = ServerRecord(
+        server_id=f"broker-{RandomIds().new_id()}",
+        role=Role.BROKER,
+        url=place.url,
+        holder=process_name(),
+        started_at_ms=clock.now_ms(),
+        lease_ms=settings.lease_ttl_ms,
+    )
+    membership = Membership(metadata, leases.reading, record, clock)
+    membership.start()
+    return membership
+
+
+def _head_of(metadata: MetadataStore) -> Callable[[], int]:
+    return lambda: metadata.head().revision
+
+
+def _asks_historicals(place: Place, cluster: Cluster) -> Callable[[], bool]:
+    """Return whether historicals answer: once there were any, or always if the broker is alone in its process."""
+    return lambda: place.is_alone or cluster.was_seen
+
+
+def _tools(
+    engine: DuckDbQueryEngine, metadata: MetadataStore, membership: Membership, cluster: Cluster
+) -> Tools:
+    return Tools(
+        engine=engine,
+        cluster=cluster,
+        planned=membership.planned,
+        catalog=lambda revision: RevisionCatalog(metadata, revision),
+        earlier=lambda revision, names: _earlier(metadata, revision, names),
+    )
+
+
+def _earlier(metadata: MetadataStore, revision: int, datasources: Sequence[str]) -> Iterator[int]:
+    """Yield revisions before one, newest first, each the last before a commit that changed one of the datasources."""
+    found = {
+        commit.revision - 1
+        for name in datasources
+        for commit in metadata.log(datasource=name, before=revision + 1, limit=PREVIOUS_MAX)
+    }
+    yield from sorted(found, reverse=True)
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -141,7 +234,18 @@ def query_log_file(settings: Settings) -> Path:
     return folder / QUERY_LOG_FILE
 
 
-def _listeners(settings: Settings) -> list[Callable[[QueryRecord], None]]:
-    if not settings.query_log_limit_bytes:
-        return []
-    return [QueryLog(query_log_file(settings), limit_bytes=settings.query_log_limit_bytes).note]
+def _listeners(
+    settings: Settings,
+    registry: CollectorRegistry | None,
+    queue: QueryQueue,
+    planning: Callable[[], int],
+) -> list[Callable[[QueryRecord], None]]:
+    found: list[Callable[[QueryRecord], None]] = []
+    if settings.query_log_limit_bytes:
+        log = QueryLog(query_log_file(settings), limit_bytes=settings.query_log_limit_bytes)
+        found.append(log.note)
+    if registry is not None:
+        from carnac.broker.metrics import BrokerMetrics
+
+        found.append(BrokerMetrics(registry, queue, planning).note)
+    return found

@@ -1,0 +1,213 @@
+"""The historicals that live, what they hold, and how they are reached: followed in threads of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from carnac.core.answers.replicas import Server
+from carnac.ports.loops import Loop, safely
+from carnac.ports.serving import HoldState, Role
+
+if TYPE_CHECKING:
+    from carnac.ports.serving import Inventory, SegmentServer, ServerRecord, ServerRecords
+
+FOLLOW_PERIOD_MS = 200
+"""Between two looks at who lives: so soon a server that came or drains is known."""
+ASK_WAIT_MS = 500
+"""How long a server waits with its answer for something to change."""
+ASK_PAUSE_MS = 10
+ASK_AGAIN_MS = 500
+"""After a question that was not answered."""
+
+_log = logging.getLogger(__name__)
+
+
+class Member:
+    """A historical that lives, and what it said last that it holds."""
+
+    def __init__(self, record: ServerRecord, server: SegmentServer) -> None:
+        self.record = record
+        self.server = server
+        self.is_suspect = False
+        self._lock = threading.Lock()
+        self._epoch, self._number = "", 0
+        self._states: dict[str, HoldState] = {}
+        self._running = 0
+        self._asked = 0
+        self._loop = Loop(
+            f"inventory of {record.server_id}",
+            lambda: self.ask(wait_ms=ASK_WAIT_MS),
+            log=_log,
+            period_ms=ASK_PAUSE_MS,
+            is_eager=True,
+        )
+
+    def start(self) -> None:
+        """Follow what it holds."""
+        self._loop.start()
+
+    def ask(self, *, wait_ms: int = 0) -> None:
+        """Ask what it holds, or what has changed.
+
+        Raises:
+            CarnacError: It does not answer.
+        """
+        try:
+            answer = self.server.inventory(epoch=self._epoch, since=self._number, wait_ms=wait_ms)
+        except BaseException:
+            self.is_suspect = True
+            raise
+        with self._lock:
+            self._take(answer)
+        self.is_suspect = False
+
+    def _take(self, answer: Inventory) -> None:
+        if answer.is_whole:
+            self._states.clear()
+        for segment_id in answer.removed:
+            self._states.pop(segment_id, None)
+        for one in answer.holdings:
+            self._states[one.segment_id] = one.state
+        self._epoch, self._number = answer.epoch, answer.number
+        self._running = answer.running
+
+    def begin(self) -> None:
+        """Count a question in that is on its way to the server."""
+        with self._lock:
+            self._asked += 1
+
+    def end(self) -> None:
+        """Count it out."""
+        with self._lock:
+            self._asked -= 1
+
+    def view(self, wanted: frozenset[str]) -> Server:
+        """Return what it holds of some segments, and how much it has to do."""
+        with self._lock:
+            states = {one: self._states[one] for one in wanted if one in self._states}
+            return Server(
+                server_id=self.record.server_id,
+                loaded={one for one, state in states.items() if state is HoldState.LOADED},
+                loading={one for one, state in states.items() if state is HoldState.LOADING},
+                running=max(self._running, self._asked),
+            )
+
+    def close(self) -> None:
+        """Ask nothing more, and hang up. Idempotent."""
+        self._loop.stop()
+        end = getattr(self.server, "close", None)
+        if end is not None:
+            safely(_log, f"to hang up on {self.record.server_id}", end)
+
+
+@dataclass(slots=True)
+class _State:
+    members: dict[str, Member] = field(default_factory=dict)
+    was_seen: bool = False
+
+
+class Cluster:
+    """All historicals that live. Safe for threads.
+
+    Args:
+        records: Where they say that they live.
+        connect: Reaches one.
+    """
+
+    def __init__(
+        self, records: ServerRecords, connect: Callable[[ServerRecord], SegmentServer]
+    ) -> None:
+        self._records = records
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._state = _State()
+        self._loop = Loop(
+            "historicals", self.follow, log=_log, period_ms=FOLLOW_PERIOD_MS, is_eager=False
+        )
+
+    @property
+    def loop(self) -> Loop:
+        """What follows them."""
+        return self._loop
+
+    @property
+    def was_seen(self) -> bool:
+        """Whether a historical was ever seen to live."""
+        return self._state.was_seen
+
+    def start(self) -> None:
+        """Look who lives, and go on doing so.
+
+        Raises:
+            Unavailable: The metadata store does not answer.
+        """
+        self.follow()
+        self._loop.start()
+
+    def follow(self) -> None:
+        """Take up with historicals that came, and leave those that are gone or were started anew.
+
+        Raises:
+            Unavailable: The metadata store does not answer.
+        """
+        found = {one.server_id: one for one in self._records.servers(Role.HISTORICAL)}
+        with self._lock:
+            before = dict(self._state.members)
+        for server_id, record in found.items():
+            member = before.get(server_id)
+            if member is None or _is_other(member.record, record):
+                safely(_log, f"to reach {server_id}", lambda one=record: self._join(one))  # type: ignore[misc]
+            else:
+                member.record = record
+        gone = [
+            member
+            for server_id, member in before.items()
+            if server_id not in found or self._state.members.get(server_id) is not member
+        ]
+        with self._lock:
+            for member in gone:
+                if self._state.members.get(member.record.server_id) is member:
+                    del self._state.members[member.record.server_id]
+        for member in gone:
+            member.close()
+
+    def _join(self, record: ServerRecord) -> None:
+        member = Member(record, self._connect(record))
+        safely(_log, f"to ask {record.server_id} what it holds", member.ask)
+        with self._lock:
+            self._state.members[record.server_id] = member
+            self._state.was_seen = True
+        member.start()
+
+    def known(self) -> dict[str, Member]:
+        """Return all that live, by id, those that drain too."""
+        with self._lock:
+            return dict(self._state.members)
+
+    def members(self) -> dict[str, Member]:
+        """Return those that take queries, by id: alive, not draining; those that answered last, if any did."""
+        with self._lock:
+            found = {
+                server_id: member
+                for server_id, member in self._state.members.items()
+                if not member.record.is_draining
+            }
+        trusted = {key: one for key, one in found.items() if not one.is_suspect}
+        return trusted or found
+
+    def close(self) -> None:
+        """Leave all. Idempotent."""
+        self._loop.stop()
+        with self._lock:
+            members, self._state.members = self._state.members, {}
+        for member in members.values():
+            member.close()
+
+
+def _is_other(was: ServerRecord, now: ServerRecord) -> bool:
+    """Whether a server was started anew, maybe elsewhere."""
+    return (was.url, was.started_at_ms) != (now.url, now.started_at_ms)

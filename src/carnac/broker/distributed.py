@@ -1,0 +1,333 @@
+"""Statements over historicals: planned on one revision, asked of leaves, merged here, and proved.
+
+When segments cannot be read from any server, `OnMissing` decides: an error names them; or the newest older revision
+that can be read as a whole is read in its stead; or the answer goes without them and says which intervals are missing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from carnac.broker.execution import Reach
+from carnac.broker.scatter import Lack, Plan, Scatter
+from carnac.core.answers.laws import check_answer, is_proved
+from carnac.core.time.intervals import IntervalSet
+from carnac.errors import Cancelled, Invalid, NotFound, TimedOut, Unavailable, gravest
+from carnac.ports.answers import Engine, OnMissing, Statement
+from carnac.ports.distributed import Distribution, Way
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.broker.cluster import Cluster
+    from carnac.core.answers.receipts import SliceKey
+    from carnac.ports import Catalog
+    from carnac.ports.distributed import BrokerEngine
+    from carnac.ports.queries import QueryBasis
+
+NAMED_MAX = 5
+"""Segments that an error names."""
+PREVIOUS_MAX = 50
+"""Older revisions that are looked at for one that can be read."""
+
+Planned = Callable[[int | str | None], AbstractContextManager[int]]
+"""Gives the revision that a statement is planned on, and keeps it readable until the block ends."""
+Earlier = Callable[[int, Sequence[str]], Iterator[int]]
+"""Yields revisions before one, newest first, that differ in datasources."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What statements are run with.
+
+    Attributes:
+        engine: Plans and merges.
+        cluster: Whom to ask.
+        planned: See there.
+        catalog: Returns what a query may see of a revision.
+        earlier: See there.
+    """
+
+    engine: BrokerEngine
+    cluster: Cluster
+    planned: Planned
+    catalog: Callable[[int], Catalog]
+    earlier: Earlier
+
+
+class DistributedExecutor:
+    """Runs statements over historicals (`Executor`)."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    def open(self, statement: Statement, *, timeout_ms: int) -> DistributedExecution:
+        """Plan a statement on the revision that it means."""
+        with ExitStack() as steps:
+            revision = steps.enter_context(self._tools.planned(statement.at))
+            plan = plan_at(self._tools, statement, revision, timeout_ms)
+            return DistributedExecution(
+                self._tools, statement, plan, timeout_ms=timeout_ms, steps=steps.pop_all()
+            )
+
+
+def plan_at(tools: Tools, statement: Statement, revision: int, timeout_ms: int) -> Distribution:
+    """Return how a statement is run at a revision."""
+    return tools.engine.plan_distributed(
+        statement.sql,
+        tools.catalog(revision),
+        parameters=statement.parameters,
+        query_id=statement.query_id,
+        timeout_ms=timeout_ms,
+    )
+
+
+class DistributedExecution:
+    """A statement that is planned for historicals (`Execution`)."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        statement: Statement,
+        plan: Distribution,
+        *,
+        timeout_ms: int,
+        steps: ExitStack,
+    ) -> None:
+        self._tools = tools
+        self._statement = statement
+        self._plan = plan
+        self._timeout_ms = timeout_ms
+        self._steps = steps
+        self._scatter: Scatter | None = None
+        self._is_cancelled = False
+        self._is_late = False
+        self._rows: Iterator[pa.RecordBatch] = iter(())
+        self._timer: threading.Timer | None = None
+        self.reach = Reach()
+        if timeout_ms:
+            self._timer = threading.Timer(timeout_ms / 1000, self._time_out)
+            self._timer.daemon = True
+            self._timer.start()
+
+    @property
+    def revision(self) -> int:
+        """The one revision that is read; another one after `start` if that was to be."""
+        return self._plan.revision
+
+    @property
+    def engine(self) -> Engine:
+        """What runs it."""
+        if self._plan.way is Way.AT_BROKER:
+            return Engine.EMBEDDED
+        return Engine.ONE_ROUND if self._plan.way is Way.ONE_ROUND else Engine.GATHERED
+
+    @property
+    def why(self) -> str:
+        """One sentence: why that engine."""
+        return self._plan.reason
+
+    @property
+    def basis(self) -> QueryBasis:
+        """What its answer rests on."""
+        return self._plan.basis
+
+    def start(self) -> object:
+        """Run it; return the schema of its rows."""
+        with self._in_time():
+            return self._start()
+
+    def _start(self) -> pa.Schema:
+        may_stream = self._statement.on_missing is OnMissing.ERROR and self._plan.is_union
+        if self._plan.told or not self._plan.leaves:
+            self.reach = Reach(is_complete=True)
+            return self._take(self._merged({}))
+        if may_stream:
+            schema = cast("pa.Schema", self._merged({}).schema)
+            self._rows = self._streamed(schema)
+            return schema
+        return self._take(self._whole())
+
+    def batches(self) -> Iterator[object]:
+        """Yield its rows."""
+        with self._in_time():
+            yield from self._rows
+
+    def cancel(self) -> None:
+        """Stop what runs; returns at once."""
+        self._is_cancelled = True
+        scatter = self._scatter
+        if scatter is not None:
+            scatter.stop()
+        self._tools.engine.cancel(self._statement.query_id)
+
+    def close(self) -> None:
+        """Stop what runs and let go of the revision. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+        scatter, self._scatter = self._scatter, None
+        if scatter is not None:
+            scatter.close()
+        self._steps.close()
+
+    def _time_out(self) -> None:
+        self._is_late = True
+        self.cancel()
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """Say that the time is over where that is why something was cancelled."""
+        try:
+            yield
+        except Unavailable as error:
+            if not self._is_late or isinstance(error, TimedOut):
+                raise
+            raise TimedOut(
+                f"the query took longer than {self._timeout_ms} ms and was stopped; "
+                "select a shorter time or fewer rows, or raise query_timeout_ms"
+            ) from error
+
+    def _take(self, table: pa.Table) -> pa.Schema:
+        self._rows = iter(table.to_batches())
+        return table.schema
+
+    # ------------------------------------------------------------------------------------------------ as a whole
+
+    def _whole(self) -> pa.Table:
+        """Ask for everything, and merge it; on an older revision if that is wanted and nothing else helps."""
+        unread: set[str] = set()
+        while True:
+            scatter, answers = self._gathered()
+            if not scatter.lacks or self._statement.on_missing is OnMissing.PARTIAL:
+                table = self._merged(answers)
+                self._conclude(scatter)
+                return table
+            if self._statement.on_missing is OnMissing.ERROR:
+                raise unreadable(scatter.lacks)
+            unread |= {one.slice.segment.segment_id for one in scatter.lacks}
+            self._plan = self._find_previous(unread, scatter.lacks)
+            if not self._plan.leaves:
+                self.reach = Reach(is_complete=True)
+                return self._merged({})
+
+    def _gathered(self) -> tuple[Scatter, dict[str, list[pa.Table]]]:
+        scatter = self._begin()
+        answers: dict[str, list[pa.Table]] = defaultdict(list)
+        for view, part in scatter.parts():
+            answers[view].extend(part.tables())
+            part.close()
+        return scatter, answers
+
+    def _find_previous(self, unread: set[str], lacks: Sequence[Lack]) -> Distribution:
+        """Return the plan of the newest older revision that needs nothing of what cannot be read.
+
+        Raises:
+            Unavailable: None of those that are looked at is one.
+        """
+        names = tuple(self._plan.basis.columns)
+        for number, revision in enumerate(self._tools.earlier(self._plan.revision, names)):
+            if number == PREVIOUS_MAX:
+                break
+            with suppress(NotFound), ExitStack() as steps:  # not kept any more, or not there yet
+                steps.enter_context(self._tools.planned(revision))
+                plan = plan_at(self._tools, self._statement, revision, self._timeout_ms)
+                if unread.isdisjoint(segment_id for segment_id, _ in plan.basis.slices):
+                    before, self._steps = self._steps, steps.pop_all()
+                    before.close()
+                    return plan
+        raise unreadable(lacks, "and no revision before it can be read without them")
+
+    # ------------------------------------------------------------------------------------------------ part by part
+
+    def _streamed(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield rows as leaves report them: what was yielded counts, and is never asked for again."""
+        scatter = self._begin()
+        for view, part in scatter.parts():
+            try:
+                for table in part.tables():
+                    merged = self._merged({view: [table]})
+                    yield from _cast(merged, schema).to_batches()
+            finally:
+                part.close()
+            if scatter.lacks:
+                raise unreadable(scatter.lacks)
+        if scatter.lacks:
+            raise unreadable(scatter.lacks)
+        self._conclude(scatter)
+
+    # ------------------------------------------------------------------------------------------------ both
+
+    def _begin(self) -> Scatter:
+        plan = Plan(self._plan.leaves, is_union=self._plan.is_union, limit=self._plan.limit)
+        scatter = self._scatter = Scatter(plan, self._tools.cluster)
+        if self._is_cancelled:
+            raise Cancelled(f"query '{self._statement.query_id}' was cancelled")
+        return scatter
+
+    def _merged(self, answers: Mapping[str, Sequence[object]]) -> pa.Table:
+        found = self._tools.engine.run_final(self._plan, answers, timeout_ms=self._timeout_ms)
+        return cast("pa.Table", found.table)
+
+    def _conclude(self, scatter: Scatter) -> None:
+        """Say what was reached, by what leaves have reported."""
+        needed = [
+            (leaf.view, (one.segment.segment_id, one.clip))
+            for leaf in self._plan.leaves
+            for one in leaf.slices
+        ]
+        missing: list[tuple[str, SliceKey]] = [
+            (one.view, (one.slice.segment.segment_id, one.slice.clip)) for one in scatter.lacks
+        ]
+        is_complete = is_proved(needed, scatter.reads)
+        check_answer(needed, scatter.reads, missing, is_complete=is_complete)
+        read = {segment_id for one in scatter.reads for segment_id, _ in one.slices}
+        lacking = {one.slice.segment.segment_id for one in scatter.lacks}
+        self.reach = Reach(
+            segments_read=len(read - lacking),
+            is_complete=is_complete,
+            missing=missing_intervals(scatter.lacks),
+            servers=tuple(sorted(scatter.servers)),
+        )
+
+
+def missing_intervals(lacks: Sequence[Lack]) -> dict[str, list[str]]:
+    """Return the intervals of which rows are missing, ISO 8601, by datasource."""
+    found: dict[str, IntervalSet] = {}
+    for one in lacks:
+        segment, clip = one.slice.segment, one.slice.clip
+        shown = IntervalSet((segment.span,)) if clip is None else clip
+        found[segment.datasource] = found.get(segment.datasource, IntervalSet()).union(shown)
+    return {name: [str(one) for one in found[name]] for name in sorted(found)}
+
+
+def unreadable(lacks: Sequence[Lack], more: str = "") -> Unavailable:
+    """Return the error that names segments which no server can read."""
+    ids = sorted({one.slice.segment.segment_id for one in lacks})
+    named = ", ".join(ids[:NAMED_MAX])
+    if len(ids) > NAMED_MAX:
+        named += f" and {len(ids) - NAMED_MAX} more"
+    worst = gravest(one.reason for one in lacks)
+    tail = f", {more}" if more else ""
+    return Unavailable(
+        f"segments {named} cannot be read from any server ({worst.message}){tail}",
+        segments=ids[:100],
+        missing=missing_intervals(lacks),
+    )
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    if table.schema.equals(schema):
+        return table
+    try:
+        return table.cast(schema)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise Invalid(
+            "the rows of the answer do not all have the same types; cast its whole numbers AS VARCHAR or AS DOUBLE"
+        ) from error

@@ -1,0 +1,166 @@
+"""A broker's place in a cluster: heartbeats, what it is told, and which revision new queries are planned on.
+
+It announces itself before it reads what it is told, and says with each heartbeat which revisions its queries read: by
+that a coordinator knows what may be unloaded. One that could not say so for a whole lease answers nothing until it can.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from carnac.core.rollout.brokers import BrokerRevisions
+from carnac.core.time.leases import is_over
+from carnac.errors import Unavailable
+from carnac.ports.loops import Loop, safely
+
+if TYPE_CHECKING:
+    from carnac.broker.embedded import Reading
+    from carnac.ports import Clock, MetadataStore
+    from carnac.ports.serving import ServerRecord
+
+FOLLOW_PERIOD_MS = 100
+"""Between two looks at what is told: about so long a new revision waits for its first query."""
+RENEWALS_IN_LEASE = 3
+
+_log = logging.getLogger(__name__)
+
+
+class Membership:
+    """Says which revision to plan on. Safe for threads.
+
+    Args:
+        metadata: Where heartbeats go, and what is told stands.
+        reading: Keeps a revision readable until the block ends.
+        record: The broker as it announces itself.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        reading: Callable[[int | str | None], AbstractContextManager[Reading]],
+        record: ServerRecord,
+        clock: Clock,
+    ) -> None:
+        self._metadata = metadata
+        self._reading = reading
+        self._record = record
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._revisions = BrokerRevisions(planning=0)
+        self._pinned = ExitStack()
+        self._said: tuple[int, int] | None = None
+        self._said_at_ms: int | None = None
+        self._loop = Loop(
+            "heartbeats of the broker",
+            self.turn,
+            log=_log,
+            period_ms=FOLLOW_PERIOD_MS,
+            clock=clock,
+        )
+
+    @property
+    def loop(self) -> Loop:
+        """What follows what is told."""
+        return self._loop
+
+    def planning(self) -> int:
+        """Return the revision that new queries are planned on."""
+        with self._lock:
+            return self._revisions.planning
+
+    def start(self) -> None:
+        """Announce the broker, read what it is told, and go on doing so.
+
+        Raises:
+            Unavailable: The metadata store does not answer.
+        """
+        self._say(self._record)
+        self.turn()
+        self._loop.start()
+
+    def turn(self) -> None:
+        """Read what is told; plan on it from now on; say so at once, and else now and then.
+
+        Raises:
+            Unavailable: The metadata store does not answer.
+        """
+        told = self._metadata.told()
+        head = self._metadata.head().revision
+        with self._lock:
+            before = self._revisions
+            after = before.follow(None if told is None else told.revision, head)
+        if after.planning > before.planning:
+            self._move(after.planning)
+        with self._lock:
+            now = self._revisions
+        spoken = (now.planning, now.oldest)
+        said_at_ms = self._said_at_ms
+        period_ms = self._record.lease_ms // RENEWALS_IN_LEASE
+        if (
+            spoken != self._said
+            or said_at_ms is None
+            or is_over(said_at_ms, period_ms, self._clock.now_ms())
+        ):
+            self._say(replace(self._record, planning_revision=spoken[0], oldest_revision=spoken[1]))
+            self._said = spoken
+
+    def _move(self, revision: int) -> None:
+        """Plan on a revision from now on, and keep it readable for those who will."""
+        with ExitStack() as steps:
+            steps.enter_context(self._reading(revision))
+            with self._lock:
+                self._revisions = replace(
+                    self._revisions, planning=max(self._revisions.planning, revision)
+                )
+                before, self._pinned = self._pinned, steps.pop_all()
+        before.close()
+
+    def _say(self, record: ServerRecord) -> None:
+        asked_at_ms = self._clock.now_ms()
+        self._metadata.put_server(record)
+        self._said_at_ms = asked_at_ms
+
+    @contextmanager
+    def planned(self, at: int | str | None) -> Iterator[int]:
+        """Give the revision that a query is planned on, which counts it until the block ends.
+
+        Args:
+            at: None: the planning revision.
+
+        Raises:
+            NotFound: There is no such revision.
+            Unavailable: The broker was not heard for a whole lease: what it would read may be gone.
+        """
+        said_at_ms = self._said_at_ms
+        if said_at_ms is None or is_over(said_at_ms, self._record.lease_ms, self._clock.now_ms()):
+            raise Unavailable(
+                "this broker cannot reach the metadata store and does not know what it may read; ask another one, or "
+                "again later"
+            )
+        wanted = None if at is None else self._metadata.resolve(at).revision
+        with self._lock:
+            self._revisions = self._revisions.begin(wanted)
+            revision = self._revisions.planning if wanted is None else wanted
+        try:
+            with self._reading(revision):
+                yield revision
+        finally:
+            with self._lock:
+                self._revisions = self._revisions.end(revision)
+
+    def close(self) -> None:
+        """Say goodbye. Idempotent."""
+        self._loop.stop()
+        if self._said_at_ms is not None:
+            self._said_at_ms = None
+            safely(
+                _log,
+                "to say goodbye",
+                lambda: self._metadata.remove_server(self._record.server_id),
+            )
+        self._pinned.close()

@@ -1,0 +1,397 @@
+"""Leaf requests dealt out to historicals, asked again of others when one fails, and counted once.
+
+What a leaf has sent counts when its report is whole, and not before: a leaf that dies in the middle leaves nothing. A
+segment that one server cannot read is asked of the others, one by one; when none is left it is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from carnac.broker.parts import Part
+from carnac.core.answers.laws import Read
+from carnac.core.answers.replicas import plan_reads
+from carnac.errors import (
+    Cancelled,
+    CarnacError,
+    Corrupt,
+    DiskFull,
+    Invalid,
+    NotFound,
+    TimedOut,
+    Unavailable,
+)
+from carnac.ports.loops import reason_of, safely
+
+if TYPE_CHECKING:
+    from carnac.broker.cluster import Cluster, Member
+    from carnac.ports.distributed import GatherLimit
+    from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
+
+LOOK_S = 0.1
+"""Between two looks whether servers that are asked still live."""
+CHUNK_BYTES = 64 << 20
+"""Of the files that one request of a scan is over."""
+AHEAD_MAX = 16
+"""Requests that are on their way, or whose rows wait to be taken."""
+PATIENCE_ROUNDS = 10
+"""How often servers that did not answer are asked again, `LOOK_S` apart, before a query is given up."""
+
+_log = logging.getLogger(__name__)
+_FINAL = (Invalid, Cancelled, TimedOut, DiskFull)
+"""Errors that another server would give as well."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is asked.
+
+    Attributes:
+        requests: By their views.
+        is_union: Whether rows may be handed on part by part, in any order.
+        limit: Of what comes back, from all servers together; None: none.
+    """
+
+    requests: Sequence[LeafRequest]
+    is_union: bool
+    limit: GatherLimit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """A slice that no server can read.
+
+    Attributes:
+        reason: What the last one said.
+    """
+
+    view: str
+    slice: LeafSlice
+    reason: CarnacError
+
+
+@dataclass(eq=False, slots=True)
+class _Task:
+    request: LeafRequest
+    member: Member
+    part: Part
+    error: BaseException | None = None
+    is_dropped: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A slice that nobody has read yet.
+
+    Attributes:
+        refused: Servers that cannot read it.
+        failed: Those that did not answer; one that was started anew is another one.
+    """
+
+    view: str
+    slice: LeafSlice
+    refused: set[str] = field(default_factory=set)
+    failed: set[Member] = field(default_factory=set)
+    error: CarnacError | None = None
+
+    def tried(self, members: Mapping[str, Member]) -> set[str]:
+        """Return the ids of servers that are not asked again."""
+        failed = {
+            one.record.server_id for one in self.failed if members.get(one.record.server_id) is one
+        }
+        return self.refused | failed
+
+
+class Scatter:
+    """One statement's requests, until all are answered. `stop` is for any thread, the rest for one.
+
+    Attributes:
+        reads: What leaves have reported, for the proof.
+        lacks: What no server can read.
+        servers: Ids of those whose rows count.
+    """
+
+    def __init__(self, plan: Plan, cluster: Cluster) -> None:
+        self.reads: list[Read] = []
+        self.lacks: list[Lack] = []
+        self.servers: set[str] = set()
+        self._plan = plan
+        self._cluster = cluster
+        self._requests = {one.view: one for one in plan.requests}
+        self._waiting: dict[tuple[str, str], _Waiting] = {
+            (one.view, piece.segment.segment_id): _Waiting(one.view, piece)
+            for one in plan.requests
+            for piece in one.slices
+        }
+        self._open: dict[tuple[str, str], _Waiting] = dict(self._waiting)
+        self._asked: set[_Task] = set()
+        self._done: SimpleQueue[_Task] = SimpleQueue()
+        self._queue: list[tuple[Member, LeafRequest]] = []
+        self._is_stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._rows = 0
+        self._size_bytes = 0
+        self._patience = PATIENCE_ROUNDS
+
+    def parts(self) -> Iterator[tuple[str, Part]]:
+        """Yield the view and the rows of each request, once its leaf has reported; who takes a part closes it.
+
+        Raises:
+            Invalid: A server says that the statement is wrong; more rows have come than may.
+            Cancelled, TimedOut: A server says so, or `stop` was called.
+        """
+        try:
+            while self._open or self._queue or self._asked:
+                self._require_going()
+                self._deal()
+                if not self._asked:
+                    continue
+                task = self._next_done()
+                if task is not None and self._settle(task):
+                    yield task.request.view, task.part
+                self._drop_dead()
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Let `parts` end, and the leaves too. From any thread; returns at once. Idempotent."""
+        self._is_stopped.set()
+        with self._lock:
+            tasks = list(self._asked)
+        for task in tasks:
+            self._drop(task)
+
+    def close(self) -> None:
+        """Stop what still runs, and forget its rows. Idempotent."""
+        self._is_stopped.set()
+        with self._lock:
+            tasks, self._asked = list(self._asked), set()
+        for task in tasks:
+            self._drop(task)
+
+    def _require_going(self) -> None:
+        if self._is_stopped.is_set():
+            raise Cancelled("the query was cancelled")
+
+    # ---------------------------------------------------------------------------------------------- who is asked
+
+    def _deal(self) -> None:
+        """Find somebody to ask for what is open, and ask as many as may be asked at once."""
+        members = self._cluster.members()
+        if self._open:
+            left = [one for view in self._requests for one in self._deal_view(view, members)]
+            self._give_up(left, members)
+        while self._queue and len(self._asked) < AHEAD_MAX:
+            member, request = self._queue.pop(0)
+            if members.get(member.record.server_id) is not member:
+                error = Unavailable(f"historical {member.record.server_id} is gone")
+                self._reopen(request, None, error)
+                continue
+            self._ask(member, request)
+
+    def _deal_view(self, view: str, members: Mapping[str, Member]) -> list[_Waiting]:
+        """Find somebody to ask for what is open of a request; return that for which there is nobody."""
+        found = {
+            one.slice.segment.segment_id: one
+            for (name, _), one in self._open.items()
+            if name == view
+        }
+        if not found:
+            return []
+        wanted = frozenset(found)
+        assignment = plan_reads(
+            {key: one.slice.segment.size_bytes for key, one in found.items()},
+            [member.view(wanted) for member in members.values()],
+            {key: one.tried(members) for key, one in found.items()},
+        )
+        for server_id, ids in assignment.parts.items():
+            for segment_id in ids:
+                del self._open[view, segment_id]
+            for chunk in self._chunks([found[segment_id].slice for segment_id in ids]):
+                request = replace(self._requests[view], slices=tuple(chunk), skips_missing=True)
+                self._queue.append((members[server_id], request))
+        return [found[segment_id] for segment_id in assignment.left]
+
+    def _give_up(self, left: Sequence[_Waiting], members: Mapping[str, Member]) -> None:
+        """Note what nobody can read; who did not answer is asked again for a while, since servers come back."""
+        later = [one for one in left if one.failed or not members]
+        if later and self._patience:
+            self._patience -= 1
+            self._is_stopped.wait(LOOK_S)
+            safely(_log, "to look for historicals", self._cluster.follow)
+            for one in later:
+                one.failed.clear()
+            kept = set(later)
+            left = [one for one in left if one not in kept]
+        for one in left:
+            del self._open[one.view, one.slice.segment.segment_id]
+            reason = one.error or Unavailable(
+                "no historical is alive; start one, or ask again later"
+            )
+            self.lacks.append(Lack(view=one.view, slice=one.slice, reason=reason))
+
+    def _chunks(self, pieces: Sequence[LeafSlice]) -> Iterator[Sequence[LeafSlice]]:
+        if not self._plan.is_union:
+            yield pieces
+            return
+        chunk: list[LeafSlice] = []
+        size = 0
+        for piece in pieces:
+            if chunk and size + piece.segment.size_bytes > CHUNK_BYTES:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(piece)
+            size += piece.segment.size_bytes
+        yield chunk
+
+    def _reopen(self, request: LeafRequest, member: Member | None, error: CarnacError) -> None:
+        """Look for somebody else to ask.
+
+        Args:
+            member: Who did not answer; None: nobody was asked.
+        """
+        for piece in request.slices:
+            one = self._waiting[request.view, piece.segment.segment_id]
+            if member is not None:
+                one.failed.add(member)
+            one.error = error
+            self._open[request.view, piece.segment.segment_id] = one
+
+    def _refuse(self, view: str, segment_id: str, member: Member, reason: str) -> None:
+        """Look for somebody else to ask for a segment that a server cannot read."""
+        one = self._waiting[view, segment_id]
+        one.refused.add(member.record.server_id)
+        one.error = Unavailable(reason)
+        self._open[view, segment_id] = one
+
+    # ---------------------------------------------------------------------------------------------- asking
+
+    def _ask(self, member: Member, request: LeafRequest) -> None:
+        task = _Task(request, member, Part(may_spill=self._plan.is_union))
+        with self._lock:
+            self._asked.add(task)
+        member.begin()
+
+        def run() -> None:
+            try:
+                self._run(task)
+            except BaseException as error:
+                task.error = error
+            finally:
+                member.end()
+                self._done.put(task)
+
+        # a daemon: a server that hangs does not keep this process from ending
+        threading.Thread(target=run, name="carnac-leaf", daemon=True).start()
+
+    def _next_done(self) -> _Task | None:
+        """Return a request that is over; None: none is, for now."""
+        try:
+            task = self._done.get(timeout=LOOK_S)
+        except Empty:
+            return None
+        with self._lock:
+            if task not in self._asked:
+                return None  # it was given up before
+            self._asked.discard(task)
+        return task
+
+    def _run(self, task: _Task) -> None:
+        batches, report = task.member.server.run(task.request)
+        try:
+            for batch in batches:
+                if task.is_dropped or self._is_stopped.is_set():
+                    raise Cancelled("the query was cancelled")
+                task.part.add(batch)
+                self._count(batch.num_rows, batch.nbytes)  # type: ignore[attr-defined]
+            task.part.finish(report)
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+            if task.is_dropped:
+                self._forget(task)
+
+    def _count(self, rows: int, size_bytes: int) -> None:
+        with self._lock:
+            self._rows += rows
+            self._size_bytes += size_bytes
+            total = self._rows, self._size_bytes
+        if self._plan.limit is not None:
+            self._plan.limit.check(*total)
+
+    def _settle(self, task: _Task) -> bool:
+        """Take in what became of a request; return whether its rows count."""
+        error = task.error
+        report = task.part.report
+        if error is None and (report is None or not report.is_whole):
+            error = Unavailable(
+                f"historical {task.member.record.server_id} has not reported what it read"
+            )
+        if error is None and report is not None:
+            return self._accept(task, report)
+        self._forget(task)
+        if isinstance(error, _FINAL) or not isinstance(error, Exception):
+            raise error or Unavailable("a request came to nothing")
+        told = error if isinstance(error, CarnacError) else Unavailable(reason_of(error))
+        server_id = task.member.record.server_id
+        _log.info("historical %s is not asked again for this query: %s", server_id, told.message)
+        if not isinstance(told, Corrupt | NotFound):
+            task.member.is_suspect = True
+        self._reopen(task.request, task.member, told)
+        return False
+
+    def _accept(self, task: _Task, report: LeafReport) -> bool:
+        missing = report.missing
+        slices = tuple(report.slices)
+        asked = {(one.segment.segment_id, one.clip) for one in task.request.slices}
+        wanted = {one for one in asked if one[0] not in missing}
+        if set(slices) != wanted or len(slices) != len(wanted):
+            self._forget(task)
+            error = Unavailable(
+                f"historical {task.member.record.server_id} has reported other segments than it was asked for; "
+                "do all servers run this version of Carnac?"
+            )
+            self._reopen(task.request, task.member, error)
+            return False
+        self.reads.append(Read(view=task.request.view, slices=slices, is_whole=True))
+        self.servers.add(task.member.record.server_id)
+        for segment_id, reason in missing.items():
+            self._refuse(task.request.view, segment_id, task.member, reason)
+        return True
+
+    def _forget(self, task: _Task) -> None:
+        with self._lock:
+            self._rows -= task.part.rows
+            self._size_bytes -= task.part.size_bytes
+        task.part.close()
+
+    def _drop_dead(self) -> None:
+        """Ask others for what servers were asked that do not live any more."""
+        members = self._cluster.known()
+        for task in list(self._asked):
+            if members.get(task.member.record.server_id) is task.member:
+                continue
+            with self._lock:
+                self._asked.discard(task)
+            self._drop(task)
+            error = Unavailable(f"historical {task.member.record.server_id} is gone")
+            self._reopen(task.request, task.member, error)
+
+    def _drop(self, task: _Task) -> None:
+        """Let nothing of a request count any more, and stop its leaf in the background."""
+        if task.is_dropped:
+            return
+        task.is_dropped = True
+        threading.Thread(
+            target=lambda: safely(
+                _log, "to stop a leaf", lambda: task.member.server.cancel(task.request.query_id)
+            ),
+            name="carnac-leaf-stop",
+            daemon=True,
+        ).start()

@@ -1,0 +1,100 @@
+"""The laws of answers, each with one definition; brokers check them on every answer, and tests call the same.
+
+| id | law |
+|---|---|
+| AN-1 | the segments that (revision, statement) need are those that leaves report, each once; else it is not complete |
+| AN-2 | what an answer needs is what it read and what it says is missing, and nothing is both |
+| AN-3 | no more queries run than there are slots, nor of a lane than it may, and nobody waits who may run |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from carnac.core.answers.admission import Limits, Queue
+from carnac.core.answers.receipts import SliceKey, slice_text
+from carnac.core.invariants import check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a leaf says that it has read, at the end of its rows.
+
+    Attributes:
+        view: Which of the statement's requests it answers.
+        slices: Segment ids with their clips, as asked.
+        is_whole: The leaf has said all of this: rows of one that has not do not count.
+    """
+
+    view: str
+    slices: tuple[SliceKey, ...]
+    is_whole: bool
+
+
+Needed = Iterable[tuple[str, SliceKey]]
+"""Requests of a statement by their views, with each slice of them."""
+
+
+def is_proved(needed: Needed, reads: Iterable[Read]) -> bool:
+    """Whether leaves have read what is needed, each slice once and with its clip, and nothing else (AN-1)."""
+    return _count(needed) == _reported(reads)
+
+
+def check_answer(
+    needed: Needed, reads: Iterable[Read], missing: Needed, *, is_complete: bool
+) -> None:
+    """Check AN-1 and AN-2 for an answer of which all rows were taken.
+
+    Args:
+        missing: What could not be read from any server.
+        is_complete: What the answer says of itself.
+
+    Raises:
+        InvariantError: One of them does not hold.
+    """
+    wanted, found, lacking = _count(needed), _reported(reads), _count(missing)
+    check(
+        "AN-1",
+        not is_complete or wanted == found,
+        f"an answer that needs {sum(wanted.values())} slices says that it is complete, and leaves have read "
+        f"{sum(found.values())}",
+    )
+    check(
+        "AN-2",
+        found + lacking == wanted,
+        f"{sum(found.values())} slices were read and {sum(lacking.values())} are missing of "
+        f"{sum(wanted.values())} that are needed",
+    )
+
+
+def check_queue(queue: Queue, limits: Limits) -> None:
+    """Check AN-3.
+
+    Raises:
+        InvariantError: It does not hold.
+    """
+    lanes = Counter(one.lane for one in queue.running)
+    check(
+        "AN-3",
+        len(queue.running) <= limits.slots and len(queue.waiting) <= limits.queue_max,
+        f"{len(queue.running)} queries run and {len(queue.waiting)} wait",
+    )
+    for lane, most in limits.lanes.items():
+        check("AN-3", lanes[lane] <= most, f"{lanes[lane]} queries of lane {lane} run")
+    if len(queue.running) < limits.slots:
+        for one in queue.waiting:
+            check(
+                "AN-3",
+                one.lane is not None and lanes[one.lane] >= limits.lanes[one.lane],
+                f"query {one.query_id} waits, and may run",
+            )
+
+
+def _count(needed: Needed) -> Counter[tuple[str, str]]:
+    return Counter((view, slice_text(piece)) for view, piece in needed)
+
+
+def _reported(reads: Iterable[Read]) -> Counter[tuple[str, str]]:
+    return _count((one.view, piece) for one in reads if one.is_whole for piece in one.slices)

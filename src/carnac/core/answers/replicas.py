@@ -1,0 +1,87 @@
+"""Which server is asked for which segment of a query."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A historical that may be asked.
+
+    Attributes:
+        loaded: Segments on its disk.
+        loading: Those on their way to it.
+        running: Queries that it runs.
+    """
+
+    server_id: str
+    loaded: Set[str] = frozenset()
+    loading: Set[str] = frozenset()
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Who is asked for what.
+
+    Attributes:
+        parts: Segment ids by server, those of each in the order in which they were given.
+        left: Segments that nobody can be asked for any more.
+    """
+
+    parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    left: Sequence[str] = ()
+
+
+def plan_reads(
+    sizes: Mapping[str, int],
+    servers: Sequence[Server],
+    tried: Mapping[str, Set[str]],
+) -> Assignment:
+    """Return whom to ask for each segment.
+
+    Those that have it loaded are asked before those that load it, and these before any other, which reads it from deep
+    storage: always the same one by rendezvous hashing, so that what it keeps of the file is found again. Among several
+    that have it, the one with the least to do: what it runs already counts as much as a fair part of this query.
+
+    Args:
+        sizes: Bytes of each segment's file, by segment id.
+        servers: Those that live and do not drain.
+        tried: Servers that could not read a segment, by segment id; they are not asked again.
+    """
+    parts: dict[str, list[str]] = {}
+    left: list[str] = []
+    part_bytes = max(1, sum(sizes.values()) // max(1, len(servers)))
+    load = {one.server_id: one.running * part_bytes for one in servers}
+    chosen: dict[str, str] = {}
+    for segment_id in sorted(sizes, key=lambda one: (-sizes[one], one)):
+        there = [one for one in servers if one.server_id not in tried.get(segment_id, ())]
+        if not there:
+            continue
+        holders = [one for one in there if segment_id in one.loaded]
+        if holders:
+            found = min(
+                holders,
+                key=lambda one: (load[one.server_id], -rendezvous(segment_id, one.server_id)),
+            )
+        else:
+            coming = [one for one in there if segment_id in one.loading]
+            found = max(coming or there, key=lambda one: rendezvous(segment_id, one.server_id))
+        load[found.server_id] += sizes[segment_id]
+        chosen[segment_id] = found.server_id
+    for segment_id in sizes:
+        server_id = chosen.get(segment_id)
+        if server_id is None:
+            left.append(segment_id)
+        else:
+            parts.setdefault(server_id, []).append(segment_id)
+    return Assignment(parts=parts, left=left)
+
+
+def rendezvous(segment_id: str, server_id: str) -> int:
+    """Return how much a segment belongs to a server: who has the highest number has it while it is there."""
+    text = f"{segment_id}/{server_id}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

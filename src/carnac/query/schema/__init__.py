@@ -1,1 +1,0 @@
-"""Which tables and columns there are, and what the columns of an answer are called."""
