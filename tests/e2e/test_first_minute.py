@@ -91,6 +91,22 @@ def test_a_missing_column_and_unreadable_rows_have_exit_codes_of_their_own(cwd: 
     assert run_process(args, cwd=cwd).code == 9
 
 
+def test_a_checked_spec_names_file_line_and_field_and_what_only_spark_reads(cwd: Path) -> None:
+    spec = "dataSource: e\ninput: a.json\ntransforms:\n- {name: x, expression: %s}\n"
+    (cwd / "e.yaml").write_text(spec % "upper(page")
+    checked = run_process(["spec", "check", "e.yaml"], cwd=cwd)
+    assert checked.code == 2
+    assert (
+        "wrong spec e.yaml: transformSpec.transforms[0].expression (line 4): '(' at character 6 is not closed"
+        in checked.err
+    )
+    (cwd / "e.yaml").write_text(spec % "page rlike 'x'")
+    checked = run_process(["spec", "check", "e.yaml"], cwd=cwd)
+    assert checked.code == 0
+    assert "transforms[0].expression: 'rlike' at character 6 is for Spark to read" in checked.err
+    assert checked.out.rstrip().endswith("the spec is right, as far as it was checked")
+
+
 def test_a_person_at_a_terminal_is_asked(cwd: Path) -> None:
     done = at_a_terminal(["append", "trips", "trips.csv"], "pickup\n2\n", cwd)
     assert done.code == 0, done.err

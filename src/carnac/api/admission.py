@@ -12,7 +12,7 @@ from carnac.specs.tasks.admission import (
     check_expressions,
     check_spark_settings,
 )
-from carnac.specs.tasks.spec import IngestTask, load_task
+from carnac.specs.tasks.spec import IngestTask, load_task_text
 
 
 class Admission:
@@ -27,15 +27,18 @@ class Admission:
         self._roots = InputRoots(input_roots)
         self._spark_settings = spark_settings
 
-    def admit(self, payload: Mapping[str, object]) -> Mapping[str, object]:
+    def admit(self, payload: Mapping[str, object], text: str = "") -> Mapping[str, object]:
         """Return a task as it is to be kept: one that reads files says where it came from.
 
         Its attempt looks again, when it finds the files.
 
+        Args:
+            text: That the payload was read from; mistakes are named with its lines.
+
         Raises:
             Invalid: It is wrong, or asks for more than it may.
         """
-        task = load_task(payload)
+        task = load_task_text(payload, text, name=None)
         check_spark_settings(task.context, self._spark_settings)
         check_expressions(task)
         if not isinstance(task, IngestTask) or not isinstance(task.spec.input, FilesInput):

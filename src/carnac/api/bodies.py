@@ -32,6 +32,7 @@ async def read_json(request: Request) -> object:
         raise Refused(
             HTTPStatus.BAD_REQUEST, f"the client left after {len(data)} bytes of the body"
         ) from None
+    request.state.body = bytes(data)
     try:
         if len(data) > PARSED_AT_ONCE_BYTES:
             return await run_in_threadpool(_parse, bytes(data))
@@ -70,6 +71,12 @@ async def read_list(request: Request) -> list[object]:
     if not isinstance(value, list) or not value:
         raise Invalid("the body must be a JSON list that is not empty")
     return value
+
+
+def text_of(request: Request) -> str:
+    """Return the text of a body that was read as JSON, to name lines of it."""
+    data: bytes = request.state.body
+    return data.decode("utf-8", "replace")
 
 
 JsonObject = Annotated[dict[str, object], Depends(read_object)]

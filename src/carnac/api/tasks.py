@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from carnac.api.admission import Admission
-from carnac.api.bodies import JsonList, JsonObject, body_shown
+from carnac.api.bodies import JsonList, JsonObject, body_shown, text_of
 from carnac.api.services import Services, TaskCalls
 from carnac.api.shapes import (
     STATES,
@@ -217,8 +217,8 @@ def _add_orders(router: APIRouter, tasks: TaskCalls, admission: Admission) -> No
         summary="Submit a task",
         openapi_extra=body_shown("object", {"type": "kill", "dataSource": "wikipedia"}),
     )
-    def submit(body: JsonObject) -> TaskNamed:
-        return TaskNamed(task=tasks.submit(admission.admit(body)).task_id)
+    def submit(body: JsonObject, request: Request) -> TaskNamed:
+        return TaskNamed(task=tasks.submit(admission.admit(body, text_of(request))).task_id)
 
     @router.post("/task/{task_id}/shutdown", summary="Cancel a task; nothing happens if it is over")
     def shut_down(task_id: TaskId) -> TaskNamed:

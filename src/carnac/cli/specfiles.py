@@ -48,7 +48,8 @@ def load_spec_file(
     from carnac.specs.load import load_spec
 
     text = read_text(file)
-    spec = load_spec(text, has_rows=bool(inputs))
+    name = "from standard input" if file == "-" else file
+    spec = load_spec(text, has_rows=bool(inputs), name=name)
     if not inputs and mode is None and not allow_type_change:
         return spec
     block = spec.to_json_dict()

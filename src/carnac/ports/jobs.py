@@ -225,7 +225,7 @@ class DataPipeline(Protocol):
             rows: A pandas or Polars DataFrame, Arrow data, or a list of mappings.
 
         Raises:
-            Invalid: As `run_ingest`; or the spec computes something from a row, or there are more than
+            Invalid: As `run_ingest`; or the spec computes what only Spark computes, or there are more than
                 `APPEND_ROWS_MAX` rows or `APPEND_BYTES_MAX` bytes: Spark does that.
             NotFound, Unavailable: As `run_ingest`.
         """

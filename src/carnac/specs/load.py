@@ -23,6 +23,7 @@ from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.ingest.transforms import check_transforms
+from carnac.specs.places import name_places
 from carnac.specs.problems import Problem, explain, raise_problems
 
 YAML_LENGTH_MAX = 1 << 18
@@ -32,7 +33,10 @@ VALUES_MAX = 20_000
 
 
 def load_spec(
-    source: str | Mapping[str, Any] | IngestSpec, *, has_rows: bool = False
+    source: str | Mapping[str, Any] | IngestSpec,
+    *,
+    has_rows: bool = False,
+    name: str | None = None,
 ) -> IngestSpec:
     """Return the spec that a text (JSON or YAML) or a mapping holds.
 
@@ -41,14 +45,23 @@ def load_spec(
 
     Args:
         has_rows: Rows, or the files to read, are named next to it, so that it need not name an input.
+        name: Of the file that the text is from, for messages.
 
     Raises:
         Invalid: The text is neither JSON nor YAML, or the spec is wrong; one sentence that names
-            every problem with its place.
+            every problem with its place, in a text with its line.
     """
     if isinstance(source, IngestSpec):
         return source
-    value = parse_text(source) if isinstance(source, str) else source
+    if not isinstance(source, str):
+        return _load(source, has_rows=has_rows)
+    try:
+        return _load(parse_text(source), has_rows=has_rows)
+    except Invalid as error:
+        raise name_places(error, source, name=name, root=IngestSpec) from None
+
+
+def _load(value: object, *, has_rows: bool) -> IngestSpec:
     if not isinstance(value, Mapping):
         raise Invalid(f"a spec is an object with fields, not {kind_of(value)}")
     check_texts(value, "the spec")

@@ -63,13 +63,17 @@ class Problem:
     Attributes:
         path: Where, as `a.b[0].c`; empty for the whole spec.
         message: What, and what to do.
+        line: Of the text that it was read from, from 1; None: not known.
     """
 
     path: str
     message: str
+    line: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        line = "" if self.line is None else f"line {self.line}"
+        place = f"{self.path} ({line})" if self.path and line else self.path or line
+        return f"{place}: {self.message}" if place else self.message
 
 
 @dataclass(slots=True)
@@ -88,24 +92,31 @@ class Findings:
         self.ignored.append((path, reason))
 
 
-def raise_problems(problems: Iterable[Problem]) -> None:
+def raise_problems(problems: Iterable[Problem], *, name: str | None = None) -> None:
     """Raise one error that names all the problems; do nothing if there are none.
 
+    Args:
+        name: Of the file; None: there is none.
+
     Raises:
-        Invalid: There is a problem; `ids["problems"]` lists them as `{"path", "message"}`.
+        Invalid: There is a problem; `ids["problems"]` lists them as `{"path", "message"}`, with a `line` where it is
+            known.
     """
     found = list(dict.fromkeys(problems))
     if not found:
         return
+    what = "wrong spec" if name is None else f"wrong spec {name}"
     if len(found) == 1:
-        text = f"wrong spec: {found[0]}"
+        text = f"{what}: {found[0]}"
     else:
         listed = "; ".join(f"({index}) {problem}" for index, problem in enumerate(found, 1))
-        text = f"wrong spec, {len(found)} problems: {listed}"
-    raise Invalid(
-        text,
-        problems=[{"path": problem.path, "message": problem.message} for problem in found],
-    )
+        text = f"{what}, {len(found)} problems: {listed}"
+    raise Invalid(text, problems=[_to_json(problem) for problem in found])
+
+
+def _to_json(problem: Problem) -> dict[str, object]:
+    block: dict[str, object] = {"path": problem.path, "message": problem.message}
+    return block if problem.line is None else {**block, "line": problem.line}
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -298,3 +298,16 @@ def test_a_bug_is_json_too(overlord: Overlord, monkeypatch: pytest.MonkeyPatch) 
     answer = overlord.http.get(f"{API}/task/a/status")
     assert answer.status_code == 500
     assert answer.json()["error"].startswith("internal error: KeyError")
+
+
+def test_a_wrong_task_is_refused_with_the_lines_of_its_body(overlord: Overlord) -> None:
+    task = {"type": "delete", "dataSource": "events", "interval": "soon"}
+    answer = overlord.http.request("POST", f"{API}/task", content=json.dumps(task, indent=1))
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("wrong spec: interval (line 4): ")
+    spec = {"dataSource": "events", "input": "a.json", "transformSpec": {"filter": "a = (1"}}
+    task = {"type": "index_parallel", "spec": spec}  # type: ignore[dict-item]
+    answer = overlord.http.request("POST", f"{API}/task", content=json.dumps(task, indent=1))
+    assert answer.json()["error"] == (
+        "wrong spec: spec.transformSpec.filter (line 7): '(' at character 5 is not closed"
+    )

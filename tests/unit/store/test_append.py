@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import carnac
@@ -113,7 +114,13 @@ def test_late_rows_are_in_the_ledger(store: Store) -> None:
         (7, SPEC, "list of dicts"),
         (ROWS, {**SPEC, "dataSource": "others"}, "the spec is for datasource others"),
         (ROWS, {**SPEC, "mode": "replace"}, "use ingest"),
-        (ROWS, {**SPEC, "transforms": [{"name": "x", "expression": "1"}]}, "use ingest"),
+        (
+            ROWS,
+            {**SPEC, "transforms": [{"name": "x", "expression": "page rlike 'x'"}]},
+            "use ingest",
+        ),
+        (ROWS, {**SPEC, "transforms": [{"name": "x", "expression": "added || 1.5"}]}, "use ingest"),
+        (ROWS, {**SPEC, "transformSpec": {"filter": "pag = 'x'"}}, "did you mean 'page'"),
         (ROWS, {**SPEC, "filter": 1}, "filter"),
         ([{"page": "soon"}], SPEC, "no column 'time'"),
     ],
@@ -160,3 +167,63 @@ def test_appends_start_no_java(store: Store) -> None:
     loaded = set(sys.modules)
     store.append("edits", ROWS, spec=SPEC)
     assert not {name for name in set(sys.modules) - loaded if name.startswith(("pyspark", "py4j"))}
+
+
+COMPUTED = {
+    **SPEC,
+    "dimensions": ["who", {"name": "twice", "type": "long"}],
+    "transformSpec": {
+        "transforms": [
+            {"name": "who", "expression": "concat(upper(trim(page)), '-', hour(__time))"},
+            {"name": "twice", "expression": "added * 2"},
+        ],
+        "filter": "added > 0 AND who <> 'X-0'",
+    },
+    "metrics": [{"type": "count", "name": "large", "filter": "added > 100"}],
+}
+
+
+@pytest.mark.parametrize("name", [None, "rows.jsonl", "rows.parquet"])
+def test_transforms_and_filters_that_mean_the_same_are_computed(
+    store: Store, tmp_path: Path, name: str | None
+) -> None:
+    table = pa.Table.from_pylist([*ROWS, {"time": "2024-03-05", "page": "x", "added": -1}])
+    rows: object = table
+    if name is not None:
+        path = tmp_path / name
+        if name.endswith("jsonl"):
+            table.to_pandas().to_json(path, orient="records", lines=True)
+        else:
+            pq.write_table(table, path)
+        rows = path
+    done = store.append("edits", rows, spec=COMPUTED)
+    assert done.report is not None
+    assert (done.report.rows_read, done.report.rows_filtered) == (3, 1)
+    found = store.sql("SELECT who, twice, large FROM edits ORDER BY who").rows()
+    assert found == [
+        {"who": "DOLMEN-10", "twice": 14, "large": 0},
+        {"who": "MENHIR-9", "twice": 240, "large": 1},
+    ]
+
+
+def test_a_value_that_only_spark_computes_ends_the_append(store: Store) -> None:
+    rows = [*ROWS, {"time": "2024-03-05T00:00:00Z", "page": "Straße", "added": 1}]
+    with pytest.raises(Invalid, match="otherwise than Spark: 'Straße'; use ingest"):
+        store.append("edits", rows, spec=COMPUTED)
+    assert store.head().revision == 0
+
+
+def test_rows_that_cannot_be_read_go_to_quarantine_beside_transforms(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        '{"time": "2024-03-04T09:00:00Z", "page": "Menhir", "added": 1}\n{no json\n'
+        '{"time": "2024-03-04T09:00:00Z", "page": "Menhir", "added": "x"}\n'
+    )
+    done = store.append(
+        "edits", path, spec={**COMPUTED, "dimensions": ["who", {"name": "added", "type": "long"}]}
+    )
+    assert done.report is not None
+    assert done.report.rejected.by_reason == {"malformed json": 1, "not a long: added": 1}
+    assert (done.report.rows_read, done.report.rows_written) == (3, 1)

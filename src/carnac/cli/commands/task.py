@@ -86,11 +86,14 @@ def submit(
     from carnac.cli.specfiles import read_text
     from carnac.errors import Invalid
     from carnac.specs.load import parse_text
+    from carnac.specs.tasks.spec import load_task_text
 
     session = session_of(ctx)
-    value = parse_text(read_text(file))
+    text = read_text(file)
+    value = parse_text(text)
     if not isinstance(value, dict):
         raise Invalid("a task is an object with fields")
+    load_task_text(value, text, name="from standard input" if file == "-" else file)
     with _open(session) as tasks:
         task = tasks.submit(value)
         if wait:

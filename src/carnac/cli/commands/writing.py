@@ -228,7 +228,7 @@ def append(
     """Append files of up to a million rows in one commit, without Spark and at once.
 
     Rows are read, checked, rolled up and cut as by ingest, by the same functions; what cannot be read goes to
-    quarantine. Larger inputs, transforms and filters are for ingest.
+    quarantine. Larger inputs are for ingest, and so are transforms and filters that mean another thing without Spark.
     """
     session = session_of(ctx)
     if spec is None and allow_type_change:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
+from carnac.jobs.ingest.here_expressions import read_files_here, read_table_here
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
 from carnac.jobs.ingest.readers import (
@@ -38,19 +39,18 @@ def reader_here(spec: IngestSpec, rows: object | None) -> Read:
         NotFound: A file does not exist.
     """
     check_input(spec, rows)
-    if spec.has_expressions:
-        raise Invalid(
-            "transforms, filters and metrics with a filter are evaluated by Spark; use ingest"
-        )
     if rows is None:
         size_bytes = sum(file.size_bytes for file in resolve_input(spec.input).files)
         _check_bytes(size_bytes)
-        return lambda job: _counted(read_files(job))
+        read = read_files_here if spec.has_expressions else read_files
+        return lambda job: _counted(read(job))
     if type(rows).__module__.startswith("pyspark."):
         raise Invalid("append takes no Spark DataFrame, which is read on Spark; use ingest")
     table = arrow_table(rows)
     _check_bytes(table.nbytes)
     _check_rows(table.num_rows)
+    if spec.has_expressions:
+        return lambda job: read_table_here(job, table)
     return lambda job: _read_table(job, table)
 
 

@@ -58,10 +58,10 @@ class SecondHalf:
         if not self.is_parsed:
             return result
         parsed = load_parsed(self.common, attempt.number)
-        return _joined(parsed, result)
+        return joined(parsed, result)
 
 
-def _joined(parsed: Parsed, result: SplitResult) -> SplitResult:
+def joined(parsed: Parsed, result: SplitResult) -> SplitResult:
     """Return the result of both halves."""
     by_reason = Counter(parsed.rejections.by_reason)
     by_reason.update(result.counts.rejected_by_reason)

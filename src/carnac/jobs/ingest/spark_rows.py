@@ -257,7 +257,7 @@ def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transform
 
     types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     transforms = compile_transforms(job.spec, types)
-    if _is_druid(job):
+    if job.spec.is_druid:
         absent = sorted(transforms.inputs - types.keys() - {name for name, _ in transforms.columns})
         frame = frame.select("*", *(F.lit(None).cast("string").alias(name) for name in absent))
     made = {name for name, _ in transforms.columns}
@@ -322,14 +322,6 @@ def map_batches(frame: DataFrame, function: Callable[[Batches], Batches], schema
 def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
     rows = collect(_holder(job), line.frame, line.watch)
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
-
-
-def _is_druid(job: IngestJob) -> bool:
-    """Whether all expressions are Druid's, for which a column that there is not is null."""
-    spec = job.spec.transforms
-    filters = (spec.filter, *(metric.filter for metric in job.spec.metrics))
-    is_text = any(isinstance(one, str) for one in filters)
-    return not is_text and all(t.type == "druid" for t in spec.transforms)
 
 
 def _check_syntax(session: SparkSession, job: IngestJob) -> None:

@@ -326,6 +326,13 @@ class IngestSpec(SpecModel):
         )
 
     @property
+    def is_druid(self) -> bool:
+        """Whether all expressions are Druid's, for which a column that there is not is null."""
+        filters = (self.transforms.filter, *(metric.filter for metric in self.metrics))
+        is_text = any(isinstance(one, str) for one in filters)
+        return not is_text and all(one.type == "druid" for one in self.transforms.transforms)
+
+    @property
     def declared_fields(self) -> dict[str, tuple[str, ...]]:
         """The fields of the input that each declared column is made of; what transforms make is none of them."""
         made = {transform.name for transform in self.transforms.transforms} | {TIME_COLUMN}

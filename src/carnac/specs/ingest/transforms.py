@@ -7,7 +7,7 @@ other, and hide input columns of their names), then `where(filter)`, which sees 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from carnac.specs.druid.expressions import CompiledExpression, compile_expressio
 from carnac.specs.druid.filters import compile_filter
 from carnac.specs.ingest.spec import IngestSpec, Transform
 from carnac.specs.problems import Problem
+from carnac.specs.spark_sql.syntax import Beyond, Mistake, parse
 
 _WORD = re.compile(
     r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|([A-Za-z_][A-Za-z0-9_]*)(\s*\()?""",
@@ -105,6 +106,35 @@ def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None)
     )
 
 
+def find_unchecked(spec: IngestSpec) -> list[Problem]:
+    """Return the expressions of a spec of which only Spark can say whether they are right, and why."""
+    return [
+        Problem(path, error.message)
+        for path, text in _spark_texts(spec)
+        if isinstance(error := _parse_error(text), Beyond)
+    ]
+
+
+def _spark_texts(spec: IngestSpec) -> Iterator[tuple[str, str]]:
+    """Yield the expressions of a spec that are in Spark SQL, with their places."""
+    for index, transform in enumerate(spec.transforms.transforms):
+        if transform.type == "spark":
+            yield f"transformSpec.transforms[{index}].expression", transform.expression
+    if isinstance(spec.transforms.filter, str):
+        yield "transformSpec.filter", spec.transforms.filter
+    for index, metric in enumerate(spec.metrics):
+        if isinstance(metric.filter, str):
+            yield f"metricsSpec[{index}].filter", metric.filter
+
+
+def _parse_error(text: str) -> Invalid | None:
+    try:
+        parse(text)
+    except (Mistake, Beyond) as error:
+        return error
+    return None
+
+
 def _compile_one(transform: Transform, types: Mapping[str, str]) -> CompiledExpression:
     if transform.type == "spark":
         return CompiledExpression(transform.expression, "unknown", words_of(transform.expression))
@@ -138,8 +168,12 @@ def words_of(sql: str) -> frozenset[str]:
 
 
 def check_transforms(spec: IngestSpec) -> list[Problem]:
-    """Return what is wrong with the expressions of a spec, as far as it shows without its data."""
-    problems: list[Problem] = []
+    """Return what is wrong with the expressions of a spec, as far as it shows without its data and without Spark."""
+    problems = [
+        Problem(path, error.message)
+        for path, text in _spark_texts(spec)
+        if isinstance(error := _parse_error(text), Mistake)
+    ]
     for index, transform in enumerate(spec.transforms.transforms):
         try:
             _compile_one(transform, {})

@@ -19,6 +19,7 @@ from carnac.errors import Invalid
 from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, problem
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.load import load_spec
+from carnac.specs.places import name_places
 from carnac.specs.problems import Findings, Problem, explain, raise_problems, suggest
 from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
 
@@ -233,6 +234,23 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
     return _validate(_MODELS[str(kind)], native, findings)
 
 
+def load_task_text(value: Mapping[str, object], text: str, *, name: str | None) -> AnyTask:
+    """Return the task that a mapping holds; what is wrong with it is named with its line in the text.
+
+    Args:
+        text: That the mapping was read from.
+        name: Of its file; None: there is none.
+
+    Raises:
+        Invalid: As `load_task`.
+    """
+    try:
+        return load_task(value)
+    except Invalid as error:
+        root: type[TaskSpec] = _MODELS.get(str(value.get("type")), IngestTask)
+        raise name_places(error, text, name=name, root=root) from None
+
+
 def _load_ingest(value: Mapping[str, object]) -> IngestTask:
     """Read the envelope here, and leave the rest to who reads ingestion specs."""
     head = {name: value[name] for name in _HEAD if value.get(name) is not None}
@@ -240,7 +258,7 @@ def _load_ingest(value: Mapping[str, object]) -> IngestTask:
     inner = rest.get("spec")
     is_native = isinstance(inner, Mapping) and not {"dataSchema", "ioConfig"} & inner.keys()
     if is_native and isinstance(inner, Mapping):
-        spec = load_spec({name: one for name, one in inner.items() if name != "type"})
+        spec = _load_inner({name: one for name, one in inner.items() if name != "type"})
     else:
         if rest.get("type") == "replace":
             rest["type"] = "index_parallel"
@@ -248,6 +266,21 @@ def _load_ingest(value: Mapping[str, object]) -> IngestTask:
     context = {**spec.context, **(_context(head) or {})}
     native = {**head, "type": value["type"], "spec": spec, "context": context}
     return _validate(IngestTask, native, Findings())
+
+
+def _load_inner(block: Mapping[str, Any]) -> IngestSpec:
+    """Return the spec in a task; the places of what is wrong begin at the task."""
+    try:
+        return load_spec(block)
+    except Invalid as error:
+        listed = error.ids.get("problems")
+        if not isinstance(listed, list):
+            raise
+        found = [(str(one["path"]), str(one["message"])) for one in listed]
+        raise_problems(
+            Problem(f"spec.{path}" if path else "spec", message) for path, message in found
+        )
+        raise
 
 
 def _context(head: Mapping[str, object]) -> Mapping[str, object] | None:

@@ -1,0 +1,380 @@
+"""Transforms and filters in the caller's process, where they mean the same in DuckDB as in Spark.
+
+The same two halves as in `spark_rows`, with DuckDB between them in place of Spark's plan:
+
+    files  → [parse: the fields that the spec needs; bad rows go out]  → transforms, filter → [rows → parts]
+    table  → ([add `__time`], if an expression reads it)               → transforms, filter → [rows → parts]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType, MetricKind
+from carnac.errors import Invalid
+from carnac.jobs.ingest.ingest import IngestJob
+from carnac.jobs.ingest.metric_filters import filtered_shape
+from carnac.jobs.ingest.parsing import (
+    PARSED_TIME,
+    Parsed,
+    ParseTask,
+    add_time,
+    load_parsed_shape,
+    parse_shape,
+)
+from carnac.jobs.ingest.read_pass import SplitResult, widen
+from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
+from carnac.jobs.ingest.second_half import joined
+from carnac.rows.duck import connect
+from carnac.rows.normalise.coerce import SeveralValues
+from carnac.rows.normalise.projection import field_names
+from carnac.rows.normalise.shape import INPUT_PREFIX, ORDER_PREFIX, RowShape, quote, row_shape
+from carnac.rows.read.columnar import describe
+from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
+from carnac.rows.read.reading import load_rows, load_rows_from_arrow
+from carnac.rows.read.rejections import keep_rejected
+from carnac.spark.progress import Tally
+from carnac.spark.tasks import Attempt
+from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
+from carnac.specs.spark_sql.duck import REFUSAL, USE_INGEST, Kind, to_duckdb
+from carnac.specs.spark_sql.syntax import Beyond
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.specs.ingest.schema import TimestampSpec
+    from carnac.specs.ingest.spec import IngestSpec
+
+KIND_OF_COLUMN: Mapping[ColumnType, Kind] = {
+    ColumnType.STRING: "string",
+    ColumnType.LONG: "long",
+    ColumnType.DOUBLE: "double",
+    ColumnType.BOOLEAN: "bool",
+}
+_KIND_OF_DUCK: Mapping[str, Kind] = {
+    "VARCHAR": "string",
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT"), "int"),
+    "BIGINT": "long",
+    "DOUBLE": "double",
+    "BOOLEAN": "bool",
+    "TIMESTAMP WITH TIME ZONE": "time",
+}
+_SPARK_TYPE: Mapping[Kind, str] = {
+    "string": "string",
+    "int": "int",
+    "long": "bigint",
+    "double": "double",
+    "bool": "boolean",
+    "time": "timestamp",
+}
+"""What Druid's expressions are told of the columns."""
+_ORDERED = frozenset({MetricKind.FIRST, MetricKind.LAST})
+_FRAME = "__carnac_frame"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What DuckDB does with rows between both halves.
+
+    Attributes:
+        columns: Those of the input that no transform hides, and the transforms.
+        absent: Columns that Druid's expressions name and the input does not have: they are null.
+        kinds: Of the columns.
+        filter: Over what that gives; None: all rows.
+        conditions: By metric, over the same.
+    """
+
+    transforms: Transforms
+    columns: str
+    absent: tuple[str, ...]
+    kinds: Mapping[str, Kind]
+    filter: str | None
+    conditions: Mapping[str, str]
+
+    @property
+    def made(self) -> set[str]:
+        """Names of the transforms."""
+        return {name for name, _ in self.transforms.columns}
+
+    def run(
+        self, con: duckdb.DuckDBPyConnection, relation: str, shape: RowShape, wanted: Sequence[str]
+    ) -> pa.Table:
+        """Return the wanted columns of the rows that are kept.
+
+        Raises:
+            Invalid: A value is one that Spark alone computes.
+        """
+        import duckdb
+
+        inputs = self._filtered_inputs(shape)
+        columns = [
+            f"{inputs[name]} AS {quote(name)}" if name in inputs else quote(name)
+            for name in wanted
+            if name in inputs or name in self.kinds
+        ]
+        where = "" if self.filter is None else f" WHERE {self.filter}"
+        nulls = "".join(f", CAST(NULL AS VARCHAR) AS {quote(name)}" for name in self.absent)
+        made = f"SELECT {self.columns} FROM (SELECT *{nulls} FROM {relation})"
+        query = f"SELECT {', '.join(columns) or '1'} FROM ({made}){where}"
+        try:
+            return con.sql(query).to_arrow_table()
+        except (
+            duckdb.InvalidInputException,
+            duckdb.OutOfRangeException,
+            duckdb.ConversionException,
+        ) as error:
+            raise _refused(error) from error
+
+    def _filtered_inputs(self, shape: RowShape) -> dict[str, str]:
+        """Return the inputs of metrics with a filter, by the names that `filtered_shape` gives them."""
+        orders = dict(shape.order_fields)
+        found: dict[str, str] = {}
+        for metric in shape.metrics:
+            if metric.name not in self.conditions:
+                continue
+            is_true, name = self.conditions[metric.name], INPUT_PREFIX + metric.name
+            if metric.input is None:
+                found[name] = f"CASE WHEN {is_true} THEN 1 ELSE 0 END"
+                continue
+            pairs = [(name, metric.input)]
+            if metric.kind in _ORDERED:
+                order = ORDER_PREFIX + metric.name
+                pairs.append((order, orders.get(metric.name, TIME_COLUMN)))
+            for out, field in pairs:
+                there = out if out in self.kinds else field
+                if there in self.kinds:
+                    found[out] = f"CASE WHEN {is_true} THEN {quote(there)} END"
+        return found
+
+
+def make_plan(spec: IngestSpec, kinds: Mapping[str, Kind]) -> Plan:
+    """Return what DuckDB is to do.
+
+    Args:
+        kinds: Of the columns that there are.
+
+    Raises:
+        Invalid: An expression is wrong, or one that only Spark computes.
+    """
+    types = {name: _SPARK_TYPE.get(kind, "array<string>") for name, kind in kinds.items()}
+    transforms = compile_transforms(spec, types)
+    made = {name for name, _ in transforms.columns}
+    absent = sorted(transforms.inputs - kinds.keys() - made) if spec.is_druid else []
+    there: dict[str, Kind] = {**kinds, **dict.fromkeys(absent, "string")}
+    after: dict[str, Kind] = {name: kind for name, kind in there.items() if name not in made}
+    parts = [quote(name) for name in after]
+    for name, sql in transforms.columns:
+        text, after[name] = _translated(f"transform '{name}'", sql, there)
+        parts.append(f"{text} AS {quote(name)}")
+    condition = None
+    if transforms.filter is not None:
+        condition, _ = _translated("the filter", transforms.filter, after, wants="bool")
+    return Plan(
+        transforms=transforms,
+        columns=", ".join(parts),
+        absent=tuple(absent),
+        kinds=after,
+        filter=condition,
+        conditions={
+            name: _translated(f"the filter of metric '{name}'", sql, after, wants="bool")[0]
+            for name, sql in transforms.conditions
+        },
+    )
+
+
+def _translated(
+    what: str, sql: str, kinds: Mapping[str, Kind], *, wants: Kind | None = None
+) -> tuple[str, Kind]:
+    try:
+        found = to_duckdb(sql, kinds)
+        if found.kind in {"decimal", "null"}:
+            raise Beyond(f"a {found.kind} as a value is for Spark; cast it")
+        if wants is not None and found.kind != wants:
+            raise Beyond(f"a {found.kind} as a condition is for Spark")
+    except Beyond as error:
+        raise Invalid(
+            f"{what} is not one that append computes: {error.message}; {USE_INGEST}"
+        ) from None
+    except Invalid as error:
+        raise Invalid(f"{what} is wrong: {error.message}") from None
+    return found.sql, found.kind
+
+
+def _refused(error: Exception) -> Invalid:
+    text = next(iter(str(error).splitlines()), "")
+    if REFUSAL in text:
+        return Invalid(f"{REFUSAL}{text.split(REFUSAL, 1)[1]}; {USE_INGEST}")
+    return Invalid(f"a transform or filter fails on a value ({text}); {USE_INGEST}")
+
+
+# ----------------------------------------------------------------------------------------- files
+
+
+def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
+    """Run pass 1 over the files that the spec names."""
+    reads = plan_reads(job)
+    seen = discover(job, reads)
+    job.look = lambda: seen
+    job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    transforms = compile_transforms(job.spec, {})
+    shape = parse_shape(job.shape, transforms, seen, declared_types(job.spec))
+    job.timer.lap("plan")
+    for _ in range(len(shape.dimensions) + 1):
+        plan = make_plan(job.spec, _kinds_of(shape))
+        if plan.made and needs_discovery(job.spec):
+            of_input = {name: kinds for name, kinds in seen.kinds.items() if name not in plan.made}
+            united = unite_seen([SeenFields(of_input), discover_in_table(job, _made_schema(plan))])
+            job.shape = row_shape(job.spec, discovered_columns(united, job.spec))
+        common = job.common(tasks=len(reads))
+        tasks = [
+            ParseTask(common=common, read=read, index=index) for index, read in enumerate(reads)
+        ]
+        try:
+            return job.context.run(
+                partial(
+                    _read_split,
+                    shape=shape,
+                    plan=plan,
+                    made=load_parsed_shape(job.shape, transforms),
+                ),
+                tasks,
+                phase=job.phase("read and transform", len(tasks)),
+            )
+        except SeveralValues as error:
+            shape = widen(shape, error.columns)
+    raise Invalid("a dimension has several values although it is an array")
+
+
+def _kinds_of(shape: RowShape) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = {TIME_COLUMN: "time"}
+    for name, column_type in shape.normalised_columns:
+        is_order = name.startswith(ORDER_PREFIX)
+        kinds[name] = "time" if is_order else KIND_OF_COLUMN.get(column_type, "other")
+    return kinds
+
+
+def _made_schema(plan: Plan) -> pa.Schema:
+    """Return the types of the transforms, as Arrow says them."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int": pa.int64(),
+        "long": pa.int64(),
+        "double": pa.float64(),
+        "bool": pa.bool_(),
+        "time": pa.timestamp("us", tz="UTC"),
+    }
+    return pa.schema([(name, types[plan.kinds[name]]) for name in sorted(plan.made)])
+
+
+def _read_split(
+    task: ParseTask, attempt: Attempt, *, shape: RowShape, plan: Plan, made: RowShape
+) -> SplitResult:
+    """Do both halves of one task."""
+    common = task.common
+    read = replace(task.read, scratch_dir=common.scratch_dir(), within=None)
+    with connect(
+        temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
+    ) as con:
+        counts = load_rows(con, read, shape)
+        attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
+        rejections = keep_rejected(
+            con,
+            counts,
+            root_url=common.output_url,
+            path=f"{common.quarantine_folder}/{task.index}-parsed.parquet",
+            temp_dir=common.scratch_dir(),
+            examples=common.examples,
+            is_logged=common.is_logged,
+        )
+        orders = [name for name, _ in shape.normalised_columns if name.startswith(ORDER_PREFIX)]
+        instants = ", ".join(f"make_timestamptz({quote(one)}) AS {quote(one)}" for one in orders)
+        relation = f"(SELECT * REPLACE ({instants}) FROM rows)" if orders else "rows"
+        wanted = field_names(filtered_shape(made, plan.transforms), PARSED_TIME)
+        table = plan.run(con, relation, made, wanted)
+    parsed = Parsed(
+        rows_read=counts.rows_read, rows_parsed=counts.rows_parsed, rejections=rejections
+    )
+    shape = filtered_shape(made, plan.transforms)
+    result = common.run(
+        f"{task.index}-made",
+        lambda con, one: load_rows_from_arrow(
+            con,
+            table,
+            one,
+            origin=f"rows of task {task.index}",
+            timestamp=PARSED_TIME,
+            within=task.read.within,
+        ),
+        Attempt(attempt.number, Tally(None)),
+        shape=shape,
+    )
+    return joined(parsed, result)
+
+
+# ------------------------------------------------------------------------------- tables in memory
+
+
+def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
+    """Run pass 1 over a table in memory."""
+    import pyarrow as pa
+
+    job.look = partial(discover_in_table, job, table.schema)
+    timestamp: TimestampSpec = job.spec.timestamp
+    common = job.common(tasks=1)
+    made = {transform.name for transform in job.spec.transforms.transforms}
+    if TIME_COLUMN in compile_transforms(job.spec, {}).inputs - made:
+        batches = list(add_time(common, timestamp)(iter(table.combine_chunks().to_batches())))
+        table = pa.Table.from_batches(batches) if batches else table
+    with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+        con.register(_FRAME, table)
+        kinds = {
+            name: _KIND_OF_DUCK.get(str(kind), "other")
+            for name, kind in describe(con, _FRAME).items()
+        }
+        plan = make_plan(job.spec, kinds)
+        if TIME_COLUMN in plan.made:
+            timestamp = PARSED_TIME
+        if needs_discovery(job.spec):
+            kept = [field for field in table.schema if field.name not in plan.made]
+            seen = discover_in_table(job, pa.schema([*kept, *_made_schema(plan)]))
+            job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+        arrays = [field.name for field in table.schema if pa.types.is_list(field.type)]
+        job.shape = widen(job.shape, arrays)
+        shape = filtered_shape(job.shape, plan.transforms)
+        result = plan.run(con, _FRAME, job.shape, field_names(shape, timestamp))
+        con.unregister(_FRAME)
+    job.timer.lap("plan")
+    common = job.common(tasks=1)
+    cut = job.context.run(
+        partial(_read_made, table=result, shape=shape, timestamp=timestamp, job=job),
+        [0],
+        phase=job.phase("read and transform", 1),
+    )
+    filtered = table.num_rows - result.num_rows
+    counts = replace(cut[0].counts, rows_read=table.num_rows)
+    return [replace(cut[0], counts=counts, filtered=filtered)]
+
+
+def _read_made(
+    number: int,
+    attempt: Attempt,
+    *,
+    table: pa.Table,
+    shape: RowShape,
+    timestamp: TimestampSpec,
+    job: IngestJob,
+) -> SplitResult:
+    return job.common(tasks=1).run(
+        f"{number}-{attempt.number}",
+        lambda con, one: load_rows_from_arrow(
+            con, table, one, origin="rows in memory", timestamp=timestamp, within=job.within
+        ),
+        attempt,
+        shape=shape,
+    )
