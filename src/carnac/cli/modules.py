@@ -24,6 +24,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "overlord": ("overlord",),
     "doctor": ("doctor", "version"),
     "prepare": ("prepare",),
-    "balance": ("balance",),
+    "cluster.servers": ("servers",),
+    "cluster.rules": ("rules",),
+    "balancing.simulation": ("balance",),
+    "balancing.plan": ("balance",),
+    "balancing.picture": ("balance",),
 }
 """Module below `carnac.cli.commands` → the first words of its commands, in the order of the help page."""

@@ -43,7 +43,7 @@ def load_cloud(
 
     from carnac.console.clouds import Cloud
 
-    table = _read(path)
+    table = read_table(path)
     for name in (datasource, server, start):
         if name not in table.column_names:
             raise Invalid(
@@ -69,7 +69,14 @@ def load_cloud(
     )
 
 
-def _read(path: Path) -> pa.Table:
+def read_table(path: Path) -> pa.Table:
+    """Return the rows of a file; its suffix tells which kind it is.
+
+    Raises:
+        NotFound: There is no such file.
+        Invalid: It is of no known kind, or not what its suffix says.
+        Unavailable: It cannot be read.
+    """
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.json

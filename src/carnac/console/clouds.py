@@ -11,7 +11,7 @@ Source: "Distributing Data in Druid at Petabyte Scale" draws the same with ggplo
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,22 @@ class Cloud:
 
     def __len__(self) -> int:
         return len(self.server)
+
+
+def cloud_of(rows: Iterable[tuple[str, str, int]]) -> Cloud:
+    """Return segments as a cloud; a row is its server, its datasource and the start of its interval."""
+    found = list(rows)
+    servers = sorted({row[0] for row in found})
+    datasources = sorted({row[1] for row in found})
+    bands = {name: number for number, name in enumerate(servers)}
+    colors = {name: number for number, name in enumerate(datasources)}
+    return Cloud(
+        server=np.array([bands[row[0]] for row in found], np.int64),
+        start_ms=np.array([row[2] for row in found], np.int64),
+        color=np.array([colors[row[1]] for row in found], np.int64),
+        servers=servers,
+        datasources=datasources,
+    )
 
 
 def paint_cloud(

@@ -1,4 +1,4 @@
-"""`balance`: simulate a cluster under a balancing strategy, and draw who holds what."""
+"""`balance simulate`: a made-up cluster under a balancing strategy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_PRESET = "small"
 
 add_group(
     "balance",
-    "Which server holds which segment: simulate a cluster, and draw it.",
+    "Which server holds which segment: what the next runs will move, a picture of it, a simulation.",
     panel=BALANCING,
 )
 
@@ -102,41 +102,6 @@ PrintScenario: TypeAlias = Annotated[
         "--print-scenario", help="Print the scenario as JSON, and do nothing.", metavar=""
     ),
 ]
-Table: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE",
-        help="A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server.",
-        show_default=False,
-    ),
-]
-Picture: TypeAlias = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="An .svg, .png or .html file.",
-        show_default=False,
-    ),
-]
-DatasourceColumn: TypeAlias = Annotated[
-    str, typer.Option("--datasource", metavar="COLUMN", help="Names the datasource.")
-]
-ServerColumn: TypeAlias = Annotated[
-    str, typer.Option("--server", metavar="COLUMN", help="Names the server.")
-]
-StartColumn: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--start",
-        metavar="COLUMN",
-        help="Start of the interval: a time, ISO 8601 text, or epoch ms.",
-    ),
-]
-Title: TypeAlias = Annotated[
-    str | None, typer.Option("--title", metavar="TEXT", help="Default: the name of the file.")
-]
 
 
 @command(
@@ -205,57 +170,6 @@ def simulate(
     _print(session.output, outcome, (session.clock.now_ms() - started_ms) / 1000)
     for path in paths:
         session.output.line(f"{path} ({format_bytes(path.stat().st_size)})")
-
-
-@command(
-    "balance picture",
-    panel=BALANCING,
-    examples=[
-        "carnac balance picture segments.csv -o cluster.svg",
-        "carnac balance picture cluster.parquet -o cluster.png --start start_time --server host",
-    ],
-)
-def picture(
-    ctx: typer.Context,
-    *,
-    table: Table,
-    out: Picture,
-    datasource: DatasourceColumn = "datasource",
-    server: ServerColumn = "server",
-    start: StartColumn = "start",
-    title: Title = None,
-    as_json: AsJson = False,
-) -> None:
-    """Draw who holds what: a band for each server, a point for each segment, as high as it is late.
-
-    The colour is the datasource. Clusters of points mean that queries of those hours use few servers.
-    """
-    from carnac.console.cloud_table import load_cloud
-    from carnac.console.clouds import draw_cloud
-    from carnac.console.export import write_chart
-
-    session = session_of(ctx)
-    cloud = load_cloud(table, datasource=datasource, server=server, start=start)
-    chart = draw_cloud(
-        cloud,
-        title=title or table.name,
-        subtitle=f"{counted(len(cloud), 'segment')} on {counted(len(cloud.servers), 'server')}, every one a point; "
-        f"colour: {counted(len(cloud.datasources), 'datasource')}",
-    )
-    write_chart(chart, out)
-    size = out.stat().st_size
-    if as_json:
-        session.output.json(
-            {
-                "path": str(out),
-                "size_bytes": size,
-                "segments": len(cloud),
-                "servers": len(cloud.servers),
-                "datasources": len(cloud.datasources),
-            }
-        )
-    else:
-        session.output.line(f"{out} ({format_bytes(size)})")
 
 
 def _find_scenario(

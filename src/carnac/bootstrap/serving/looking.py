@@ -1,0 +1,165 @@
+"""A look at a cluster from outside: the servers of a store, and what its historicals say that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from carnac.bootstrap.serving.coordinator import connect
+from carnac.bootstrap.store import open_records
+from carnac.coordinator.rules import Rules
+from carnac.errors import CarnacError
+from carnac.ports.serving import HoldState, Role
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
+    from carnac.core.balancing.live.picture import LiveSegment, ServerView
+    from carnac.core.balancing.plan.rules import RuleSet
+    from carnac.ports import Clock, MetadataStore
+    from carnac.ports.serving import Inventory, SegmentServer, ServerRecord
+
+ASKED_AT_ONCE = 16
+"""Historicals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSight:
+    """A server, and what it said when it was asked.
+
+    Attributes:
+        inventory: None of those that are no historicals, and of those that did not answer.
+        trouble: Why a historical did not answer; empty if it did.
+    """
+
+    record: ServerRecord
+    inventory: Inventory | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSight:
+    """A cluster at a moment.
+
+    Attributes:
+        revision: The newest.
+        told: What brokers are told; None: nothing yet.
+        servers: That are alive, by id.
+        live: Segments that the newest revision needs.
+        rules: In force.
+    """
+
+    revision: int
+    told: int | None
+    servers: Sequence[ServerSight]
+    live: Sequence[LiveSegment]
+    rules: RuleSet
+
+    def views(self) -> list[ServerView]:
+        """Return the historicals that answered, as the planner sees them."""
+        return [view_of(one.record, one.inventory) for one in self.servers if one.inventory]
+
+
+def look_at_servers(
+    settings: Settings,
+    clock: Clock,
+    *,
+    asks: bool = True,
+    reach: Callable[[ServerRecord], SegmentServer] = connect,
+) -> list[ServerSight]:
+    """Return the servers that are alive, by role and id.
+
+    Args:
+        asks: Whether historicals are asked what they hold.
+        reach: In place of what reaches a historical, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    metadata = open_records(settings=settings, clock=clock)
+    try:
+        return _sights(metadata, asks=asks, reach=reach)
+    finally:
+        metadata.close()
+
+
+def look_at_cluster(
+    settings: Settings, clock: Clock, *, reach: Callable[[ServerRecord], SegmentServer] = connect
+) -> ClusterSight:
+    """Return servers, segments and rules of a cluster.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    from carnac.core.balancing.live.picture import LiveSegment
+
+    metadata = open_records(settings=settings, clock=clock)
+    try:
+        head, told = metadata.head(), metadata.told()
+        live: dict[str, LiveSegment] = {}
+        for info in metadata.datasources():
+            for one in metadata.visible(info.name):
+                live.setdefault(
+                    one.segment.segment_id,
+                    LiveSegment(
+                        segment_id=one.segment.segment_id,
+                        datasource=info.name,
+                        chunk=one.entry.chunk,
+                        partition=one.entry.partition_id,
+                        size_bytes=one.segment.size_bytes,
+                    ),
+                )
+        return ClusterSight(
+            revision=head.revision,
+            told=None if told is None else told.revision,
+            servers=_sights(metadata, asks=True, reach=reach),
+            live=list(live.values()),
+            rules=Rules(metadata, clock, settings.tier_aliases).current(),
+        )
+    finally:
+        metadata.close()
+
+
+def view_of(record: ServerRecord, inventory: Inventory) -> ServerView:
+    """Return a historical as the planner sees it."""
+    from carnac.core.balancing.live.picture import ServerView
+
+    ids: Mapping[HoldState, list[str]] = {state: [] for state in HoldState}
+    for one in inventory.holdings:
+        ids[one.state].append(one.segment_id)
+    return ServerView(
+        server_id=record.server_id,
+        tier=record.tier,
+        capacity_bytes=inventory.capacity_bytes,
+        is_decommissioning=record.is_decommissioning,
+        is_draining=record.is_draining,
+        loaded=frozenset(ids[HoldState.LOADED]),
+        loading=tuple(ids[HoldState.LOADING]),
+        failed=frozenset(ids[HoldState.FAILED]),
+        sizes={one.segment_id: one.size_bytes for one in inventory.holdings},
+    )
+
+
+def _sights(
+    metadata: MetadataStore, *, asks: bool, reach: Callable[[ServerRecord], SegmentServer]
+) -> list[ServerSight]:
+    records = sorted(metadata.servers(), key=lambda one: (str(one.role), one.server_id))
+    if not asks:
+        return [ServerSight(record=record) for record in records]
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        return list(pool.map(lambda record: _sight(record, reach), records))
+
+
+def _sight(record: ServerRecord, reach: Callable[[ServerRecord], SegmentServer]) -> ServerSight:
+    if record.role is not Role.HISTORICAL:
+        return ServerSight(record=record)
+    server = reach(record)
+    try:
+        return ServerSight(record=record, inventory=server.inventory())
+    except CarnacError as error:
+        return ServerSight(record=record, trouble=error.message)
+    finally:
+        close = getattr(server, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,134 @@
+"""`balance picture`: who holds what, as clouds of points; of the cluster that runs, or of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from carnac.cli.app import BALANCING, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.tables import format_bytes
+from carnac.core.words import counted
+from carnac.errors import NotFound
+
+if TYPE_CHECKING:
+    from carnac.cli.session import Session
+    from carnac.console.clouds import Cloud
+
+Table: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="TABLE",
+        help="A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server. "
+        "Default: the cluster that serves the store.",
+        show_default=False,
+    ),
+]
+Picture: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="An .svg, .png or .html file.",
+        show_default=False,
+    ),
+]
+DatasourceColumn: TypeAlias = Annotated[
+    str, typer.Option("--datasource", metavar="COLUMN", help="Names the datasource.")
+]
+ServerColumn: TypeAlias = Annotated[
+    str, typer.Option("--server", metavar="COLUMN", help="Names the server.")
+]
+StartColumn: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--start",
+        metavar="COLUMN",
+        help="Start of the interval: a time, ISO 8601 text, or epoch ms.",
+    ),
+]
+Title: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--title", metavar="TEXT", help="Default: the name of the file, or of the store."),
+]
+
+
+@command(
+    "balance picture",
+    panel=BALANCING,
+    examples=[
+        "carnac balance picture -o cluster.svg",
+        "carnac balance picture segments.csv -o cluster.svg",
+        "carnac balance picture cluster.parquet -o cluster.png --start start_time --server host",
+    ],
+)
+def picture(
+    ctx: typer.Context,
+    *,
+    table: Table = None,
+    out: Picture,
+    datasource: DatasourceColumn = "datasource",
+    server: ServerColumn = "server",
+    start: StartColumn = "start",
+    title: Title = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw who holds what: a band for each server, a point for each segment, as high as it is late.
+
+    The colour is the datasource. Clusters of points mean that queries of those hours use few servers.
+    """
+    from carnac.console.cloud_table import load_cloud
+    from carnac.console.clouds import draw_cloud
+    from carnac.console.export import write_chart
+
+    session = session_of(ctx)
+    if table is None:
+        cloud = _cloud_of_cluster(session)
+    else:
+        cloud = load_cloud(table, datasource=datasource, server=server, start=start)
+    chart = draw_cloud(
+        cloud,
+        title=title or (session.shown_store if table is None else table.name),
+        subtitle=f"{counted(len(cloud), 'segment')} on {counted(len(cloud.servers), 'server')}, every one a point; "
+        f"colour: {counted(len(cloud.datasources), 'datasource')}",
+    )
+    write_chart(chart, out)
+    size = out.stat().st_size
+    if as_json:
+        session.output.json(
+            {
+                "path": str(out),
+                "size_bytes": size,
+                "segments": len(cloud),
+                "servers": len(cloud.servers),
+                "datasources": len(cloud.datasources),
+            }
+        )
+    else:
+        session.output.line(f"{out} ({format_bytes(size)})")
+
+
+def _cloud_of_cluster(session: Session) -> Cloud:
+    from carnac.bootstrap.serving.looking import look_at_cluster
+    from carnac.console.clouds import cloud_of
+
+    sight = look_at_cluster(session.settings, session.clock)
+    for one in sight.servers:
+        if one.trouble:
+            session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
+    views = sight.views()
+    if not views:
+        raise NotFound(
+            "no historical serves this store, so there is no cluster to draw; start one with "
+            "carnac serve --role historical, or give a table"
+        )
+    live = {one.segment_id: one for one in sight.live}
+    return cloud_of(
+        (view.server_id, live[one].datasource, live[one].chunk.start_ms)
+        for view in views
+        for one in view.loaded
+        if one in live
+    )

@@ -1,0 +1,261 @@
+"""`balance plan`: what the next runs of a coordinator will load, move and drop, and what for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from carnac.cli.app import BALANCING, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.tables import Column, format_bytes, format_count
+from carnac.core.words import counted
+from carnac.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    from carnac.cli.output import Output
+    from carnac.cli.session import Session
+    from carnac.core.balancing.live.planning import ClusterFacts, ClusterPlan
+
+LINES_DEFAULT = 40
+RUNS_MAX = 1_000
+_WHY = {
+    "first_replica": "no server has it",
+    "further_replica": "its rule asks for more copies",
+    "broadcast": "its rule puts it on every server",
+    "reroute": "waits in a queue that is much longer",
+    "surplus": "more copies than its rule asks for",
+    "cancelled": "is loaded elsewhere instead",
+}
+_COLUMNS = [
+    Column("run", is_number=True),
+    Column("what", is_whole=True),
+    Column("segment"),
+    Column("from"),
+    Column("to"),
+    Column("size", is_number=True),
+    Column("what for"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Something that a run does."""
+
+    run: int
+    what: str
+    segment_id: str
+    source: str
+    target: str
+    size_bytes: int
+    why: str
+
+
+@command(
+    "balance plan",
+    panel=BALANCING,
+    examples=[
+        "carnac balance plan",
+        "carnac balance plan --runs 100 --json",
+        "carnac balance plan segments.csv --servers servers.csv",
+        "carnac balance plan serverview.json --rules rules.json",
+    ],
+)
+def plan(
+    ctx: typer.Context,
+    segments: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SEGMENTS",
+            help="A table with segment, datasource, start, end, size and server, or the JSON of a serverview. "
+            "Default: the cluster that serves the store.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    servers: Annotated[
+        Path | None,
+        typer.Option(
+            "--servers",
+            metavar="FILE",
+            help="A table with server and capacity; tier and decommissioning if there are such.",
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", metavar="FILE", help="Druid's JSON list of rules, to try others."),
+    ] = None,
+    runs: Annotated[
+        int,
+        typer.Option("--runs", metavar="N", min=1, max=RUNS_MAX, help="Runs to plan ahead."),
+    ] = 5,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="Lines to show; 0 is all.")
+    ] = LINES_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Say what the next runs of the coordinator will load, move and drop, and what for. Nothing is done.
+
+    Each run is planned on what the one before leaves, until nothing is left to do. Costs are in square hours: how much
+    segments that one query wants stand in each other's way on a server.
+    """
+    from carnac.core.balancing.live.ahead import plan_ahead
+
+    session = session_of(ctx)
+    if segments is None and servers is not None:
+        raise Invalid("--servers goes with a table of segments; name one, or leave it out")
+    facts = (
+        _facts_of_cluster(session, rules)
+        if segments is None
+        else _facts_of_files(session, segments, servers, rules)
+    )
+    plans = list(plan_ahead(facts, runs))
+    sizes = {one.segment_id: one.size_bytes for one in facts.live}
+    lines = [line for run, one in enumerate(plans, start=1) for line in _lines(run, one, sizes)]
+    if as_json:
+        session.output.json(_as_json(plans, lines))
+    else:
+        _print(session.output, plans, lines, limit or len(lines), has_more=len(plans) == runs)
+
+
+def _facts_of_cluster(session: Session, rules: Path | None) -> ClusterFacts:
+    from carnac.bootstrap.serving.looking import look_at_cluster
+    from carnac.bootstrap.serving.own_tables import load_rules
+    from carnac.core.balancing.live.planning import ClusterFacts
+
+    sight = look_at_cluster(session.settings, session.clock)
+    for one in sight.servers:
+        if one.trouble:
+            session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
+    views = sight.views()
+    if not views:
+        raise NotFound(
+            "no historical serves this store, so there is nothing to plan; start one with "
+            "carnac serve --role historical, or give a table"
+        )
+    return ClusterFacts(
+        live=sight.live,
+        servers=views,
+        rules=sight.rules if rules is None else load_rules(rules),
+        now_ms=session.clock.now_ms(),
+    )
+
+
+def _facts_of_files(
+    session: Session, segments: Path, servers: Path | None, rules: Path | None
+) -> ClusterFacts:
+    from carnac.bootstrap.serving.own_tables import load_own_cluster
+    from carnac.core.balancing.live.planning import ClusterFacts
+
+    own = load_own_cluster(segments, servers, rules)
+    return ClusterFacts(
+        live=own.live, servers=own.servers, rules=own.rules, now_ms=session.clock.now_ms()
+    )
+
+
+def _lines(run: int, plan: ClusterPlan, sizes: dict[str, int]) -> Iterator[Line]:
+    for server_id, segment_id, why in plan.surplus:
+        yield Line(
+            run=run,
+            what="drop",
+            segment_id=segment_id,
+            source=server_id,
+            target="",
+            size_bytes=sizes.get(segment_id, 0),
+            why=_WHY.get(why, why),
+        )
+    for load in plan.loads:
+        yield Line(
+            run=run,
+            what="load",
+            segment_id=load.segment_id,
+            source="",
+            target=load.server_id,
+            size_bytes=sizes.get(load.segment_id, 0),
+            why=_WHY.get(load.why, load.why),
+        )
+    for move in plan.moves:
+        is_saving = str(move.reason) == "save"
+        yield Line(
+            run=run,
+            what="move",
+            segment_id=move.segment_id,
+            source=move.source_id,
+            target=move.target_id,
+            size_bytes=move.size_bytes,
+            why=f"saves {move.saving:.4g} h²" if is_saving else "its server is decommissioning",
+        )
+
+
+def _print(
+    output: Output,
+    plans: list[ClusterPlan],
+    lines: list[Line],
+    limit: int,
+    *,
+    has_more: bool,
+) -> None:
+    last = plans[-1]
+    is_at_rest = not (last.loads or last.moves or last.surplus) or not has_more
+    if lines:
+        output.table(
+            _COLUMNS,
+            [
+                [
+                    str(one.run),
+                    one.what,
+                    one.segment_id,
+                    one.source,
+                    one.target,
+                    format_bytes(one.size_bytes),
+                    one.why,
+                ]
+                for one in lines[:limit]
+            ],
+        )
+    if len(lines) > limit:
+        output.line(f"… and {format_count(len(lines) - limit)} more; --limit 0 shows all")
+    loads = sum(one.what != "drop" for one in lines)
+    size = sum(one.size_bytes for one in lines if one.what != "drop")
+    what = (
+        f"{counted(loads, 'load')} of {format_bytes(size)}, {counted(len(lines) - loads, 'drop')}"
+    )
+    rest = "then the cluster is at rest" if is_at_rest else "and there is more to do after that"
+    head = "nothing to do" if not lines else f"{counted(len(plans), 'run')}: {what}; {rest}"
+    output.line(f"{head}; cost {plans[0].cost_before:.6g} h², then {last.cost_after:.6g} h²")
+    for blocker in last.blockers:
+        output.warning(str(blocker))
+    if last.unplaced:
+        example = min(last.unplaced)
+        output.warning(
+            f"{counted(len(last.unplaced), 'segment')} on no server, such as {example}: "
+            f"{last.unplaced[example]}; queries read them from deep storage"
+        )
+
+
+def _as_json(plans: list[ClusterPlan], lines: list[Line]) -> dict[str, Any]:
+    last = plans[-1]
+    return {
+        "runs": [
+            {"cost_before": one.cost_before, "cost_after": one.cost_after, "skipped": skipped}
+            for one in plans
+            for skipped in [{str(reason): count for reason, count in one.skipped.items()}]
+        ],
+        "steps": [
+            {
+                "run": one.run,
+                "what": one.what,
+                "segment": one.segment_id,
+                "from": one.source or None,
+                "to": one.target or None,
+                "size_bytes": one.size_bytes,
+                "why": one.why,
+            }
+            for one in lines
+        ],
+        "blockers": [str(one) for one in last.blockers],
+        "unplaced": dict(sorted(last.unplaced.items())),
+    }

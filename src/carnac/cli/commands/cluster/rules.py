@@ -1,0 +1,195 @@
+"""`rules show | set`: how many copies of segments historicals hold, in which tiers, and what is dropped."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.completion.values import complete_datasource
+from carnac.cli.options import AsJson, Message
+from carnac.cli.tables import Column
+from carnac.core.json_text import parse_json
+from carnac.core.time.intervals import format_ms
+from carnac.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from carnac.cli.output import Output
+    from carnac.ports import MetadataStore
+    from carnac.ports.serving import RuleChange
+
+DEFAULT = "_default"
+HISTORY_SHOWN = 25
+
+_COLUMNS = [
+    Column("datasource", is_whole=True),
+    Column("type", is_whole=True),
+    Column("of"),
+    Column("copies"),
+]
+
+add_group(
+    "rules", "Load rules: which segments historicals hold, and what is dropped.", panel=READING
+)
+
+Datasource = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASOURCE",
+        help="Of which datasource; _default holds for all, after their own.",
+        show_default=False,
+        autocompletion=complete_datasource,
+    ),
+]
+
+
+@command(
+    "rules show",
+    panel=READING,
+    examples=["carnac rules show", "carnac rules show flights --history"],
+)
+def show(
+    ctx: typer.Context,
+    datasource: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASOURCE",
+            help="Only those that are tried for this one.",
+            show_default=False,
+            autocompletion=complete_datasource,
+        ),
+    ] = None,
+    has_history: Annotated[
+        bool, typer.Option("--history", help="Who changed them, when and why.", metavar="")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show load rules as they are tried: a datasource's own in their order, then _default. The first match counts."""
+    output = session_of(ctx).output
+    metadata = _open(ctx)
+    try:
+        if has_history:
+            _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN), as_json)
+            return
+        rules = _rules_of(metadata, datasource)
+    finally:
+        metadata.close()
+    if as_json:
+        output.json({"rules": rules})
+        return
+    output.table(
+        _COLUMNS, [[name, *_cells(rule)] for name, listed in rules.items() for rule in listed]
+    )
+
+
+def _show_history(output: Output, changes: Sequence[RuleChange], as_json: bool) -> None:
+    titles = ("at", "datasource", "author", "comment", "rules")
+    rows = [
+        [format_ms(one.at_ms), one.datasource, one.author, one.comment, one.rules]
+        for one in changes
+    ]
+    if as_json:
+        output.json({"changes": [dict(zip(titles, row, strict=True)) for row in rows]})
+    else:
+        output.table([Column(title) for title in titles], rows)
+
+
+@command(
+    "rules set",
+    panel=READING,
+    examples=[
+        """carnac rules set flights '[{"type": "loadForever", "tieredReplicants": {"_default_tier": 1}}]'""",
+        "carnac rules set _default rules.json -m 'a month is enough'",
+        "carnac rules set flights '[]'",
+    ],
+)
+def set_rules(
+    ctx: typer.Context,
+    datasource: Datasource,
+    rules: Annotated[
+        str,
+        typer.Argument(
+            metavar="RULES",
+            help="Druid's JSON list of rules, or a file with one, - for standard input; [] removes them.",
+            show_default=False,
+        ),
+    ],
+    message: Message = "",
+    as_json: AsJson = False,
+) -> None:
+    """Set the load rules of a datasource, or those for all. What a drop rule matches is deleted by a commit."""
+    from carnac.coordinator.rules import rules_text
+
+    session = session_of(ctx)
+    text = rules_text(parse_json(_read(rules), "list of rules"))
+    metadata = _open(ctx)
+    try:
+        metadata.put_rules(
+            datasource, None if text == "[]" else text, author=_author(), comment=message
+        )
+    finally:
+        metadata.close()
+    kept = json.loads(text)
+    if as_json:
+        session.output.json({"datasource": datasource, "rules": kept})
+    elif kept:
+        types = ", ".join(str(one["type"]) for one in kept)
+        session.output.line(f"{datasource}: {types}")
+    else:
+        session.output.line(f"{datasource} has no rules of its own now")
+
+
+def _open(ctx: typer.Context) -> MetadataStore:
+    from carnac.bootstrap.store import open_records
+
+    session = session_of(ctx)
+    return open_records(settings=session.settings, clock=session.clock)
+
+
+def _rules_of(metadata: MetadataStore, datasource: str | None) -> dict[str, list[dict[str, Any]]]:
+    from carnac.core.balancing.plan.rules import RuleSet, dump_rule
+
+    found = {name: json.loads(text) for name, text in metadata.rules().items()}
+    default = found.pop(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
+    if datasource is not None:
+        found = {datasource: found[datasource]} if datasource in found else {}
+    return {**found, DEFAULT: default}
+
+
+def _cells(rule: dict[str, Any]) -> list[str]:
+    what = str(rule.get("interval") or rule.get("period") or "")
+    if rule.get("includeFuture"):
+        what += " and the future"
+    copies = rule.get("tieredReplicants") or {}
+    return [
+        str(rule["type"]),
+        what,
+        ", ".join(f"{count} in {tier}" for tier, count in copies.items()),
+    ]
+
+
+def _read(rules: str) -> bytes:
+    if rules == "-":
+        return sys.stdin.buffer.read()
+    if rules.lstrip().startswith(("[", "{")):
+        return rules.encode()
+    try:
+        return Path(rules).read_bytes()
+    except OSError as error:
+        raise NotFound(
+            f"rules {rules} cannot be read: {error.strerror}; give a JSON list, or a file that holds one"
+        ) from None
+
+
+def _author() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as containers have
+        return ""

@@ -1,0 +1,161 @@
+"""`servers` and `servers decommission`: who serves the store, and which historicals are to be emptied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.options import AsJson
+from carnac.cli.tables import Column, format_age, format_bytes, format_count
+from carnac.core.words import counted
+
+if TYPE_CHECKING:
+    from carnac.bootstrap.serving.looking import ServerSight
+
+add_group("servers", None, panel=READING)
+
+_COLUMNS = [
+    Column("server", is_whole=True),
+    Column("role", is_whole=True),
+    Column("url"),
+    Column("tier"),
+    Column("holds", is_number=True),
+    Column("of", is_number=True),
+    Column("loaded", is_number=True),
+    Column("loading", is_number=True),
+    Column("queries", is_number=True),
+    Column("state"),
+    Column("up", is_number=True),
+]
+
+
+@command("servers", panel=READING, examples=["carnac servers", "carnac servers --json"])
+def servers(
+    ctx: typer.Context,
+    as_json: AsJson = False,
+    is_asking: Annotated[
+        bool,
+        typer.Option("--ask/--no-ask", help="Ask historicals what they hold.", metavar=""),
+    ] = True,
+) -> None:
+    """Show the servers that are alive: where they are, what they hold and load, and what is wrong with them.
+
+    They say so themselves, every few seconds, in the metadata store; historicals are asked what they hold. A broker's
+    state is the revision that it plans on.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from carnac.bootstrap.serving.looking import look_at_servers
+
+    session = session_of(ctx)
+    found = look_at_servers(session.settings, session.clock, asks=is_asking)
+    if as_json:
+        session.output.json({"servers": [_as_json(one) for one in found]})
+        return
+    if not found:
+        session.output.line("no server serves this store; start one with: carnac serve")
+        return
+    now_ms = session.clock.now_ms()
+    session.output.table(_COLUMNS, [_row(one, now_ms) for one in found])
+    for one in found:
+        if one.trouble:
+            session.output.warning(f"{one.record.server_id}: {one.trouble}")
+
+
+@command(
+    "servers decommission",
+    panel=READING,
+    examples=["carnac servers decommission h1", "carnac servers decommission h1 --undo"],
+)
+def decommission(
+    ctx: typer.Context,
+    server_id: Annotated[
+        str, typer.Argument(metavar="SERVER", help="Its id, as listed.", show_default=False)
+    ],
+    is_undone: Annotated[
+        bool, typer.Option("--undo", help="It is to hold segments again.", metavar="")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have a historical emptied: it serves meanwhile and gets nothing new. It stays so over restarts, until --undo."""
+    from carnac.bootstrap.store import open_records
+
+    session = session_of(ctx)
+    metadata = open_records(settings=session.settings, clock=session.clock)
+    try:
+        metadata.decommission(server_id, wanted=not is_undone)
+    finally:
+        metadata.close()
+    if as_json:
+        session.output.json({"server": server_id, "is_decommissioning": not is_undone})
+    elif is_undone:
+        session.output.line(f"{server_id} holds segments again")
+    else:
+        session.output.line(
+            f"{server_id} is emptied by the coordinator; carnac servers shows how far it is"
+        )
+
+
+def _row(one: ServerSight, now_ms: int) -> list[str]:
+    record, inventory = one.record, one.inventory
+    states = [str(holding.state) for holding in inventory.holdings] if inventory else []
+    return [
+        record.server_id,
+        str(record.role),
+        record.url,
+        record.tier,
+        format_bytes(inventory.used_bytes) if inventory else "",
+        format_bytes(record.capacity_bytes) if record.capacity_bytes else "",
+        format_count(states.count("loaded")) if inventory else "",
+        format_count(states.count("loading")) if inventory else "",
+        format_count(inventory.running) if inventory else "",
+        _state(one, states.count("failed")),
+        format_age(max(0, now_ms - record.started_at_ms)),
+    ]
+
+
+def _state(one: ServerSight, failed: int) -> str:
+    record = one.record
+    words = [
+        "draining" if record.is_draining else "",
+        "decommissioning" if record.is_decommissioning else "",
+        "does not answer" if one.trouble else "",
+        f"{counted(failed, 'load')} failed" if failed else "",
+        "" if record.planning_revision is None else f"plans on revision {record.planning_revision}",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _as_json(one: ServerSight) -> dict[str, Any]:
+    record, inventory = one.record, one.inventory
+    found: dict[str, Any] = {
+        "id": record.server_id,
+        "role": str(record.role),
+        "url": record.url,
+        "holder": record.holder,
+        "tier": record.tier,
+        "capacity_bytes": record.capacity_bytes,
+        "started_at_ms": record.started_at_ms,
+        "heartbeat_at_ms": record.heartbeat_at_ms,
+        "is_draining": record.is_draining,
+        "is_decommissioning": record.is_decommissioning,
+        "planning_revision": record.planning_revision,
+        "oldest_revision": record.oldest_revision,
+        "trouble": one.trouble or None,
+    }
+    if inventory is not None:
+        found["used_bytes"] = inventory.used_bytes
+        found["running"] = inventory.running
+        found["holdings"] = [
+            {
+                "segment": holding.segment_id,
+                "datasource": holding.datasource,
+                "size_bytes": holding.size_bytes,
+                "state": str(holding.state),
+                "error": holding.error or None,
+            }
+            for holding in inventory.holdings
+        ]
+    return found
