@@ -7,7 +7,7 @@ from typing import Any
 
 import typer.main
 
-from carnac.cli.app import CommandInfo
+from carnac.cli.app import PANELS, CommandInfo
 from carnac.cli.commands import all_commands, load
 from carnac.errors import AllRejected, CarnacError
 
@@ -44,8 +44,7 @@ def render() -> str:
     """Return the page, as Markdown."""
     parts = [_INTRO + "\n".join(_exit_codes()) + "\n"]
     infos, commands = all_commands(), click_commands()
-    panels = list(dict.fromkeys(info.panel for info in infos.values()))
-    for panel in panels:
+    for panel in PANELS:
         parts.append(f"## {panel}\n")
         parts += [
             _command(name, info, commands[name])

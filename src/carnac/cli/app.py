@@ -19,16 +19,17 @@ from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEMO = "Start here"
-WRITING = "Write"
-READING = "Read"
-HISTORY = "History"
-TASKS = "Tasks, locks, compaction"
-UPKEEP = "Look after a store"
-BALANCING = "Balancing"
+START = "Start here"
+LOAD = "Load"
+ASK = "Ask"
+LOOK = "Look"
+UNDO = "Undo and delete"
+TIDY = "Keep tidy"
+RUN = "Run"
+SIMULATE = "Balance and simulate"
 
-PANELS = (DEMO, WRITING, READING, HISTORY, TASKS, UPKEEP, BALANCING)
-"""In the order in which the help shows them."""
+PANELS = (START, LOAD, ASK, LOOK, UNDO, TIDY, RUN, SIMULATE)
+"""What people want to do, in the order in which the help shows it."""
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -66,7 +67,7 @@ class _InOrder(TyperGroup):
         words = [word for words in MODULES.values() for word in words]
         return sorted(
             super().list_commands(ctx),
-            key=lambda name: (PANELS.index(_panels.get(name, UPKEEP)), words.index(name)),
+            key=lambda name: (PANELS.index(_panels.get(name, TIDY)), words.index(name)),
         )
 
 

@@ -109,8 +109,7 @@ def _run(args: Sequence[str], session: Session) -> int:
         if not _is_about_words(error):
             raise
         context: Any = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(context.get_help())
+        if type(error).__name__ == "NoArgsIsHelpError":  # Typer has printed the help as it made it
             return Invalid.exit_code
         raise Invalid(_sentence(error, context)) from error
     return code if isinstance(code, int) else 0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from carnac.cli.app import READING, command, session_of
+from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text, short_ms
@@ -15,7 +15,7 @@ from carnac.core.segments.lateness import LATENESSES, LateRows
 from carnac.core.time.intervals import format_ms
 
 
-@command("datasources", panel=READING, examples=["carnac datasources", "carnac datasources --at 1"])
+@command("datasources", panel=LOOK, examples=["carnac datasources", "carnac datasources --at 1"])
 def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> None:
     """List the datasources with their rows, segments and time."""
     session = session_of(ctx)
@@ -54,7 +54,7 @@ def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> N
 
 @command(
     "segments",
-    panel=READING,
+    panel=LOOK,
     examples=[
         "carnac segments flights --interval 2013-07-01/P1D",
         "carnac segments flights --at 1",
@@ -104,7 +104,7 @@ def segments(
     session.output.note(f"{counted(len(found), 'segment')}, {counted(rows, 'row')} in their files")
 
 
-@command("chunks", panel=READING, examples=["carnac chunks flights --json"])
+@command("chunks", panel=LOOK, examples=["carnac chunks flights --json"])
 def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
     """List the live time chunks: version, number of segments, and the revision that changed them last."""
     session = session_of(ctx)

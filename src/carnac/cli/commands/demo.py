@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import DEMO, add_group, command, session_of
+from carnac.cli.app import START, add_group, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, format_seconds
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 EXIT_DIFFERENT = 1
 
-add_group("demo", None, panel=DEMO)
+add_group("demo", None, panel=START)
 
 
-@command("demo", panel=DEMO, examples=["carnac demo", "carnac demo --keep my-demo"])
+@command("demo", panel=START, examples=["carnac demo", "carnac demo --keep my-demo"])
 def demo(
     ctx: typer.Context,
     folder: Annotated[
@@ -50,7 +50,7 @@ def demo(
 
 
 @command(
-    "demo locks", panel=DEMO, examples=["carnac demo locks", "carnac demo locks --appends 100"]
+    "demo locks", panel=START, examples=["carnac demo locks", "carnac demo locks --appends 100"]
 )
 def demo_locks(
     ctx: typer.Context,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
@@ -57,7 +57,7 @@ class Check:
     detail: str
 
 
-@command("doctor", panel=UPKEEP, examples=["carnac doctor", "carnac doctor --json"])
+@command("doctor", panel=TIDY, examples=["carnac doctor", "carnac doctor --json"])
 def doctor(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Check Java, Spark, packages, disk and the store with all its records, without starting Spark.
 
@@ -83,7 +83,7 @@ def doctor(ctx: typer.Context, as_json: AsJson = False) -> None:
         raise typer.Exit(EXIT_PROBLEM)
 
 
-@command("version", panel=UPKEEP, examples=["carnac version"])
+@command("version", panel=TIDY, examples=["carnac version"])
 def version(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Print the version of Carnac."""
     from carnac import __version__

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from carnac.cli.app import HISTORY, command, session_of
+from carnac.cli.app import LOOK, UNDO, command, session_of
 from carnac.cli.completion.values import complete_datasource, complete_moment, complete_tag
 from carnac.cli.log_table import print_log
 from carnac.cli.options import AsJson, At
@@ -27,7 +27,7 @@ from carnac.errors import Invalid
 PIECES_SHOWN = 3
 
 
-@command("log", panel=HISTORY, examples=["carnac log", "carnac log --datasource flights --limit 5"])
+@command("log", panel=LOOK, examples=["carnac log", "carnac log --datasource flights --limit 5"])
 def log(
     ctx: typer.Context,
     *,
@@ -69,7 +69,7 @@ def log(
         session.output.note(f"older commits: carnac log --before {commits[-1].revision}")
 
 
-@command("show", panel=HISTORY, examples=["carnac show 3", "carnac show january --json"])
+@command("show", panel=LOOK, examples=["carnac show 3", "carnac show january --json"])
 def show(
     ctx: typer.Context,
     revision: Annotated[
@@ -93,7 +93,7 @@ def show(
     _print_commit(session.output, commit)
 
 
-@command("diff", panel=HISTORY, examples=["carnac diff 1 3", "carnac diff 2"])
+@command("diff", panel=LOOK, examples=["carnac diff 1 3", "carnac diff 2"])
 def diff(
     ctx: typer.Context,
     first: Annotated[
@@ -155,7 +155,7 @@ def diff(
 
 @command(
     "tag",
-    panel=HISTORY,
+    panel=UNDO,
     examples=["carnac tag good", "carnac tag before-load --at 2", "carnac tag good --remove"],
 )
 def tag(
@@ -186,7 +186,7 @@ def tag(
         session.output.line(f"tag {name} is at revision {tagged.revision}")
 
 
-@command("tags", panel=HISTORY, examples=["carnac tags"])
+@command("tags", panel=UNDO, examples=["carnac tags"])
 def tags(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the tags."""
     session = session_of(ctx)

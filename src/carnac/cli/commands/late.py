@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import READING, command, session_of
+from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text
@@ -35,7 +35,7 @@ FIGURES = (
 
 @command(
     "late",
-    panel=READING,
+    panel=LOOK,
     examples=["carnac late flights", "carnac late flights --interval 2013-11/P1M --json"],
 )
 def late(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import TASKS, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.records import to_json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carnac.core.locks.model import Lock
     from carnac.core.locks.waits import LockPicture
 
-add_group("locks", None, panel=TASKS)
+add_group("locks", None, panel=RUN)
 
 _COLUMNS = [
     Column("lock", is_number=True),
@@ -35,7 +35,7 @@ _COLUMNS = [
 ]
 
 
-@command("locks", panel=TASKS, examples=["carnac locks", "carnac locks --json"])
+@command("locks", panel=RUN, examples=["carnac locks", "carnac locks --json"])
 def locks(
     ctx: typer.Context,
     datasource: Annotated[
@@ -75,7 +75,7 @@ def locks(
     session.output.note(f"{counted(len(pictures), 'lock')}, {waiting} of them waiting")
 
 
-@command("locks break", panel=TASKS, examples=["carnac locks break 17"])
+@command("locks break", panel=RUN, examples=["carnac locks break 17"])
 def break_lock(
     ctx: typer.Context,
     lock_id: Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_lookup
 from carnac.cli.options import AsJson, At, Message
 from carnac.cli.tables import Column, format_count
@@ -18,7 +18,7 @@ from carnac.core.json_text import parse_json
 from carnac.errors import Invalid, NotFound
 
 add_group(
-    "lookups", "Lookups: named mappings from text to text, versioned with the data.", panel=READING
+    "lookups", "Lookups: named mappings from text to text, versioned with the data.", panel=ASK
 )
 
 Name = Annotated[
@@ -31,7 +31,7 @@ Name = Annotated[
 
 @command(
     "lookups list",
-    panel=READING,
+    panel=ASK,
     examples=["carnac lookups list", "carnac lookups list --at 3 --json"],
 )
 def list_lookups(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> None:
@@ -50,7 +50,7 @@ def list_lookups(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> 
 
 @command(
     "lookups set",
-    panel=READING,
+    panel=ASK,
     publishes=True,
     examples=[
         "carnac lookups set airlines airlines.csv",
@@ -84,9 +84,7 @@ def set_lookup(
         )
 
 
-@command(
-    "lookups remove", panel=READING, publishes=True, examples=["carnac lookups remove airlines"]
-)
+@command("lookups remove", panel=ASK, publishes=True, examples=["carnac lookups remove airlines"])
 def remove_lookup(
     ctx: typer.Context, name: Name, message: Message = "", as_json: AsJson = False
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import TASKS, command, session_of
+from carnac.cli.app import RUN, command, session_of
 from carnac.cli.serving import LOOPBACK, AccessLog, Host, LogsJson, Url, run_until_told
 from carnac.errors import Invalid
 
@@ -20,7 +20,7 @@ RUNNERS = ("process", "spark_submit", "in_process")
 
 @command(
     "overlord",
-    panel=TASKS,
+    panel=RUN,
     examples=["carnac overlord", "carnac overlord --host 0.0.0.0 --runner spark_submit --json"],
 )
 def overlord(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from carnac.cli.app import READING, command, session_of
+from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.charts import make_chart
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
 from carnac.cli.tables import format_bytes
@@ -15,7 +15,7 @@ from carnac.cli.tables import format_bytes
 
 @command(
     "picture",
-    panel=READING,
+    panel=LOOK,
     examples=[
         "carnac picture flights -o flights.svg",
         "carnac picture flights -o july.html --interval 2013-07/P1M --at 4",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import format_bytes
 from carnac.errors import Invalid, Unavailable
@@ -30,7 +30,7 @@ LINES = "".join(
 )
 
 
-@command("prepare", panel=UPKEEP, examples=["carnac prepare", "carnac prepare --json"])
+@command("prepare", panel=TIDY, examples=["carnac prepare", "carnac prepare --json"])
 def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Have Spark start faster on this machine: keep the Java classes that it loads in an archive.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.app import LOAD, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
@@ -22,7 +22,7 @@ PREFIX = "quarantine"
 
 @command(
     "quarantine",
-    panel=WRITING,
+    panel=LOAD,
     examples=["carnac quarantine", "carnac quarantine quarantine/flights --limit 5"],
 )
 def quarantine(

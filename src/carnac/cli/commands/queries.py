@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 import typer
 
 from carnac.cli.answers import ended_after, print_table
-from carnac.cli.app import READING, command, session_of
+from carnac.cli.app import ASK, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
@@ -100,7 +100,7 @@ Timeout = Annotated[
 
 @command(
     "sql",
-    panel=READING,
+    panel=ASK,
     examples=[
         'carnac sql "SELECT carrier, count(*) AS n FROM flights GROUP BY 1 ORDER BY 2 DESC"',
         'carnac sql "SELECT count(*) FROM flights WHERE dest = ?" --param ORD --at 1',

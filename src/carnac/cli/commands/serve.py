@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import READING, command, session_of
+from carnac.cli.app import RUN, command, session_of
 from carnac.cli.serving import (
     LOOPBACK,
     AccessLog,
@@ -33,7 +33,7 @@ PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 80
 
 @command(
     "serve",
-    panel=READING,
+    panel=RUN,
     examples=[
         "carnac serve",
         "carnac serve --port 9000 --access-log",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from carnac.cli.app import WRITING, add_group, command, session_of
+from carnac.cli.app import LOAD, add_group, command, session_of
 from carnac.cli.loading import (
     Into,
     Paths,
@@ -25,12 +25,12 @@ from carnac.cli.options import AsJson
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.specfiles import load_spec_file
 
-add_group("spec", "Ingestion specs, before anything is run.", panel=WRITING)
+add_group("spec", "Ingestion specs, before anything is run.", panel=LOAD)
 
 
 @command(
     "spec check",
-    panel=WRITING,
+    panel=LOAD,
     examples=["carnac spec check flights.json", "carnac spec check - < wikipedia.json"],
 )
 def check(
@@ -73,7 +73,7 @@ def check(
 
 @command(
     "spec new",
-    panel=WRITING,
+    panel=LOAD,
     examples=["carnac spec new trips.csv", "carnac spec new trips.csv --spec-out trips.yaml"],
 )
 def new(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.app import START, command, session_of
 from carnac.cli.options import AsJson
 from carnac.core.redaction import show_url
 from carnac.errors import Invalid
@@ -14,7 +14,7 @@ from carnac.errors import Invalid
 
 @command(
     "init",
-    panel=WRITING,
+    panel=START,
     examples=[
         "carnac init events",
         "carnac init postgresql://me@db/events --deep-storage s3://bucket/events",

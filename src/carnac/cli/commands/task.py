@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from carnac.cli.app import TASKS, add_group, command, hidden_command, session_of
+from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, counted, format_age
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from carnac.core.tasks.model import Attempt, Task, TaskState
     from carnac.overlord import TaskService
 
-add_group(
-    "task", "Work that an overlord does: ingest, compact, replace, delete, clean.", panel=TASKS
-)
+add_group("task", "Work that an overlord does: ingest, compact, replace, delete, clean.", panel=RUN)
 
 EXAMPLE = "delete_flights_by_hand"
 TaskId: TypeAlias = Annotated[
@@ -50,7 +48,7 @@ _COLUMNS = [
 
 @command(
     "task submit",
-    panel=TASKS,
+    panel=RUN,
     examples=[
         "carnac task submit compact.json",
         "carnac task submit --wait delete.yaml",
@@ -105,7 +103,7 @@ def submit(
 
 @command(
     "task list",
-    panel=TASKS,
+    panel=RUN,
     examples=["carnac task list", "carnac task list --state failed --limit 10 --json"],
 )
 def list_tasks(
@@ -155,7 +153,7 @@ def list_tasks(
     session.output.note(counted(len(found), "task"))
 
 
-@command("task show", panel=TASKS, examples=[f"carnac task show {EXAMPLE}"])
+@command("task show", panel=RUN, examples=[f"carnac task show {EXAMPLE}"])
 def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     """Show a task: how it stands, its attempts, how far the last one is."""
     session = session_of(ctx)
@@ -176,7 +174,7 @@ def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
 
 @command(
     "task log",
-    panel=TASKS,
+    panel=RUN,
     examples=[
         f"carnac task log {EXAMPLE}",
         f"carnac task log {EXAMPLE} --attempt 1 --tail-bytes 4096",
@@ -204,7 +202,7 @@ def log(
         session.output.line(text.rstrip("\n"))
 
 
-@command("task report", panel=TASKS, examples=[f"carnac task report {EXAMPLE} --json"])
+@command("task report", panel=RUN, examples=[f"carnac task report {EXAMPLE} --json"])
 def report(
     ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None, as_json: AsJson = False
 ) -> None:
@@ -220,7 +218,7 @@ def report(
         session.output.facts([(name, _plain(value)) for name, value in found.items()])
 
 
-@command("task cancel", panel=TASKS, examples=[f"carnac task cancel {EXAMPLE}"])
+@command("task cancel", panel=RUN, examples=[f"carnac task cancel {EXAMPLE}"])
 def cancel(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     """End a task: what it has not published by now, it will not; its locks are free at once."""
     session = session_of(ctx)
@@ -229,7 +227,7 @@ def cancel(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None
     _say(session, task, as_json=as_json)
 
 
-@command("task retry", panel=TASKS, examples=[f"carnac task retry {EXAMPLE}"])
+@command("task retry", panel=RUN, examples=[f"carnac task retry {EXAMPLE}"])
 def retry(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
     """Try a task again that failed or was cancelled; or at once, if it waits for its next attempt."""
     session = session_of(ctx)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import UPKEEP, command, session_of
+from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson, DryRun
 from carnac.cli.progress import count_progress
 from carnac.cli.records import to_json
@@ -21,7 +21,7 @@ FOUND_SOMETHING = 7
 """As `carnac.errors.Corrupt`: stored data is not what the store recorded."""
 
 
-@command("gc", panel=UPKEEP, examples=["carnac gc --dry-run", "carnac gc"])
+@command("gc", panel=TIDY, examples=["carnac gc --dry-run", "carnac gc"])
 def gc(
     ctx: typer.Context,
     *,
@@ -97,7 +97,7 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
         session.output.note(f"{format_count(counts['keep'])} old files are kept; --kept says why")
 
 
-@command("verify", panel=UPKEEP, examples=["carnac verify"])
+@command("verify", panel=TIDY, examples=["carnac verify"])
 def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Check every file: there, as long as recorded, checksum right, rows as recorded; and look for orphans.
 
@@ -119,7 +119,7 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
         raise typer.Exit(FOUND_SOMETHING)
 
 
-@command("backup", panel=UPKEEP, examples=["carnac backup backup/metadata.db"])
+@command("backup", panel=TIDY, examples=["carnac backup backup/metadata.db"])
 def backup(
     ctx: typer.Context,
     target: Annotated[

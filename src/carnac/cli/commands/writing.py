@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from carnac.cli.app import WRITING, command, session_of
+from carnac.cli.app import LOAD, UNDO, command, session_of
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.loading import (
     BatchName,
@@ -63,7 +63,7 @@ AllowMissing = Annotated[
 
 @command(
     "ingest",
-    panel=WRITING,
+    panel=LOAD,
     publishes=True,
     examples=[
         "carnac ingest trips.csv",
@@ -200,7 +200,7 @@ def _print_ingested(
 
 @command(
     "append",
-    panel=WRITING,
+    panel=LOAD,
     publishes=True,
     examples=[
         "carnac append trips trips.csv",
@@ -261,7 +261,7 @@ def append(
 
 @command(
     "delete",
-    panel=WRITING,
+    panel=UNDO,
     publishes=True,
     examples=[
         "carnac delete flights --interval 2013-07-04/2013-07-07",
@@ -310,7 +310,7 @@ def delete(
         session.output.line(_deleted(datasource, outcome))
 
 
-@command("drop", panel=WRITING, publishes=True, examples=["carnac drop flights --yes"])
+@command("drop", panel=UNDO, publishes=True, examples=["carnac drop flights --yes"])
 def drop(
     ctx: typer.Context,
     datasource: Datasource,
@@ -341,7 +341,7 @@ def drop(
     session.output.note(f"carnac revert {outcome.revision} takes it back")
 
 
-@command("revert", panel=WRITING, publishes=True, examples=["carnac revert 4"])
+@command("revert", panel=UNDO, publishes=True, examples=["carnac revert 4"])
 def revert(
     ctx: typer.Context,
     revision: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from carnac.cli.app import BALANCING, command, session_of
+from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import format_bytes
 from carnac.core.words import counted
@@ -58,7 +58,7 @@ Title: TypeAlias = Annotated[
 
 @command(
     "balance picture",
-    panel=BALANCING,
+    panel=SIMULATE,
     examples=[
         "carnac balance picture -o cluster.svg",
         "carnac balance picture segments.csv -o cluster.svg",

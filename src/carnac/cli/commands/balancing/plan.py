@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carnac.cli.app import BALANCING, command, session_of
+from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, format_bytes, format_count
 from carnac.core.words import counted
@@ -56,7 +56,7 @@ class Line:
 
 @command(
     "balance plan",
-    panel=BALANCING,
+    panel=SIMULATE,
     examples=[
         "carnac balance plan",
         "carnac balance plan --runs 100 --json",

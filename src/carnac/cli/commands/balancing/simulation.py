@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from carnac.cli.app import BALANCING, add_group, command, session_of
+from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
@@ -30,7 +30,7 @@ DEFAULT_PRESET = "small"
 add_group(
     "balance",
     "Which server holds which segment: what the next runs will move, a picture of it, a simulation.",
-    panel=BALANCING,
+    panel=SIMULATE,
 )
 
 
@@ -106,7 +106,7 @@ PrintScenario: TypeAlias = Annotated[
 
 @command(
     "balance simulate",
-    panel=BALANCING,
+    panel=SIMULATE,
     examples=[
         "carnac balance simulate",
         "carnac balance simulate --preset metamarkets --out story",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, Message
 from carnac.cli.tables import Column
@@ -35,9 +35,7 @@ _COLUMNS = [
     Column("copies"),
 ]
 
-add_group(
-    "rules", "Load rules: which segments historicals hold, and what is dropped.", panel=READING
-)
+add_group("rules", "Load rules: which segments historicals hold, and what is dropped.", panel=RUN)
 
 Datasource = Annotated[
     str,
@@ -52,7 +50,7 @@ Datasource = Annotated[
 
 @command(
     "rules show",
-    panel=READING,
+    panel=RUN,
     examples=["carnac rules show", "carnac rules show flights --history"],
 )
 def show(
@@ -103,7 +101,7 @@ def _show_history(output: Output, changes: Sequence[RuleChange], as_json: bool) 
 
 @command(
     "rules set",
-    panel=READING,
+    panel=RUN,
     examples=[
         """carnac rules set flights '[{"type": "loadForever", "tieredReplicants": {"_default_tier": 1}}]'""",
         "carnac rules set _default rules.json -m 'a month is enough'",

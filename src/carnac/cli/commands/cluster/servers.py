@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carnac.cli.app import READING, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.tables import Column, format_age, format_bytes, format_count
 from carnac.core.words import counted
@@ -14,7 +14,7 @@ from carnac.core.words import counted
 if TYPE_CHECKING:
     from carnac.bootstrap.serving.looking import ServerSight
 
-add_group("servers", None, panel=READING)
+add_group("servers", None, panel=RUN)
 
 _COLUMNS = [
     Column("server", is_whole=True),
@@ -31,7 +31,7 @@ _COLUMNS = [
 ]
 
 
-@command("servers", panel=READING, examples=["carnac servers", "carnac servers --json"])
+@command("servers", panel=RUN, examples=["carnac servers", "carnac servers --json"])
 def servers(
     ctx: typer.Context,
     as_json: AsJson = False,
@@ -66,7 +66,7 @@ def servers(
 
 @command(
     "servers decommission",
-    panel=READING,
+    panel=RUN,
     examples=["carnac servers decommission h1", "carnac servers decommission h1 --undo"],
 )
 def decommission(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import TASKS, command, session_of
+from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson, DatasourceIfAny, DryRun, IntervalText
 from carnac.cli.progress import job_progress
 from carnac.cli.signals import Stopped
@@ -60,7 +60,7 @@ REASON_COLUMNS = [
 
 @command(
     "compact",
-    panel=TASKS,
+    panel=TIDY,
     examples=[
         "carnac compact flights --dry-run",
         "carnac compact flights --explain --interval 2013-02-01/2013-03-01",

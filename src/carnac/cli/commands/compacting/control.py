@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carnac.cli.app import TASKS, add_group, command, session_of
+from carnac.cli.app import TIDY, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, Datasource
 from carnac.cli.records import object_to_json
@@ -31,7 +31,7 @@ CHUNKS_SHOWN_MAX = 500
 add_group(
     "compaction",
     "Datasources that keep themselves compacted: specs, status, simulation.",
-    panel=TASKS,
+    panel=TIDY,
 )
 
 
@@ -44,7 +44,7 @@ def open_service(session: Session) -> CompactionService:
 
 @command(
     "compaction set",
-    panel=TASKS,
+    panel=TIDY,
     examples=[
         "carnac compaction set flights.yaml",
         "echo 'dataSource: flights' | carnac compaction set -",
@@ -83,7 +83,7 @@ def put(
         session.output.warning(note)
 
 
-@command("compaction show", panel=TASKS, examples=["carnac compaction show"])
+@command("compaction show", panel=TIDY, examples=["carnac compaction show"])
 def show(
     ctx: typer.Context,
     datasource: Annotated[
@@ -108,7 +108,7 @@ def show(
     session.output.json(found if datasource is None else found[0])
 
 
-@command("compaction remove", panel=TASKS, examples=["carnac compaction remove flights"])
+@command("compaction remove", panel=TIDY, examples=["carnac compaction remove flights"])
 def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
     """Have a datasource compacted by itself no more; what runs goes on."""
     session = session_of(ctx)
@@ -122,7 +122,7 @@ def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
 
 @command(
     "compaction status",
-    panel=TASKS,
+    panel=TIDY,
     examples=["carnac compaction status", "carnac compaction status --json"],
 )
 def status(

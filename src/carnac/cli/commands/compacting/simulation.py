@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from carnac.cli.app import TASKS, command, session_of
+from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
@@ -100,7 +100,7 @@ Picture: TypeAlias = Annotated[
 
 @command(
     "compaction simulate",
-    panel=TASKS,
+    panel=TIDY,
     examples=[
         "carnac compaction simulate --days 7",
         "carnac compaction simulate --days 7 --late-share 0.5 --lateness P30D --out week.svg",

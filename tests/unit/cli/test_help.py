@@ -1,0 +1,42 @@
+"""`carnac` alone: its help, once, by what people want to do, the simulator last."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from carnac.cli import main
+from carnac.cli.app import PANELS
+
+TASKS = [
+    "Start here",
+    "Load",
+    "Ask",
+    "Look",
+    "Undo and delete",
+    "Keep tidy",
+    "Run",
+    "Balance and simulate",
+]
+
+
+@pytest.mark.parametrize("args", [[], ["lookups"], ["compaction"]], ids=" ".join)
+def test_a_group_alone_prints_its_help_once(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    captured = capsys.readouterr()
+    assert captured.out.count("Usage: ") == 1
+    assert captured.err == ""
+
+
+def test_commands_stand_by_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    shown = capsys.readouterr().out
+    panels = [title.strip() for title in re.findall(r"^╭─ (.+?) ─", shown, re.MULTILINE)]
+    assert panels[1:] == TASKS == list(PANELS)
+    commands = re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)
+    assert commands[:4] == ["demo", "init", "append", "ingest"]
+    assert commands[-1] == "balance"
+    assert commands.index("revert") < commands.index("delete") < commands.index("compact")
