@@ -15,6 +15,7 @@ from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, add_handlers
 from carnac.api.services import Turns
+from carnac.api.sql.routes import SQL_PATH
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -48,7 +49,7 @@ def make_app(
     )
     add_handlers(app)
     app.add_middleware(TrailingSlashes)
-    app.add_middleware(Gate, hosts=hosts or Hosts())
+    app.add_middleware(Gate, hosts=hosts or Hosts(), text_paths=[SQL_PATH])
     for router in (*routers, status.make_router(loops)):
         app.include_router(router)
 

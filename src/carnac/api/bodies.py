@@ -17,11 +17,10 @@ PARSED_AT_ONCE_BYTES = 64 << 10
 """A longer body is read by a thread of its own, while others are answered."""
 
 
-async def read_json(request: Request) -> object:
-    """Return the body's value.
+async def read_body(request: Request) -> bytes:
+    """Return the body.
 
     Raises:
-        Invalid: It is not JSON, or nested too deep, or holds a number that nothing keeps.
         Refused: It is too large, or did not come whole.
     """
     data = bytearray()
@@ -32,11 +31,22 @@ async def read_json(request: Request) -> object:
         raise Refused(
             HTTPStatus.BAD_REQUEST, f"the client left after {len(data)} bytes of the body"
         ) from None
-    request.state.body = bytes(data)
+    return bytes(data)
+
+
+async def read_json(request: Request) -> object:
+    """Return the body's value.
+
+    Raises:
+        Invalid: It is not JSON, or nested too deep, or holds a number that nothing keeps.
+        Refused: It is too large, or did not come whole.
+    """
+    data = await read_body(request)
+    request.state.body = data
     try:
         if len(data) > PARSED_AT_ONCE_BYTES:
-            return await run_in_threadpool(_parse, bytes(data))
-        return _parse(bytes(data))
+            return await run_in_threadpool(_parse, data)
+        return _parse(data)
     except TooManyValues as error:
         raise Refused(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

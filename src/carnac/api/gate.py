@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ BODY_TIMEOUT_S = 60.0
 """A body that is not whole by then is given up."""
 URL_MAX_BYTES = 8 << 10
 HEADERS_MAX_BYTES = 32 << 10
+TEXT_TYPE = "text/plain"
 JSON_TYPES = ("application/json", "application/x-json", "text/json")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing here."""
@@ -57,11 +58,14 @@ class Gate:
 
     Args:
         hosts: The names under which the server may be asked.
+        text_paths: Where a body may be plain text. What keeps pages of others out there is that browsers say where a
+            page is from that sends one.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Hosts, text_paths: Collection[str] = ()) -> None:
         self._app = app
         self._hosts = hosts
+        self._text_paths = frozenset(text_paths)
         self._room = _Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,10 +98,11 @@ class Gate:
                 "setting http_hosts",
             )
         if scope["method"] not in _READING:
-            self._check_change(headers, host)
+            self._check_origin(headers, host)
+            self._check_type(scope, headers)
 
-    def _check_change(self, headers: Mapping[bytes, str], host: str) -> None:
-        """Check that no page of another site asks: it cannot send JSON, and the browser says where it is from."""
+    def _check_origin(self, headers: Mapping[bytes, str], host: str) -> None:
+        """Check that no page of another site asks: the browser says where it is from."""
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
         is_strange = site is not None and not is_own_site(site)
         if is_strange or (origin is not None and not self._hosts.is_own_page(origin, host)):
@@ -106,7 +111,14 @@ class Gate:
                 f"a page of {_shown(origin or 'another site')} may change nothing here; add its name to the setting "
                 "http_hosts if it is yours",
             )
+
+    def _check_type(self, scope: Scope, headers: Mapping[bytes, str]) -> None:
+        """Check that the body is JSON, which no page of another site can send unasked; nor can it send DELETE."""
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "DELETE" and not kind:
+            return
+        if kind == TEXT_TYPE and scope["path"].rstrip("/") in self._text_paths:
+            return
         if kind not in JSON_TYPES:
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -18,7 +19,24 @@ CONNECTIONS_MAX = 512
 HEAD_TIMEOUT_S = 10.0
 """A head that is not whole by then, and a body that nobody reads, end their connection."""
 HEAD_MAX_BYTES = 64 << 10
+_TRAILERS = "carnac_trailers"
+"""Under which name the state of a request has the trailers of its answer."""
 _log = logging.getLogger(__name__)
+
+
+class _Connection(h11.Connection):
+    """Ends chunked answers with the trailers that somebody left here; uvicorn knows none over HTTP/1.1."""
+
+    def __init__(self, our_role: Any, head_max_bytes: int) -> None:
+        super().__init__(our_role, head_max_bytes)
+        self.trailers: list[tuple[bytes, bytes]] = []
+
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
+        """Return the bytes of an event."""
+        if isinstance(event, h11.EndOfMessage) and self.trailers:
+            event = h11.EndOfMessage(headers=list(self.trailers))
+            self.trailers.clear()
+        return super().send(event)
 
 
 class BoundedProtocol(H11Protocol):
@@ -27,6 +45,11 @@ class BoundedProtocol(H11Protocol):
     connections_max = CONNECTIONS_MAX
     head_timeout_s = HEAD_TIMEOUT_S
     _timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.conn = _Connection(h11.SERVER, HEAD_MAX_BYTES)
+        self.app_state = {**self.app_state, _TRAILERS: self.conn.trailers}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or say that there are too many."""
@@ -126,3 +149,11 @@ def limits_of_server() -> dict[str, Any]:
         "lifespan": "off",
         "log_config": None,
     }
+
+
+def trailers_of(scope: Mapping[str, Any]) -> list[tuple[bytes, bytes]] | None:
+    """Return the list to which trailers of a chunked answer are added before its end; None: it can have none."""
+    if scope.get("http_version") != "1.1":
+        return None
+    found: list[tuple[bytes, bytes]] | None = scope.get("state", {}).get(_TRAILERS)
+    return found

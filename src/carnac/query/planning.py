@@ -15,11 +15,12 @@ from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.folding import Constants
-from carnac.query.names import INFORMATION_SCHEMA, LOOKUP_SCHEMA, Names, column_lookup
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.scans import slices_of
+from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
+from carnac.query.schema.names import Names, column_lookup
 from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
 from carnac.query.syntax import Node, base_table, parse, unparse, walk
 

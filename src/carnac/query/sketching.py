@@ -18,8 +18,8 @@ from carnac.query.syntax import NO_LOCATION, NOWHERE, Node, arguments, call, cas
 if TYPE_CHECKING:
     import duckdb
 
-    from carnac.query.names import Names
     from carnac.query.relations import Relation
+    from carnac.query.schema.names import Names
 
 PREFIX = "__carnac_"
 

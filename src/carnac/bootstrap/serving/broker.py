@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,23 +94,30 @@ class BrokerHandle(Closing):
         self._steps.close()
 
 
-def add(assembly: Assembly) -> BrokerHandle:
-    """Add a broker to a process; return it, for what answers statements over HTTP.
+def add(assembly: Assembly) -> None:
+    """Add a broker to a process, and what answers statements over HTTP.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
+    from carnac.api.protocol import CONNECTIONS_MAX
+    from carnac.api.sql.routes import make_router
+
+    # ended after the broker, which stops what they wait for
+    threads = assembly.steps.enter_context(
+        ThreadPoolExecutor(CONNECTIONS_MAX, thread_name_prefix="carnac-query")
+    )
     place = Place(
         url=assembly.url,
         connect=connect,
         is_alone=Role.COORDINATOR not in assembly.roles,
         on_leave=assembly.leaves.callback,
     )
-    handle = assembly.steps.enter_context(
+    opened = assembly.steps.enter_context(
         open_broker(assembly.settings, assembly.clock, place=place, registry=assembly.registry)
     )
-    assembly.loops.extend(handle.loops)
-    return handle
+    assembly.loops.extend(opened.loops)
+    assembly.routers.append(make_router(opened.queries, new_id=RandomIds().new_id, threads=threads))
 
 
 def open_broker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from carnac.ports.serving import Role
 if TYPE_CHECKING:
     from carnac.config import Settings
 
-ROLES = (Role.OVERLORD, Role.COORDINATOR)
+ROLES = (Role.OVERLORD, Role.COORDINATOR, Role.BROKER)
 """Those of a process that is told of none."""
 
 _log = logging.getLogger(__name__)
@@ -92,11 +93,14 @@ def open_process(
                 begin()
             _log.info("listening at %s: %s", url, ", ".join(role for role in Role if role in roles))
 
-        return ServingProcess(url, _example(url), start, steps.pop_all())
+        return ServingProcess(url, _example(url, roles), start, steps.pop_all())
 
 
-def _example(url: str) -> str:
-    return f"curl {url}/status"
+def _example(url: str, roles: Collection[Role]) -> str:
+    if Role.BROKER not in roles:
+        return f"curl {url}/status"
+    query = json.dumps({"query": "SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES"})
+    return f"curl {url}/druid/v2/sql -H 'Content-Type: application/json' -d '{query}'"
 
 
 def _add(role: Role, assembly: Assembly) -> None:

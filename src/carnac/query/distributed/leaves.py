@@ -15,10 +15,10 @@ from carnac.query.checking import check
 from carnac.query.distributed.aggregates import function_name
 from carnac.query.intact import Interrupted
 from carnac.query.limits import INTERRUPT_S
-from carnac.query.names import column_lookup
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.planning import Scan
 from carnac.query.relations import Columns, Tables
+from carnac.query.schema.names import column_lookup
 from carnac.query.sketching import PREFIX
 from carnac.query.syntax import Node, parse, unparse, walk
 

@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
-from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import NotFound
 from carnac.ports import Catalog
 from carnac.query.messages import did_you_mean
 from carnac.query.scans import shown_columns
+from carnac.query.schema.information import INFORMATION_SCHEMA, columns, schemata, tables
 from carnac.query.syntax import Node
 
 DATASOURCE_SCHEMAS = {"", "druid", "carnac", "main"}
-INFORMATION_SCHEMA = "information_schema"
-LOOKUP_SCHEMA = "lookup"
-SCHEMA_NAME = "druid"
 
 
 class Names:
@@ -75,50 +72,21 @@ class Names:
         Raises:
             NotFound: There is no such table.
         """
-        makers = {"tables": self._tables, "columns": self._all_columns, "schemata": self._schemata}
-        if name.lower() not in makers:
-            raise NotFound(
-                f"there is no table '{INFORMATION_SCHEMA}.{name}'; there are schemata, tables and columns",
-                table=name,
-            )
-        return makers[name.lower()]()
+        match name.lower():
+            case "schemata":
+                return schemata()
+            case "tables":
+                return tables(self._catalog)
+            case "columns":
+                return columns(self._catalog, self.columns)
+        raise NotFound(
+            f"there is no table '{INFORMATION_SCHEMA}.{name}'; there are schemata, tables and columns",
+            table=name,
+        )
 
     def table_names(self) -> dict[str, list[Any]]:
         """Return what SHOW TABLES shows."""
         return {"name": sorted(self._catalog.datasource_names())}
-
-    def _schemata(self) -> dict[str, list[Any]]:
-        schemas = [SCHEMA_NAME, "INFORMATION_SCHEMA", LOOKUP_SCHEMA]
-        return {"CATALOG_NAME": [SCHEMA_NAME] * len(schemas), "SCHEMA_NAME": schemas}
-
-    def _tables(self) -> dict[str, list[Any]]:
-        rows = [(SCHEMA_NAME, name) for name in sorted(self._catalog.datasource_names())]
-        rows += [(LOOKUP_SCHEMA, name) for name in sorted(self._catalog.lookups())]
-        rows += [("INFORMATION_SCHEMA", name) for name in ("COLUMNS", "SCHEMATA", "TABLES")]
-        return {
-            "TABLE_CATALOG": [SCHEMA_NAME] * len(rows),
-            "TABLE_SCHEMA": [schema for schema, _ in rows],
-            "TABLE_NAME": [name for _, name in rows],
-            "TABLE_TYPE": [
-                "SYSTEM_TABLE" if schema == "INFORMATION_SCHEMA" else "TABLE" for schema, _ in rows
-            ],
-        }
-
-    def _all_columns(self) -> dict[str, list[Any]]:
-        rows: list[tuple[str, str, int, str, str]] = []
-        for name in sorted(self._catalog.datasource_names()):
-            rows.append((name, TIME_COLUMN, 1, "NO", "TIMESTAMP"))
-            for place, (column, kind) in enumerate(self.columns(name).items(), start=2):
-                rows.append((name, column, place, "YES", SQL_TYPE[kind]))
-        return {
-            "TABLE_CATALOG": [SCHEMA_NAME] * len(rows),
-            "TABLE_SCHEMA": [SCHEMA_NAME] * len(rows),
-            "TABLE_NAME": [row[0] for row in rows],
-            "COLUMN_NAME": [row[1] for row in rows],
-            "ORDINAL_POSITION": [row[2] for row in rows],
-            "IS_NULLABLE": [row[3] for row in rows],
-            "DATA_TYPE": [row[4] for row in rows],
-        }
 
 
 def column_lookup(columns: Mapping[str, ColumnType]) -> dict[str, str]:

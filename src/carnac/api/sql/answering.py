@@ -1,0 +1,170 @@
+"""The answer to a request for SQL: what fails before the first row has a status, the rest streams.
+
+A short answer is sent whole, with all that it says of itself in headers. Of a long one the headers say what is known
+before its rows; what is known only at their end comes as trailers. If it fails on its way, the connection is closed
+without the end of the body, so that no client takes a part for the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, TypeVar
+
+from starlette.responses import Response
+
+from carnac.api.protocol import trailers_of
+from carnac.api.sql.errors import Failure, failure_of
+from carnac.api.sql.facts import ids_of, mark_of, said_first, said_last, same_etag, unmarked
+from carnac.api.sql.runs import Run
+from carnac.errors import CarnacError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from starlette.types import Receive, Scope, Send
+
+    from carnac.api.sql.requests import SqlRequest
+    from carnac.ports.answers import AnswerFacts, QueryService
+
+T = TypeVar("T")
+Headers = Iterable[tuple[str, str]]
+
+WHOLE_MAX_BYTES = 256 << 10
+"""An answer of at most so many bytes is sent whole."""
+PIECE_BYTES = 64 << 10
+"""A longer one is sent in pieces of about this size."""
+_log = logging.getLogger(__name__)
+
+
+class SqlAnswer(Response):
+    """Runs a statement when it is to be sent.
+
+    Args:
+        threads: What waits for the service.
+        if_none_match: As the client sent it.
+    """
+
+    def __init__(
+        self,
+        service: QueryService,
+        request: SqlRequest,
+        *,
+        threads: Executor,
+        media_type: str,
+        if_none_match: str | None,
+    ) -> None:
+        self.background = None
+        self._threads = threads
+        self._request = request
+        self._type = media_type
+        self._mark = mark_of(media_type, request)
+        self._if_none_match = unmarked(if_none_match, self._mark)
+        self._run = Run(service, request, media_type=media_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run it, and send what comes; stop it if the client leaves or the server ends."""
+        watcher = asyncio.create_task(self._watch(receive))
+        try:
+            await self._answer(scope, send)
+        finally:
+            watcher.cancel()
+            self._run.leave()
+
+    async def _in_thread(self, do: Callable[[], T]) -> T:
+        """Have a thread do what may take long; if the server ends meanwhile, nobody waits for the thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._run.leave()
+
+    async def _answer(self, scope: Scope, send: Send) -> None:
+        try:
+            facts = await self._in_thread(lambda: self._run.open(self._if_none_match))
+            if facts is None:
+                headers = [*ids_of(self._request), *same_etag(self._if_none_match, self._mark)]
+                await _send(send, HTTPStatus.NOT_MODIFIED, headers, b"")
+                return
+            body, has_more = await self._in_thread(lambda: self._run.take(WHOLE_MAX_BYTES))
+        except CarnacError as error:
+            failure = failure_of(error)
+            if failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                _log.error("query %s: %s", self._request.statement.query_id, error.message)
+            await _send_failure(send, failure, ids_of(self._request))
+            return
+        if has_more:
+            await self._stream(scope, send, facts, body)
+            return
+        headers = [*self._first(facts), *said_last(facts)]
+        await _send(send, HTTPStatus.OK, headers, body)
+
+    def _first(self, facts: AnswerFacts) -> list[tuple[str, str]]:
+        return [
+            *ids_of(self._request),
+            ("Content-Type", self._type),
+            *said_first(facts, self._mark),
+        ]
+
+    async def _stream(self, scope: Scope, send: Send, facts: AnswerFacts, body: bytes) -> None:
+        trailers = trailers_of(scope)
+        headers = self._first(facts)
+        if trailers is not None:
+            headers.append(("Trailer", ", ".join(name for name, _ in said_last(facts))))
+        await send(_start(HTTPStatus.OK, headers))
+        has_more = True
+        while has_more:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            try:
+                body, has_more = await self._in_thread(lambda: self._run.take(PIECE_BYTES))
+            except CarnacError as error:
+                _log.error(
+                    "query %s broke off amid its answer: %s",
+                    self._request.statement.query_id,
+                    error.message,
+                )
+                return  # without the end of the body
+        if trailers is not None:
+            trailers.extend(_encoded(said_last(facts)))
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+class FailedAnswer(Response):
+    """Says what is wrong with a request, as Druid does."""
+
+    def __init__(self, error: CarnacError) -> None:
+        failure = failure_of(error)
+        super().__init__(
+            json.dumps(failure.body, ensure_ascii=False),
+            status_code=failure.status,
+            headers=dict(failure.headers),
+            media_type="application/json",
+        )
+
+
+async def _send_failure(send: Send, failure: Failure, headers: Headers) -> None:
+    body = json.dumps(failure.body, ensure_ascii=False).encode()
+    said = [("Content-Type", "application/json"), *failure.headers.items(), *headers]
+    await _send(send, failure.status, said, body)
+
+
+async def _send(send: Send, status: HTTPStatus, headers: Headers, body: bytes) -> None:
+    sized = [] if status is HTTPStatus.NOT_MODIFIED else [("Content-Length", str(len(body)))]
+    await send(_start(status, [*headers, *sized]))
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _start(status: HTTPStatus, headers: Headers) -> dict[str, object]:
+    return {
+        "type": "http.response.start",
+        "status": status.value,
+        "headers": _encoded(headers),
+    }
+
+
+def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers]

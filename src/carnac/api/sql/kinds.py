@@ -1,0 +1,85 @@
+"""What Druid calls the types of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HUGE_DIGITS = 38
+"""Decimal digits of sums of longs: 128-bit integers, of which Arrow makes decimals."""
+
+
+def native_type(kind: pa.DataType) -> str:
+    """Return the type as `typesHeader` says it: `LONG`, `STRING`, `ARRAY<DOUBLE>` and so on."""
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(kind):
+        return native_type(kind.value_type)
+    if is_list(kind):
+        return f"ARRAY<{native_type(kind.value_type)}>"
+    if (
+        kinds.is_integer(kind)
+        or kinds.is_boolean(kind)
+        or kinds.is_timestamp(kind)
+        or kinds.is_date(kind)
+        or is_whole(kind)
+    ):
+        return "LONG"
+    if kinds.is_float64(kind) or kinds.is_decimal(kind):
+        return "DOUBLE"
+    if kinds.is_floating(kind):
+        return "FLOAT"
+    if kinds.is_nested(kind) or is_bytes(kind):
+        return "COMPLEX<json>" if kinds.is_nested(kind) else "COMPLEX"
+    return "STRING"
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return the type as `sqlTypesHeader` says it: `BIGINT`, `VARCHAR`, `TIMESTAMP`, `ARRAY` and so on."""
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(kind):
+        return sql_type(kind.value_type)
+    if is_list(kind):
+        return "ARRAY"
+    named = (
+        (kinds.is_boolean, "BOOLEAN"),
+        (kinds.is_int8, "TINYINT"),
+        (kinds.is_int16, "SMALLINT"),
+        (kinds.is_int32, "INTEGER"),
+        (kinds.is_integer, "BIGINT"),
+        (is_whole, "BIGINT"),
+        (kinds.is_decimal, "DECIMAL"),
+        (kinds.is_float64, "DOUBLE"),
+        (kinds.is_floating, "FLOAT"),
+        (kinds.is_timestamp, "TIMESTAMP"),
+        (kinds.is_date, "DATE"),
+        (kinds.is_nested, "OTHER"),
+        (is_bytes, "OTHER"),
+    )
+    return next((name for is_it, name in named if is_it(kind)), "VARCHAR")
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values are bytes, such as those of sketches."""
+    import pyarrow.types as kinds
+
+    return bool(
+        kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind)
+    )
+
+
+def is_whole(kind: pa.DataType) -> bool:
+    """Whether values are whole numbers of up to 128 bits, as DuckDB's sums of longs are."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_decimal128(kind) and kind.precision == HUGE_DIGITS and kind.scale == 0)

@@ -1,0 +1,119 @@
+"""Values of the `?` of a statement, as Druid's clients send them: with the name of their type in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+from carnac.core.texts import short
+from carnac.errors import Invalid
+
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "INT", "BIGINT")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_parameters(listed: object) -> list[object]:
+    """Return the values of a list of `{"type": "VARCHAR", "value": …}`.
+
+    Instants are texts (`2000-01-01 00:00:00`, ISO 8601; UTC if they name no zone) or epoch milliseconds.
+
+    Raises:
+        Invalid: It is no such list, or a value is not of its type.
+    """
+    if listed is None:
+        return []
+    if not isinstance(listed, list):
+        raise Invalid("parameters must be a list of objects with type and value")
+    return [_value(one, place) for place, one in enumerate(listed, start=1)]
+
+
+def _value(one: object, place: int) -> object:
+    if not isinstance(one, Mapping) or not isinstance(one.get("type"), str):
+        raise Invalid(
+            f'parameter {place} must be an object like {{"type": "VARCHAR", "value": "x"}}'
+        )
+    kind, value = str(one["type"]).upper(), one.get("value")
+    if kind not in _READERS:
+        raise Invalid(
+            f"parameter {place} is of a type that there is not: {short(kind)}; there are {', '.join(_READERS)}"
+        )
+    if value is None:
+        return None
+    try:
+        return _READERS[kind](value)
+    except (TypeError, ValueError, OverflowError, InvalidOperation):
+        raise Invalid(f"parameter {place} is no {kind}: {short(value)}") from None
+
+
+def _text(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        raise TypeError
+    return str(value)
+
+
+def _boolean(value: object) -> object:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    raise TypeError
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise TypeError
+    return int(value)  # type: ignore[call-overload]  # what it does not take is a TypeError
+
+
+def _double(value: object) -> object:
+    if isinstance(value, bool):
+        raise TypeError
+    return float(value)  # type: ignore[arg-type]  # what it does not take is a TypeError
+
+
+def _decimal(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return Decimal(str(value))
+
+
+def _instant(value: object) -> object:
+    if isinstance(value, bool):
+        raise TypeError
+    if isinstance(value, int | float):
+        return _EPOCH + timedelta(milliseconds=value)
+    if not isinstance(value, str):
+        raise TypeError
+    moment = datetime.fromisoformat(value.strip())
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _day(value: object) -> object:
+    if isinstance(value, str):
+        return date.fromisoformat(value.strip()[:10])
+    moment = _instant(value)
+    return moment.date() if isinstance(moment, datetime) else moment
+
+
+def _list(value: object) -> object:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+_READERS: Mapping[str, Callable[[object], object]] = {
+    "VARCHAR": _text,
+    "CHAR": _text,
+    "BOOLEAN": _boolean,
+    **dict.fromkeys(_WHOLE, _whole),
+    "FLOAT": _double,
+    "REAL": _double,
+    "DOUBLE": _double,
+    "DECIMAL": _decimal,
+    "TIMESTAMP": _instant,
+    "DATE": _day,
+    "ARRAY": _list,
+}

@@ -1,0 +1,196 @@
+"""What a request for SQL asks: the statement, its context, and the shape of the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from carnac.api.sql.formats import ResultFormat, Shape
+from carnac.api.sql.parameters import parse_parameters
+from carnac.core.texts import short
+from carnac.errors import Invalid
+from carnac.ports.answers import OnMissing, Statement
+
+T = TypeVar("T")
+
+ID_MAX = 200
+"""Characters of the id of a query."""
+TIMEOUT_MAX_MS = 1 << 53
+_ID = re.compile(rf"[!-~]{{1,{ID_MAX}}}")
+_SET = re.compile(
+    r"""\s*SET\s+"?(?P<key>\w+)"?\s*=\s*(?P<value>'(?:[^']|'')*'|[-+.\w]+)\s*;""", re.IGNORECASE
+)
+
+
+class Unreadable(Invalid):
+    """A body that is no request at all: Druid says so in another shape than what is wrong in a statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRequest:
+    """A request for SQL.
+
+    Attributes:
+        statement: What is to be run.
+        shape: Of the answer.
+        native_id: What `X-Druid-Query-Id` says.
+        rows_max: As many rows are sent at most; None: all.
+    """
+
+    statement: Statement
+    shape: Shape
+    native_id: str
+    rows_max: int | None = None
+
+
+def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> SqlRequest:
+    """Return what a body asks. Keys and parts of the context that nobody knows are passed over.
+
+    Args:
+        new_id: Makes the id of a query that brings none.
+        client: Who asks: an address.
+
+    Raises:
+        Unreadable: It is no request.
+        Invalid: A part of the context, or a parameter, is wrong.
+    """
+    if not isinstance(body, Mapping):
+        raise Unreadable('the body must be a JSON object like {"query": "SELECT 1"}')
+    query = body.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise Unreadable("query must be one SELECT statement, as a text")
+    given = body.get("context")
+    if given is not None and not isinstance(given, Mapping):
+        raise Unreadable("context must be an object")
+    sql, settings = split_settings(query)
+    context = {**(given or {}), **settings}
+    shape = _shape(body)
+    query_id = _id(context.get("sqlQueryId"), "sqlQueryId") or new_id()
+    return SqlRequest(
+        statement=Statement(
+            sql=sql,
+            parameters=parse_parameters(body.get("parameters")),
+            query_id=query_id,
+            at=_revision(context.get("at")),
+            timeout_ms=_whole(context, "timeout", most=TIMEOUT_MAX_MS),
+            on_missing=_on_missing(context.get("onMissing")),
+            priority=_whole(context, "priority", least=-(1 << 31), most=1 << 31) or 0,
+            lane=_text(context.get("lane"), "lane"),
+            client=client,
+        ),
+        shape=replace(
+            shape,
+            zone=_zone(context.get("sqlTimeZone")),
+            stringifies=_flag(context, "sqlStringifyArrays", default=True),
+        ),
+        native_id=_id(context.get("queryId"), "queryId") or query_id,
+        rows_max=_whole(context, "sqlOuterLimit"),
+    )
+
+
+def split_settings(sql: str) -> tuple[str, dict[str, object]]:
+    """Return a statement without the `SET key = value;` before it, and these; what follows keeps its place."""
+    settings: dict[str, object] = {}
+    start = 0
+    while (found := _SET.match(sql, start)) is not None:
+        text = found["value"]
+        settings[found["key"]] = text[1:-1].replace("''", "'") if text.startswith("'") else text
+        start = found.end()
+    return re.sub(r"[^\n]", " ", sql[:start]) + sql[start:], settings
+
+
+def _shape(body: Mapping[str, object]) -> Shape:
+    try:
+        form = ResultFormat(str(body.get("resultFormat") or ResultFormat.OBJECT))
+    except ValueError:
+        raise Unreadable(
+            f"there is no resultFormat {short(body['resultFormat'])}; there are {', '.join(ResultFormat)}"
+        ) from None
+    flags = []
+    for name in ("header", "typesHeader", "sqlTypesHeader"):
+        value = _boolean(body.get(name))
+        if value is None:
+            raise Unreadable(f"{name} must be true or false, not {short(body[name])}")
+        flags.append(value)
+    has_header, has_types, has_sql_types = flags
+    if (has_types or has_sql_types) and not has_header:
+        raise Unreadable("typesHeader and sqlTypesHeader need header, which is false")
+    return Shape(form=form, has_header=has_header, has_types=has_types, has_sql_types=has_sql_types)
+
+
+def _boolean(value: object) -> bool | None:
+    """Return a flag, which may be a text; None: it is neither."""
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(str(value).lower())
+
+
+def _flag(context: Mapping[str, object], name: str, *, default: bool) -> bool:
+    if context.get(name) is None:
+        return default
+    value = _boolean(context[name])
+    if value is None:
+        raise Invalid(f"{name} must be true or false, not {short(context[name])}")
+    return value
+
+
+def _whole(
+    context: Mapping[str, object], name: str, *, least: int = 0, most: int = 1 << 62
+) -> int | None:
+    """Return a whole number, which may be a text; None: it is not said."""
+    value = context.get(name)
+    if value is None:
+        return None
+    is_number = isinstance(value, str | int) and not isinstance(value, bool)
+    digits = str(value).strip() if is_number else ""
+    if re.fullmatch(r"[-+]?\d{1,19}", digits) is None or not least <= int(digits) <= most:
+        raise Invalid(f"{name} must be a whole number of at least {least}, not {short(value)}")
+    return int(digits)
+
+
+def _text(value: object, name: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise Invalid(f"{name} must be a text, not {short(value)}")
+    return value or None
+
+
+def _id(value: object, name: str) -> str | None:
+    """Return an id, which comes back in a header."""
+    text = _text(value, name)
+    if text is not None and _ID.fullmatch(text) is None:
+        raise Invalid(
+            f"{name} must be at most {ID_MAX} letters, digits and signs of ASCII, not {short(text)}"
+        )
+    return text
+
+
+def _revision(value: object) -> int | str | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    text = _text(value, "at")
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else text
+
+
+def _on_missing(value: object) -> OnMissing:
+    try:
+        return OnMissing.ERROR if value is None else OnMissing(str(value).lower())
+    except ValueError:
+        raise Invalid(f"onMissing must be {', '.join(OnMissing)}, not {short(value)}") from None
+
+
+def _zone(value: object) -> ZoneInfo | None:
+    """Return the zone; None: UTC, also for a name that nobody knows, as Druid does."""
+    if value is None:
+        return None
+    try:
+        zone = ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+    return None if str(value).upper() in {"UTC", "ETC/UTC", "Z"} else zone

@@ -1,0 +1,136 @@
+"""`/druid/v2/sql` and what clients ask beside it: how to stop a query, which datasources there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import APIRouter, Path, Request, Response
+
+from carnac.api.bodies import body_shown, read_body
+from carnac.api.gate import TEXT_TYPE
+from carnac.api.problems import Refused
+from carnac.api.sql.answering import FailedAnswer, SqlAnswer
+from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted
+from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request
+from carnac.core.json_text import parse_json
+from carnac.errors import CarnacError, Invalid, NotFound
+from carnac.ports.answers import Statement
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pyarrow as pa
+
+    from carnac.ports.answers import QueryService
+
+SQL_PATH = "/druid/v2/sql"
+_EXAMPLE = {"query": "SELECT COUNT(*) AS flights FROM flights", "resultFormat": "object"}
+_TABLES = "SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = 'druid' ORDER BY 1"
+_COLUMNS = (
+    "SELECT COLUMN_NAME, JDBC_TYPE = 12 FROM INFORMATION_SCHEMA.COLUMNS "
+    "WHERE TABLE_SCHEMA = 'druid' AND TABLE_NAME = ? AND COLUMN_NAME <> '__time' "
+    "ORDER BY ORDINAL_POSITION"
+)
+
+
+def make_router(
+    service: QueryService, *, new_id: Callable[[], str], threads: Executor
+) -> APIRouter:
+    """Return the routes.
+
+    Args:
+        new_id: Makes ids of queries that bring none.
+        threads: What waits for the service: as many as there may be connections, as queries wait for their turn, too.
+    """
+    router = APIRouter(prefix="/druid/v2", tags=["queries"])
+
+    @router.post(
+        "/sql", summary="Run a SELECT statement", openapi_extra=body_shown("object", _EXAMPLE)
+    )
+    async def sql(request: Request) -> Response:
+        media_type = accepted(request.headers.get("accept"))
+        if media_type is None:
+            raise Refused(
+                HTTPStatus.NOT_ACCEPTABLE,
+                f"answers are {JSON_TYPE} or {ARROW_TYPE}, whatever the resultFormat; accept one of them",
+            )
+        try:
+            asked = await _read(request, new_id)
+        except CarnacError as error:
+            return FailedAnswer(error)
+        return SqlAnswer(
+            service,
+            asked,
+            threads=threads,
+            media_type=media_type,
+            if_none_match=request.headers.get("if-none-match"),
+        )
+
+    @router.delete(
+        "/sql/{query_id}",
+        status_code=HTTPStatus.ACCEPTED,
+        summary="Stop a query that runs or waits",
+        response_class=Response,
+    )
+    def cancel(query_id: Annotated[str, Path(description="Its sqlQueryId.")]) -> Response:
+        if not service.cancel(query_id):
+            raise NotFound(f"no query with the id '{query_id}' runs or waits here", query=query_id)
+        return Response(status_code=HTTPStatus.ACCEPTED)
+
+    @router.get("/datasources", summary="Return the names of the datasources")
+    def datasources() -> list[str]:
+        return [str(name) for (name,) in _rows(service, _TABLES, (), new_id())]
+
+    @router.get("/datasources/{datasource}", summary="Return the columns of a datasource")
+    def datasource(
+        datasource: Annotated[str, Path(description="The datasource's name.")],
+    ) -> dict[str, list[str]]:
+        columns = list(_rows(service, _COLUMNS, (datasource,), new_id()))
+        return {
+            "dimensions": [str(name) for name, is_text in columns if is_text],
+            "metrics": [str(name) for name, is_text in columns if not is_text],
+        }
+
+    return router
+
+
+async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
+    """Return what a request asks; a body of text is the statement itself.
+
+    Raises:
+        Invalid: The body is wrong.
+        Refused: It is too large, or did not come whole, or is JSON that calls itself text.
+    """
+    client = request.client.host if request.client is not None else ""
+    data = await read_body(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != TEXT_TYPE:
+        try:
+            body = parse_json(data, "body")
+        except Invalid as error:
+            raise Unreadable(error.message) from None
+        return parse_request(body, new_id=new_id, client=client)
+    if data.lstrip()[:1] == b"{":
+        raise Refused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"the body is JSON, and says that it is {TEXT_TYPE}; send the header 'Content-Type: {JSON_TYPE}'",
+        )
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise Unreadable("the body is not UTF-8") from None
+    return parse_request({"query": text}, new_id=new_id, client=client)
+
+
+def _rows(
+    service: QueryService, sql: str, parameters: Sequence[object], query_id: str
+) -> Iterable[tuple[object, ...]]:
+    answer = service.run(Statement(sql=sql, parameters=parameters, query_id=query_id))
+    if answer is None:
+        return
+    try:
+        for batch in cast("Iterable[pa.RecordBatch]", answer.batches()):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    finally:
+        answer.close()

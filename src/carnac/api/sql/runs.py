@@ -1,0 +1,121 @@
+"""One statement on its way through: asked, turned into bytes as its rows come, or stopped because nobody waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+from carnac.api.sql.facts import ARROW_TYPE
+from carnac.api.sql.formats import render, render_arrow
+from carnac.errors import Cancelled
+from carnac.query.schema.outline import Outline, outline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.api.sql.requests import SqlRequest
+    from carnac.ports.answers import Answer, AnswerFacts, QueryService, Statement
+
+_PLAIN = re.compile(r"\w+")
+
+
+class Run:
+    """A statement that was asked over HTTP. `leave` may be called by any thread, the rest by one at a time."""
+
+    def __init__(self, service: QueryService, request: SqlRequest, *, media_type: str) -> None:
+        self._service = service
+        self._request = request
+        self._media_type = media_type
+        self._lock = Lock()
+        self._is_left = False
+        self._answer: Answer | None = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def open(self, if_none_match: str | None) -> AnswerFacts | None:
+        """Have it run; return what it says of itself, or None if the client has the answer already.
+
+        Raises:
+            CarnacError: As `QueryService.run`.
+        """
+        statement, shown = self._request.statement, None
+        if statement.parameters:
+            shown = outline(statement.sql)
+            statement = _without_extra(statement, shown)
+        answer = self._service.run(statement, if_none_match=if_none_match)
+        if answer is None:
+            return None
+        with self._lock:
+            self._answer, is_left = answer, self._is_left
+        if is_left:
+            answer.close()
+            raise Cancelled("nobody waits for the answer any more")
+        schema = cast("pa.Schema", answer.schema)
+        names = _names(schema.names, statement.sql, shown)
+        batches = _at_most(answer, self._request.rows_max)
+        if self._media_type == ARROW_TYPE:
+            self._pieces = render_arrow(names, schema, batches)
+        else:
+            self._pieces = render(self._request.shape, names, schema, batches)
+        return answer.facts
+
+    def take(self, size_bytes: int) -> tuple[bytes, bool]:
+        """Return the next bytes, at least so many, and whether there are more; fewer only at the end.
+
+        Raises:
+            CarnacError: As `QueryService.run`.
+        """
+        taken, size = [], 0
+        for piece in self._pieces:
+            taken.append(piece)
+            size += len(piece)
+            if size >= size_bytes:
+                return b"".join(taken), True
+        return b"".join(taken), False
+
+    def leave(self) -> None:
+        """Stop what still runs, and let go of it. Idempotent."""
+        with self._lock:
+            is_first, self._is_left = not self._is_left, True
+            answer = self._answer
+        if is_first:
+            if answer is None:
+                self._service.cancel(self._request.statement.query_id)
+            else:
+                answer.close()
+
+
+def _at_most(answer: Answer, rows_max: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield so many rows of an answer, and close it."""
+    left = rows_max
+    try:
+        for batch in cast("Iterable[pa.RecordBatch]", answer.batches()):
+            if left is None:
+                yield batch
+                continue
+            yield batch.slice(0, left)
+            left -= min(left, batch.num_rows)
+            if not left:
+                return
+    finally:
+        with suppress(ValueError):  # a generator that is running in another thread
+            answer.close()
+
+
+def _without_extra(statement: Statement, shown: Outline | None) -> Statement:
+    """Return the statement without values that nothing in it asks for: Druid passes over them."""
+    if shown is None or len(statement.parameters) <= shown.parameters:
+        return statement
+    return replace(statement, parameters=statement.parameters[: shown.parameters])
+
+
+def _names(names: Sequence[str], sql: str, shown: Outline | None) -> list[str]:
+    """Return the names of the columns: `EXPR$2` for the third if it is an expression without one."""
+    if all(_PLAIN.fullmatch(name) and not name[0].isdigit() for name in names):
+        return list(names)
+    shown = shown or outline(sql)
+    unnamed = shown.unnamed(len(names)) if shown is not None else set()
+    return [f"EXPR${place}" if place in unnamed else name for place, name in enumerate(names)]

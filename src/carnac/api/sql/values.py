@@ -1,0 +1,218 @@
+r"""Values of Arrow columns as Druid writes them into JSON and CSV.
+
+Instants are ISO 8601 with three digits and `Z`; whole numbers are numbers, however long; NaN and the infinities are
+texts; lists and structs are texts that hold JSON; bytes are base64. A backslash inside a text is `\u005c`: the brace
+matcher of pydruid counts backslashes wrongly.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any
+
+from carnac.api.sql.kinds import is_bytes, is_list, is_whole
+from carnac.errors import Invalid
+from carnac.query.export.values import to_text
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    import pyarrow as pa
+
+NULL = "null"
+_ISO = "%Y-%m-%dT%H:%M:%S"
+_BACKSLASH = "\\u005c"
+_QUOTING = frozenset('",\r\n')
+Writer = Callable[["pa.Array"], list[str]]
+"""Makes texts of the values of a column."""
+
+
+def json_writer(
+    kind: pa.DataType, *, zone: ZoneInfo | None = None, stringifies: bool = True
+) -> Writer:
+    """Return what writes values of a type as JSON.
+
+    Args:
+        zone: Instants are written in it, with its offset; None: UTC.
+        stringifies: Whether lists are texts that hold JSON; structs always are.
+    """
+    import pyarrow.types as kinds
+
+    if kinds.is_integer(kind) or kinds.is_boolean(kind) or is_whole(kind):
+        return _cast
+    if kinds.is_float64(kind):
+        return _each(_json_float)
+    if kinds.is_floating(kind):
+        return _short_floats
+    if kinds.is_timestamp(kind) or kinds.is_date(kind):
+        return _quoted(lambda column: _instants(column, zone))
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return _each(json_text)
+    if kinds.is_dictionary(kind):
+        inner = json_writer(kind.value_type, zone=zone, stringifies=stringifies)
+        return lambda column: inner(column.dictionary_decode())
+    if is_list(kind) and not stringifies:
+        return _each(lambda value: _compact(value).replace("\\\\", _BACKSLASH))
+    if kinds.is_nested(kind):
+        return _each(lambda value: json_text(_compact(value)))
+    if is_bytes(kind):
+        return _each(lambda value: json_text(base64.b64encode(value).decode("ascii")))
+    return _each(_json_other)
+
+
+def csv_writer(
+    kind: pa.DataType, *, zone: ZoneInfo | None = None, stringifies: bool = True
+) -> Writer:
+    """Return what writes values of a type as fields of CSV; arguments as of `json_writer`."""
+    import pyarrow.types as kinds
+
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return lambda column: [
+            "" if value is None else csv_field(value) for value in column.to_pylist()
+        ]
+    if kinds.is_dictionary(kind):
+        inner = csv_writer(kind.value_type, zone=zone, stringifies=stringifies)
+        return lambda column: inner(column.dictionary_decode())
+    write = json_writer(kind, zone=zone, stringifies=stringifies)
+    return lambda column: [_unquoted(text) for text in write(column)]
+
+
+def json_text(value: str) -> str:
+    """Return a text as JSON."""
+    text: str = encode_basestring(value)
+    return text.replace("\\\\", _BACKSLASH) if "\\" in value else text
+
+
+def csv_field(value: str) -> str:
+    """Return a text as a field of CSV, in quotes where it needs them."""
+    return f'"{value.replace(chr(34), chr(34) * 2)}"' if not _QUOTING.isdisjoint(value) else value
+
+
+def _unquoted(text: str) -> str:
+    """Return a value of JSON as a field of CSV: null is empty, a text is what it holds."""
+    if text == NULL:
+        return ""
+    return csv_field(json.loads(text) if text[:1] == '"' else text)
+
+
+def _each(write: Callable[[Any], str]) -> Writer:
+    return lambda column: [NULL if value is None else write(value) for value in _to_python(column)]
+
+
+def _quoted(write: Writer) -> Writer:
+    return lambda column: [NULL if text == NULL else f'"{text}"' for text in write(column)]
+
+
+def _cast(column: pa.Array) -> list[str]:
+    import pyarrow as pa
+
+    texts: list[str | None] = column.cast(pa.string()).to_pylist()
+    return [NULL if text is None else text for text in texts]
+
+
+def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str]:
+    """Return ISO 8601 with three digits: what is finer is cut off, as Druid has milliseconds only."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if zone is not None:
+        return [NULL if value is None else _in_zone(value, zone) for value in _to_python(column)]
+    plain = column.cast(pa.timestamp("ns" if _is_fine(column.type) else "us"), safe=False)
+    cut = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"), safe=False)
+    texts: list[str | None] = pc.strftime(cut, format=f"{_ISO}Z", locale="C").to_pylist()
+    return [NULL if text is None else text for text in texts]
+
+
+def _is_fine(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_timestamp(kind) and kind.unit == "ns")
+
+
+def _in_zone(value: date, zone: ZoneInfo) -> str:
+    moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    text = aware.astimezone(zone).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
+
+
+def _json_float(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return f'"{_float_word(value)}"'
+
+
+def _float_word(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _short_floats(column: pa.Array) -> list[str]:
+    """Return floats of 32 bits with the digits that they have: 0.1, not 0.10000000149011612."""
+    import pyarrow as pa
+
+    texts: list[str | None] = column.cast(pa.float32()).cast(pa.string()).to_pylist()
+    return [NULL if text is None else _json_float(float(text)) for text in texts]
+
+
+def _json_other(value: object) -> str:
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return json_text(str(_plain(value)))
+
+
+def _compact(value: object) -> str:
+    """Return a list or a struct as JSON."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: object) -> object:
+    """Return what `json.dumps` takes."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _float_word(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "nanoseconds"):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return _scalar(value)
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime):
+        return _iso(value)
+    if isinstance(value, date):
+        return f"{value.isoformat()}T00:00:00.000Z"
+    return to_text(value)
+
+
+def _iso(value: datetime) -> str:
+    moment = value.astimezone(UTC) if value.tzinfo is not None else value
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _to_python(column: pa.Array) -> list[Any]:
+    """Return Python's values.
+
+    Raises:
+        Invalid: One of them Python has not.
+    """
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        raise Invalid(
+            "a column holds a time that Python has not; select it as text, CAST(… AS VARCHAR)"
+        ) from None
+    return values

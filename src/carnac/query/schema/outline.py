@@ -1,0 +1,86 @@
+"""What the text of a statement tells of its answer: which columns have no name, how many parameters it takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from carnac.errors import Invalid
+from carnac.query.bucketing import without_floor_to
+from carnac.query.syntax import Node, parse, walk
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """What a statement's text tells of its answer.
+
+    Attributes:
+        outputs: For each item of the SELECT list: True if it is an expression without a name, False if it has one, None
+            if it stands for any number of columns (`*`).
+        parameters: How many values it takes.
+    """
+
+    outputs: Sequence[bool | None]
+    parameters: int
+
+    def unnamed(self, columns: int) -> set[int]:
+        """Return which of so many columns have no name, counted from 0.
+
+        Of several `*` only what is before the first and after the last is known.
+        """
+        first = next(
+            (place for place, one in enumerate(self.outputs) if one is None), len(self.outputs)
+        )
+        found = {place for place in range(first) if self.outputs[place]}
+        for back, one in enumerate(reversed(self.outputs[first:])):
+            if one is None:
+                break
+            if one:
+                found.add(columns - 1 - back)
+        return found
+
+
+def outline(sql: str) -> Outline | None:
+    """Return the outline of a statement; None if it is not one SELECT statement, which who runs it will say."""
+    with _LOCK:
+        try:
+            prefix, statement = parse(_cursor(), without_floor_to(sql))
+        except Invalid:
+            return None
+    named = {
+        str(node.get("identifier"))
+        for node in walk(statement["node"])
+        if node.get("class") == "PARAMETER"
+    }
+    outputs = [] if prefix else _outputs(statement["node"])
+    return Outline(outputs=outputs, parameters=len(named))
+
+
+def _outputs(query: Node) -> list[bool | None]:
+    while query["type"] == "SET_OPERATION_NODE":  # the first part names the columns
+        query = query["left"] or query["children"][0]
+    return [_is_unnamed(item) for item in query.get("select_list", [])]
+
+
+def _is_unnamed(item: Node) -> bool | None:
+    if item["class"] == "STAR":
+        return None
+    return not item["alias"] and item["class"] != "COLUMN_REF"
+
+
+@cache
+def _cursor() -> duckdb.DuckDBPyConnection:
+    """Return what parses, and runs nothing of anybody."""
+    import duckdb
+
+    return duckdb.connect(
+        config={"enable_external_access": False, "threads": 1, "autoload_known_extensions": False}
+    )

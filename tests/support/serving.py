@@ -1,0 +1,70 @@
+"""What tests of SQL over HTTP have in common: a door in front of a store, and what a real Druid answered."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carnac.api.app import make_app
+from carnac.api.hosts import hosts_of
+from carnac.api.sql.routes import make_router
+from carnac.bootstrap.serving.broker import open_broker
+from carnac.bootstrap.store import open_store
+from carnac.clock import RandomIds, StoreClock
+from carnac.config import Settings
+from tests.unit.api.conftest import InProcessClient
+
+SHARED_DATA = Path(__file__).parents[2].parent / "shared" / "data"
+"""Beside the checkout; may be missing."""
+WIKIPEDIA = SHARED_DATA / "wikiticker-2015-09-12-sampled.json.gz"
+RECORDED = SHARED_DATA / "druid-recorded"
+
+
+def need(file: Path) -> Path:
+    """Return a file of the shared data, or skip the test."""
+    if not file.exists():
+        pytest.skip(f"there is no {file.name} in shared/data beside the checkout")
+    return file
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    """Return what a real Druid answered, request by request."""
+    lines = need(RECORDED / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def wikipedia_rows() -> list[dict[str, Any]]:
+    """Return the rows of Druid's sample of a day of Wikipedia."""
+    with gzip.open(need(WIKIPEDIA), "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def druid_spec(datasource: str) -> Mapping[str, Any]:
+    """Return the spec that the recorded Druid had for a datasource, appending."""
+    specs = json.loads(need(RECORDED / "specs.json").read_text(encoding="utf-8"))
+    schema = specs[datasource]["spec"]["dataSchema"]
+    io = {"type": "index_parallel", "appendToExisting": True}
+    return {"type": "index_parallel", "spec": {"dataSchema": schema, "ioConfig": io}}
+
+
+def load_wikipedia(store: Path) -> None:
+    """Make a store with the datasource `wikipedia`."""
+    with open_store(store, create=True) as opened:
+        opened.append("wikipedia", wikipedia_rows(), spec=druid_spec("wikipedia"))
+
+
+@contextmanager
+def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
+    """Yield a client of an application with nothing but the door for SQL, without a socket."""
+    clock = StoreClock()
+    values = Settings(store=str(store), query_log_limit_bytes=0, **settings)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(8) as threads, open_broker(values, clock) as broker:
+        router = make_router(broker.queries, new_id=RandomIds().new_id, threads=threads)
+        yield InProcessClient(make_app([router], hosts=hosts_of("one")))
