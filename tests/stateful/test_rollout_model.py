@@ -1,0 +1,118 @@
+"""Every order of publishing, loading, hearing, telling, confirming, dropping, crashing and starting again, tried.
+
+And the same with one rule broken, for each of the rules: the laws find it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from carnac.core.rollout.deciding import decide_rollout
+from carnac.core.rollout.model import Rollout, RolloutState, Unload
+from carnac.errors import InvariantError
+from tests.support.rollout_model import Model, explore
+from tests.support.rollout_states import LOGS, MOVES, SWITCH, Log, Protocol
+
+IS_FAST = os.environ.get("HYPOTHESIS_PROFILE") == "fast"
+LIMIT = 100_000
+"""States that an exploration may take up; all of them end before it."""
+SETTLE_EVERY = 17
+"""RO-7 is checked from one state of so many."""
+FAULTS = [{"crashes": 0}] if IS_FAST else [{"crashes": 1}, {"successions": 1}]
+HOSTILE = [
+    Model(MOVES, brokers=1, servers=2, copies=2, is_hostile=True, crashes=1, successions=1),
+    Model(SWITCH, brokers=1, servers=2, copies=2, is_hostile=True, crashes=1),
+    *(
+        []
+        if IS_FAST
+        else [
+            Model(MOVES, brokers=1, copies=2, is_hostile=True, successions=1),
+            Model(MOVES, brokers=2, copies=2, is_hostile=True, crashes=1),
+            Model(SWITCH, brokers=1, copies=2, is_hostile=True, crashes=1),
+            Model(SWITCH, brokers=1, servers=2, copies=2, is_hostile=True, successions=1),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("faults", FAULTS, ids=str)
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+def test_no_order_breaks_a_law_of_rollouts(log: Log, faults: dict[str, int]) -> None:
+    """Three servers, two brokers, up to four segments: all states, of which none was left out."""
+    assert explore(Model(log, **faults), limit=LIMIT, settle_every=SETTLE_EVERY).is_whole
+
+
+@pytest.mark.parametrize("model", HOSTILE, ids=lambda model: model.title)
+def test_no_order_breaks_a_law_while_a_balancer_wants_to_drop_everything(model: Model) -> None:
+    assert explore(model, limit=LIMIT, settle_every=SETTLE_EVERY).is_whole
+
+
+def unload_before_confirm(state: RolloutState) -> Rollout:
+    return decide_rollout(replace(state, brokers=()))
+
+
+def tell_before_loaded(state: RolloutState) -> Rollout:
+    return replace(decide_rollout(state), tell_revision=state.lives.head)
+
+
+def ignore_silent_brokers(state: RolloutState) -> Rollout:
+    heard = [one for one in state.brokers if one.planning_revision == state.told_revision]
+    return decide_rollout(replace(state, brokers=heard))
+
+
+def drop_the_last_copy(state: RolloutState) -> Rollout:
+    rollout = decide_rollout(state)
+    more = (
+        Unload(server_id=one.server_id, segment_id=one.segment_id, why=one.why)
+        for one in state.surplus
+    )
+    return replace(rollout, unloads=(*rollout.unloads, *more))
+
+
+def unload_by_what_is_only_being_told(state: RolloutState) -> Rollout:
+    rollout = decide_rollout(state)
+    later = decide_rollout(replace(state, told_revision=rollout.tell_revision))
+    return replace(rollout, unloads=later.unloads)
+
+
+def forget_what_was_told(state: RolloutState) -> Rollout:
+    """What a leader does that takes the log's oldest revision for the told one."""
+    return decide_rollout(replace(state, told_revision=1))
+
+
+COMPACTION, MOVING = LOGS[1], Model(MOVES, brokers=1, copies=2, is_hostile=True, successions=1)
+ROLLING = Model(COMPACTION, crashes=1)
+MUTANTS = {
+    "unload before brokers confirm": (ROLLING, Protocol(decide=unload_before_confirm)),
+    "tell before it is loaded": (ROLLING, Protocol(decide=tell_before_loaded)),
+    "ignore a silent broker": (ROLLING, Protocol(decide=ignore_silent_brokers)),
+    "drop the last copy": (MOVING, Protocol(decide=drop_the_last_copy)),
+    "go backwards after a leader changed": (
+        ROLLING,
+        Protocol(decide=forget_what_was_told, never_back=False),
+    ),
+    "forget a running query": (ROLLING, Protocol(says_oldest=False)),
+    "unload by what is only being told": (
+        Model(COMPACTION, brokers=1, crashes=1),
+        Protocol(decide=unload_by_what_is_only_being_told),
+    ),
+    "count a copy that was told to go": (MOVING, Protocol(keeps_marks=False)),
+    "count on a server that has not heard the fence": (MOVING, Protocol(hears_first=False)),
+    "forget the fence when started again": (
+        replace(MOVING, crashes=1),
+        Protocol(keeps_fence=False),
+    ),
+    "plan on what was read before announcing": (ROLLING, Protocol(reads_again=False)),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_broken_rule_is_found(name: str) -> None:
+    """By what comes of it: the decisions themselves are not checked here."""
+    model, protocol = MUTANTS[name]
+    broken = replace(model, protocol=replace(protocol, checks=False))
+    with pytest.raises(InvariantError):
+        explore(broken, limit=LIMIT, settle_every=LIMIT)

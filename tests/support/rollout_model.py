@@ -1,0 +1,451 @@
+"""A rollout over a network, small enough to try every order of what can happen.
+
+Three historicals, two brokers, a coordinator whose leadership may pass to another, and up to four segments. The leader
+decides by `decide_rollout`, each broker by `BrokerRevisions`; the rest is what wires do to them. In any state any of
+these may come next: a commit is published; a historical loads, is heard by the leader (and hears its fence), carries
+out an order however late, crashes, starts again with its files; the leader notices that a historical is gone, decides,
+tells, loses what it was about to tell, is succeeded by another; a broker reads what is told, announces itself, plans,
+follows, says what it plans on, starts a query, ends one, crashes, is forgotten. What is lost is what never comes.
+
+A balancer may be hostile: it wants to drop every copy of everything. States that differ only in which server or which
+broker it is are one state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from carnac.core.invariants import check
+from carnac.core.rollout.brokers import BrokerRevisions
+from carnac.core.rollout.laws import check_at_rest, check_read, check_rollout, check_told
+from carnac.core.rollout.model import Broker, Historical, RolloutState, Surplus
+from tests.support.rollout_states import (
+    ANNOUNCED,
+    BASE,
+    DOWN,
+    NONE,
+    READ,
+    SEGMENTS,
+    UP,
+    BrokerState,
+    Log,
+    Protocol,
+    Server,
+    State,
+    bits_of,
+    names_of,
+)
+
+
+@dataclass
+class Model:
+    """One log under one protocol, and how far faults may go.
+
+    Attributes:
+        copies: Of a segment, more than which no server loads.
+        crashes: Of servers and brokers, together.
+        successions: Times that leadership passes to another coordinator.
+        is_hostile: Whether the balancer is.
+    """
+
+    log: Log
+    protocol: Protocol = field(default_factory=Protocol)
+    servers: int = 3
+    brokers: int = 2
+    copies: int = 1
+    crashes: int = 0
+    successions: int = 0
+    is_hostile: bool = False
+
+    def __post_init__(self) -> None:
+        self._needs = self.log.needs()
+        self._lives = [self.log.lives(head) for head in range(self.log.last + 1)]
+        self._decided: dict[object, tuple[int, tuple[int, ...]]] = {}
+
+    def first(self) -> State:
+        """One server has everything, everybody has heard of everything."""
+        empty = Server(True, 0, True, 0, 0, 0, 0)
+        full = empty._replace(disk=self._needs[BASE], seen=self._needs[BASE])
+        up = BrokerState(UP, NONE, BASE, BASE, BASE, NONE)
+        return State(
+            BASE,
+            BASE,
+            NONE,
+            tuple(sorted((full, *[empty] * (self.servers - 1)))),
+            (up,) * self.brokers,
+            self.crashes,
+            self.successions,
+        )
+
+    @property
+    def title(self) -> str:
+        """What is explored, in a few words."""
+        faults = f"{self.crashes} crashes, {self.successions} successions"
+        return f"{self.log.name}: {self.servers} servers, {self.brokers} brokers, {faults}"
+
+    # ------------------------------------------------------------------------------------------- what may come next
+
+    def steps(self, state: State) -> Iterator[tuple[str, State]]:
+        """Yield what may come next, and the state after it, in a form that equal states share.
+
+        Raises:
+            InvariantError: A law does not hold.
+        """
+        for what, after in self._all_steps(state):
+            yield (
+                what,
+                after._replace(
+                    servers=tuple(sorted(after.servers)), brokers=tuple(sorted(after.brokers))
+                ),
+            )
+
+    def _all_steps(self, state: State) -> Iterator[tuple[str, State]]:
+        if state.head < self.log.last:
+            yield "publish", state._replace(head=state.head + 1)
+        yield from self._steps_of_leader(state)
+        for at, server in enumerate(state.servers):
+            for what, after in self._steps_of_server(state, server):
+                yield f"h{at} {what}", _with_server(state, at, after, what)
+        for at, broker in enumerate(state.brokers):
+            for what, one in self._steps_of_broker(state, broker):
+                brokers = (*state.brokers[:at], one, *state.brokers[at + 1 :])
+                crashes = state.crashes - (what == "crashes")
+                yield f"b{at} {what}", state._replace(brokers=brokers, crashes=crashes)
+
+    def _steps_of_leader(self, state: State) -> Iterator[tuple[str, State]]:
+        for order in (NONE, 0, 1) if self.is_hostile else (NONE,):
+            after = self._decide(state, order)
+            if after != state:
+                yield "leader decides", after
+        if state.to_tell != NONE:
+            told = state.to_tell if not self.protocol.never_back else max(state.told, state.to_tell)
+            check_told((state.told, 1), (told, 1))
+            self._check_loaded(state, told, "told")
+            yield "leader tells", state._replace(told=told, to_tell=NONE)
+            yield "leader does not get to tell", state._replace(to_tell=NONE)
+        if state.successions:
+            servers = tuple(self._succeeded(one) for one in state.servers)
+            yield (
+                "another leads",
+                state._replace(servers=servers, to_tell=NONE, successions=state.successions - 1),
+            )
+
+    def _succeeded(self, server: Server) -> Server:
+        old = server.old_orders | server.orders
+        seen = NONE if self.protocol.hears_first else server.disk
+        return server._replace(has_heard=False, seen=seen, marks=0, orders=0, old_orders=old)
+
+    def _steps_of_server(self, state: State, server: Server) -> Iterator[tuple[str, Server]]:
+        if not server.is_up:
+            heard = server.has_heard and self.protocol.keeps_fence
+            yield "starts again", server._replace(is_up=True, has_heard=heard)
+            if server.seen != NONE:
+                yield "is missed", server._replace(seen=NONE, marks=0, orders=0)
+            return
+        heard = server._replace(has_heard=True, seen=server.disk, marks=server.marks & server.disk)
+        if heard != server:
+            yield "is heard", heard
+        for bit in self._loads(state, server):
+            yield f"loads {_name(bit)}", server._replace(disk=server.disk | bit)
+        for bit in _each(server.orders):
+            self._check_unload(state, server, bit)
+            done = server._replace(orders=server.orders & ~bit, disk=server.disk & ~bit)
+            yield f"unloads {_name(bit)}", done._replace(has_heard=True)
+        for bit in _each(server.old_orders):
+            left = server._replace(old_orders=server.old_orders & ~bit)
+            if server.has_heard:
+                yield f"refuses to unload {_name(bit)}", left
+            else:
+                self._check_unload(state, server, bit)
+                yield (
+                    f"unloads {_name(bit)} for an old leader",
+                    left._replace(disk=server.disk & ~bit),
+                )
+        if state.crashes:
+            yield "crashes", server._replace(is_up=False)
+
+    def _loads(self, state: State, server: Server) -> Iterator[int]:
+        wanted = self._needs[state.head] & ~server.disk & ~server.marks
+        for bit in _each(wanted):
+            if sum(bool(one.disk & bit) for one in state.servers) < self.copies:
+                yield bit
+
+    def _steps_of_broker(
+        self, state: State, broker: BrokerState
+    ) -> Iterator[tuple[str, BrokerState]]:
+        if broker.phase == DOWN:
+            if broker.said_planning == NONE:
+                yield "reads what is told", broker._replace(phase=READ, read=state.told)
+            else:
+                yield "is forgotten", broker._replace(said_planning=NONE, said_oldest=NONE)
+            return
+        if broker.phase == READ:
+            said = broker._replace(
+                phase=ANNOUNCED, said_planning=broker.read, said_oldest=broker.read
+            )
+            yield "announces itself", said
+        elif broker.phase == ANNOUNCED:
+            revisions = BrokerRevisions(planning=broker.read)
+            if self.protocol.reads_again:
+                revisions = revisions.follow(state.told, state.head)
+            plans = broker._replace(phase=UP, read=NONE, planning=revisions.planning)
+            yield "plans", self._checked(state, plans)
+        else:
+            yield from self._steps_of_planning_broker(state, broker)
+        if state.crashes:
+            yield (
+                "crashes",
+                broker._replace(phase=DOWN, read=NONE, planning=NONE, query=NONE),
+            )
+
+    def _steps_of_planning_broker(
+        self, state: State, broker: BrokerState
+    ) -> Iterator[tuple[str, BrokerState]]:
+        running = {} if broker.query == NONE else {broker.query: 1}
+        revisions = BrokerRevisions(planning=broker.planning, running=running)
+        followed = revisions.follow(state.told, state.head)
+        if followed != revisions:
+            yield "follows", self._checked(state, broker._replace(planning=followed.planning))
+        oldest = revisions.oldest if self.protocol.says_oldest else revisions.planning
+        said = broker._replace(said_planning=revisions.planning, said_oldest=oldest)
+        if said != broker:
+            yield "says what it plans on", said
+        if broker.query == NONE:
+            begun = revisions.begin()
+            yield "starts a query", broker._replace(query=begun.oldest)
+        else:
+            self._check_query(state, broker.query)
+            yield "ends a query", broker._replace(query=NONE)
+
+    # ------------------------------------------------------------------------------------------- the leader
+
+    def _decide(self, state: State, order: int) -> State:
+        """Return the state after a decision; `order`: in which servers the balancer wants copies dropped, or `NONE`."""
+        key = (
+            state.head,
+            state.told,
+            order,
+            tuple((one.seen, one.marks) for one in state.servers),
+            tuple((one.said_planning, one.said_oldest) for one in state.brokers),
+        )
+        found = self._decided.get(key)
+        if found is None:
+            found = self._decided[key] = self._ask(state, order)
+        tell, unloads = found
+        servers = tuple(
+            server._replace(orders=server.orders | bits, marks=server.marks | bits)
+            for server, bits in zip(state.servers, unloads, strict=True)
+        )
+        return state._replace(
+            servers=servers, to_tell=tell if tell != state.told else state.to_tell
+        )
+
+    def _ask(self, state: State, order: int) -> tuple[int, tuple[int, ...]]:
+        known = [(at, one) for at, one in enumerate(state.servers) if one.seen != NONE]
+        historicals = [self._view(at, server) for at, server in known]
+        surplus = [
+            Surplus(server_id=one.server_id, segment_id=segment, why="surplus")
+            for one in (historicals[::-1] if order == 1 else historicals)
+            for segment in sorted(one.loaded)
+        ]
+        facts = RolloutState(
+            now_ms=0,
+            told_revision=state.told,
+            lives=self._lives[state.head],
+            historicals=historicals,
+            brokers=[
+                Broker(
+                    broker_id=f"b{at}",
+                    planning_revision=one.said_planning,
+                    oldest_revision=one.said_oldest,
+                    heartbeat_at_ms=0,
+                    lease_ms=1,
+                )
+                for at, one in enumerate(state.brokers)
+                if one.said_planning != NONE
+            ],
+            surplus=[] if order == NONE else surplus,
+        )
+        rollout = self.protocol.decide(facts)
+        if self.protocol.checks:
+            check_rollout(facts, rollout)
+        unloads = [0] * len(state.servers)
+        for one in rollout.unloads:
+            unloads[int(one.server_id[1:])] |= bits_of(one.segment_id)
+        return rollout.tell_revision, tuple(unloads)
+
+    def _view(self, at: int, server: Server) -> Historical:
+        marks = server.marks if self.protocol.keeps_marks else 0
+        return Historical(
+            server_id=f"h{at}",
+            loaded=names_of(server.seen & ~marks),
+            unloading=names_of(marks),
+        )
+
+    # ------------------------------------------------------------------------------------------- laws
+
+    def _check_loaded(self, state: State, revision: int, who: str) -> None:
+        """All that a revision needs is on some disk, of a server that is up or was and comes back."""
+        disks = 0
+        for server in state.servers:
+            disks |= server.disk
+        missing = self._needs[revision] & ~disks
+        check(
+            "RO-3", not missing, f"revision {revision} is {who}, and {names_of(missing)} is nowhere"
+        )
+
+    def _checked(self, state: State, broker: BrokerState) -> BrokerState:
+        self._check_loaded(state, broker.planning, "planned on")
+        return broker
+
+    def _check_query(self, state: State, revision: int) -> None:
+        """A query reads what its revision needs, each once, from where it is loaded."""
+        read = [
+            (revision, name)
+            for name in names_of(self._needs[revision])
+            if any(server.disk & bits_of(name) for server in state.servers)
+        ]
+        check_read(revision, names_of(self._needs[revision]), read, lookups_at=revision)
+
+    def _check_unload(self, state: State, server: Server, bit: int) -> None:
+        """A segment that a broker plans on, a query reads or that is told is on another disk too."""
+        if not server.disk & bit or sum(bool(one.disk & bit) for one in state.servers) > 1:
+            return
+        in_use = {state.told}
+        for broker in state.brokers:
+            in_use |= {broker.planning, broker.query} - {NONE}
+        for revision in in_use:
+            check(
+                "RO-4",
+                not self._needs[revision] & bit,
+                f"the last copy of {_name(bit)} is unloaded, and revision {revision} is in use",
+            )
+
+    # ------------------------------------------------------------------------------------------- rest
+
+    def settle(self, state: State) -> None:
+        """Check RO-7: let everything go well until nothing changes any more.
+
+        Raises:
+            InvariantError: A law does not hold, or it does not come to rest as it should.
+        """
+        for _ in range(MAX_ROUNDS):
+            before = state
+            state = self._go_well(state)
+            if state == before:
+                break
+        check_at_rest(self._facts_at_rest(state))
+        check("RO-7", state == before, "it does not come to rest")
+        for broker in state.brokers:
+            check("RO-7", broker.planning == state.head, f"a broker plans on {broker.planning}")
+
+    def _go_well(self, state: State) -> State:
+        servers = []
+        for server in state.servers:
+            disk = server.disk & ~server.orders
+            if not server.has_heard:
+                disk &= ~server.old_orders
+            servers.append(Server(True, disk, True, disk, 0, 0, 0))
+        missing = self._needs[state.head]
+        for server in servers:
+            missing &= ~server.disk
+        loaded = servers[0].disk | missing
+        servers[0] = servers[0]._replace(disk=loaded, seen=loaded)
+        brokers = []
+        for broker in state.brokers:
+            planning = max(broker.planning, state.told)
+            brokers.append(BrokerState(UP, NONE, planning, planning, planning, NONE))
+        after = state._replace(servers=tuple(servers), brokers=tuple(brokers))
+        after = self._decide(after, NONE)
+        told = max(after.told, after.to_tell)
+        return after._replace(told=told, to_tell=NONE)
+
+    def _facts_at_rest(self, state: State) -> RolloutState:
+        return RolloutState(
+            now_ms=0,
+            told_revision=state.told,
+            lives=self._lives[state.head],
+            historicals=[self._view(at, one) for at, one in enumerate(state.servers)],
+        )
+
+
+MAX_ROUNDS = 12
+"""Rounds in which all goes well, after which nothing may change any more."""
+
+
+def _with_server(state: State, at: int, server: Server, what: str) -> State:
+    servers = (*state.servers[:at], server, *state.servers[at + 1 :])
+    return state._replace(servers=servers, crashes=state.crashes - (what == "crashes"))
+
+
+def _each(bits: int) -> Iterator[int]:
+    while bits:
+        bit = bits & -bits
+        yield bit
+        bits ^= bit
+
+
+def _name(bit: int) -> str:
+    return SEGMENTS[bit.bit_length() - 1]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """How far an exploration went.
+
+    Attributes:
+        states: Different ones.
+        steps: From one to another, all tried.
+        is_whole: Nothing was left out.
+    """
+
+    states: int
+    steps: int
+    is_whole: bool
+
+
+def explore(model: Model, *, limit: int, settle_every: int = 1) -> Explored:
+    """Try everything that can happen, nearest first, and check the laws at each step.
+
+    Args:
+        limit: States after which no new ones are taken up.
+        settle_every: RO-7 is checked from one state of so many.
+
+    Raises:
+        InvariantError: A law does not hold; a note says by which steps.
+    """
+    first = model.first()
+    came: dict[State, tuple[State, str] | None] = {first: None}
+    waiting = deque([first])
+    steps = 0
+    is_whole = True
+    while waiting:
+        state = waiting.popleft()
+        try:
+            if len(came) % settle_every == 0:
+                model.settle(state)
+            for what, after in model.steps(state):
+                steps += 1
+                if after in came:
+                    continue
+                if len(came) >= limit:
+                    is_whole = False
+                    continue
+                came[after] = (state, what)
+                waiting.append(after)
+        except Exception as error:
+            error.add_note(story(came, state))
+            raise
+    return Explored(len(came), steps, is_whole)
+
+
+def story(came: dict[State, tuple[State, str] | None], state: State) -> str:
+    """Return how a state came about, a step a line."""
+    lines = [str(state)]
+    at: State | None = state
+    while at is not None and (before := came[at]) is not None:
+        at = before[0]
+        lines.append(before[1])
+    return "\n".join(reversed(lines))

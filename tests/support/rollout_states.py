@@ -1,0 +1,157 @@
+"""The states of the model of a rollout, the rules that a mutant may break, and what is published.
+
+States that differ only in which server or which broker it is are one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from carnac.core.rollout.deciding import decide_rollout
+from carnac.core.rollout.lives import SegmentLives
+from carnac.core.rollout.model import Rollout, RolloutState
+from tests.support.rollouts import commit_of
+
+SEGMENTS = "ABCD"
+NONE = -1
+BASE = 1
+"""The revision that everybody begins with: loaded, told and confirmed."""
+
+
+class Server(NamedTuple):
+    """A historical; sets of segments are bits.
+
+    Attributes:
+        disk: What is on it; a crash takes nothing away.
+        has_heard: It has heard the fence of whoever leads, and obeys no earlier leader.
+        seen: What the leader believes that it holds; `NONE`: the leader knows nothing of it.
+        marks: What the leader has told it to unload, and has not seen gone.
+        orders: Of these, what it has not carried out.
+        old_orders: Orders of earlier leaders that it has not carried out.
+    """
+
+    is_up: bool
+    disk: int
+    has_heard: bool
+    seen: int
+    marks: int
+    orders: int
+    old_orders: int
+
+
+DOWN, READ, ANNOUNCED, UP = range(4)
+
+
+class BrokerState(NamedTuple):
+    """A broker, and what the metadata store has of it.
+
+    Attributes:
+        phase: `DOWN`; `READ` what is told; `ANNOUNCED`; `UP`: it plans.
+        read: What was told when it started.
+        said_planning: Kept in the store; `NONE`: nothing is.
+        said_oldest: The same.
+        planning: What it plans on.
+        query: The revision that its running query reads; `NONE`: none runs.
+    """
+
+    phase: int
+    read: int
+    said_planning: int
+    said_oldest: int
+    planning: int
+    query: int
+
+
+class State(NamedTuple):
+    """Everything.
+
+    Attributes:
+        head: Newest revision of the log.
+        told: What is told.
+        to_tell: What the leader has decided to tell and has not told; `NONE`: nothing.
+        crashes: How many may still happen.
+        successions: How many times leadership may still pass on.
+    """
+
+    head: int
+    told: int
+    to_tell: int
+    servers: tuple[Server, ...]
+    brokers: tuple[BrokerState, ...]
+    crashes: int
+    successions: int
+
+
+Decide = Callable[[RolloutState], Rollout]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The rules, each of which a mutant may break.
+
+    Attributes:
+        decide: What the leader does.
+        checks: Whether each decision is checked by the laws of decisions too.
+        hears_first: A leader counts on a server only once that has heard its fence.
+        keeps_marks: What was ordered to go is no copy.
+        keeps_fence: A server knows the fence after it was started again.
+        reads_again: A broker reads what is told after it has announced itself.
+        says_oldest: A broker says which revision its running query reads.
+        never_back: The store takes no lower revision.
+    """
+
+    decide: Decide = decide_rollout
+    checks: bool = True
+    hears_first: bool = True
+    keeps_marks: bool = True
+    keeps_fence: bool = True
+    reads_again: bool = True
+    says_oldest: bool = True
+    never_back: bool = True
+
+
+@dataclass(frozen=True)
+class Log:
+    """What is published: adds and drops of each revision, from the first; `BASE` is there at the beginning."""
+
+    name: str
+    commits: tuple[tuple[str, str], ...]
+
+    @property
+    def last(self) -> int:
+        return len(self.commits)
+
+    def needs(self) -> tuple[int, ...]:
+        """What each revision needs, by revision, as bits."""
+        found = [0]
+        for adds, drops in self.commits:
+            found.append((found[-1] | bits_of(adds)) & ~bits_of(drops))
+        return tuple(found)
+
+    def lives(self, head: int) -> SegmentLives:
+        lives = SegmentLives()
+        for revision, (adds, drops) in enumerate(self.commits[:head], start=1):
+            lives.apply(commit_of(revision, adds, drops))
+        return lives
+
+
+def bits_of(segments: str) -> int:
+    return sum(1 << SEGMENTS.index(one) for one in segments)
+
+
+@cache
+def names_of(bits: int) -> frozenset[str]:
+    return frozenset(one for at, one in enumerate(SEGMENTS) if bits >> at & 1)
+
+
+LOGS = (
+    Log("ingestion, then compaction", (("AB", ""), ("C", ""), ("D", "AB"))),
+    Log("compaction, then ingestion", (("AB", ""), ("C", "AB"), ("D", ""))),
+    Log("replacement by nothing", (("AB", ""), ("", "AB"))),
+    Log("replacement, undone", (("A", ""), ("B", "A"), ("A", "B"))),
+)
+MOVES = Log("nothing is published", (("AB", ""),))
+SWITCH = Log("a replacement, and a hostile balancer", (("A", ""), ("B", "A")))
