@@ -95,7 +95,7 @@ class Protocol:
     Attributes:
         decide: What the leader does.
         checks: Whether each decision is checked by the laws of decisions too.
-        hears_first: A leader counts on a server only once that has heard its fence.
+        hears_first: A leader counts on what a server says only after that has heard its fence.
         keeps_marks: What was ordered to go is no copy.
         keeps_fence: A server knows the fence after it was started again.
         reads_again: A broker reads what is told after it has announced itself.

@@ -98,6 +98,7 @@ class Link:
         self.record = record
         self.is_known = False
         self.heard_fence = 0
+        self.reported_fence = 0
         self.revoked_by_other = False
         self.holds: dict[str, Held] = {}
         self.asked: dict[str, Asked] = {}
@@ -109,6 +110,7 @@ class Link:
         self._epoch, self._number = "", 0
         self._known_epoch = ""
         self._questions = 0
+        self._heard_after = 0
         self._loaded: deque[tuple[int, int]] = deque()
         self._busy_since_ms: int | None = None
         self._mutex = threading.Lock()
@@ -164,6 +166,7 @@ class Link:
             self._epoch, self._number = answer.epoch, answer.number
             self._inbox.append((question, answer))
             is_awaited = any(not one.is_seen for one in self.asked.copy().values())
+            is_awaited |= self.reported_fence != self.heard_fence
         if is_news or is_awaited or not self.is_known:
             self._on_news()
 
@@ -257,7 +260,8 @@ class Link:
             for segment in order.loads:
                 self.asked.pop(segment.segment_id, None)
             return
-        self.heard_fence = max(self.heard_fence, order.fence)
+        if order.fence > self.heard_fence:
+            self.heard_fence, self._heard_after = order.fence, question
         for segment in order.loads:
             if segment.segment_id in self.asked:
                 self.asked[segment.segment_id].heard_after = question
@@ -287,6 +291,8 @@ class Link:
                 one.segment_id, Held(one.size_bytes, one.state, one.error, one.datasource)
             )
         self.is_known, self._known_epoch = True, answer.epoch
+        if question > self._heard_after:  # before it, an earlier leader's order may have come yet
+            self.reported_fence = self.heard_fence
         self.capacity_bytes, self.running = answer.capacity_bytes, answer.running
         for segment_id, asked in list(self.asked.items()):
             held = self.holds.get(segment_id)
@@ -348,7 +354,7 @@ class Link:
             capacity_bytes=self.capacity_bytes,
             is_decommissioning=record.is_decommissioning,
             is_draining=record.is_draining,
-            obeys=self.heard_fence == fence,
+            obeys=self.reported_fence == fence,
             loaded=by_state[HoldState.LOADED].keys(),
             loading=loading.keys(),
             unloading=set(self.unloading),
