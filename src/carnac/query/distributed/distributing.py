@@ -18,13 +18,12 @@ from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.rows import split_rows
 from carnac.query.distributed.settling import settle
 from carnac.query.distributed.sorting import select_of_one_round
-from carnac.query.folding import Constants
 from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table
 from carnac.query.streams.basis import basis_of
-from carnac.query.syntax import Node, unparse
+from carnac.query.syntax import Node, select_of, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -218,7 +217,9 @@ class Distributor:
         return unparse(self.cursor, statement)
 
     def _whole_number(self, node: Node) -> int | None:
-        found = Constants(self.cursor, ()).value(node)
+        if any(one.get("class") not in {None, "CONSTANT", "CAST", "TYPE"} for one in walk(node)):
+            return None
+        [(found,)] = self.cursor.execute(self._printed(select_of([node]))).fetchall()
         return found if isinstance(found, int) else None
 
 

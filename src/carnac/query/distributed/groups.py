@@ -116,6 +116,8 @@ def _groups(select: Select, items: list[Node]) -> list[Node]:
     if node["aggregate_handling"] != "STANDARD_HANDLING":
         if node["group_expressions"]:
             raise NotOneRound("it groups in more than one way")
+        if node["having"] is not None and _names_columns(node["having"]):
+            raise NotOneRound("HAVING groups by more beside GROUP BY ALL")
         return [item for item in items if not any(map(is_aggregate, walk(item)))]
     count = len(node["group_expressions"])
     if sorted(map(sorted, node["group_sets"])) != ([list(range(count))] if count else []):
@@ -129,6 +131,15 @@ def _groups(select: Select, items: list[Node]) -> list[Node]:
             raise NotOneRound("it groups by an aggregate")
         found.append(group)
     return found
+
+
+def _names_columns(part: Any) -> bool:
+    """Whether an expression names columns outside of aggregates."""
+    if isinstance(part, list):
+        return any(map(_names_columns, part))
+    if not isinstance(part, dict) or is_aggregate(part):
+        return False
+    return part.get("class") == "COLUMN_REF" or any(map(_names_columns, part.values()))
 
 
 def _modifier(modifier: Node, select: Select, items: list[Node], parts: _Parts) -> Node:
