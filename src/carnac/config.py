@@ -6,6 +6,7 @@ An environment variable wins over the file, a caller's own value over both. The 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -325,8 +326,18 @@ def load_settings(
         Invalid: A setting is unknown or has a wrong value, or the file named does not exist or is not TOML.
     """
     own = {key: value for key, value in (overrides or {}).items() if value is not None}
-    values = {**_read_file(env, directory), **_read_env(env), **own}
-    return _validate(values)
+    path = _file_of(env, directory)
+    of_file, text = ({}, "") if path is None else _read_file(path)
+    stronger = {**_read_env(env), **own}
+    try:
+        return _validate({**of_file, **stronger})
+    except Invalid as error:
+        name = str(error.ids.get("setting", "")).partition(".")[0]
+        if name not in of_file or name in stronger:
+            raise
+        line = _line_of(name, text)
+        place = f"{path}" if line is None else f"{path}, line {line}"
+        raise Invalid(f"{place}: {error.message}", **error.ids, path=str(path)) from None
 
 
 def _validate(values: Mapping[str, object]) -> Settings:
@@ -336,12 +347,20 @@ def _validate(values: Mapping[str, object]) -> Settings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(Settings.model_fields))
-            raise Invalid(
-                f"there is no setting '{name}'; there are {known}", setting=name
-            ) from None
+            from carnac.specs.problems import suggest
+
+            near = suggest(name, Settings.model_fields)
+            rest = near or f"; there are {', '.join(sorted(Settings.model_fields))}"
+            raise Invalid(f"there is no setting '{name}'{rest}", setting=name) from None
         message = first["msg"][0].lower() + first["msg"][1:]
         raise Invalid(f"setting '{name}' is wrong: {message}", setting=name) from None
+
+
+def _line_of(name: str, text: str) -> int | None:
+    """Return the line of a TOML text, from 1, that gives a setting; None: it is not plain."""
+    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if pattern.match(line)), None)
 
 
 def to_environ(settings: Settings) -> dict[str, str]:
@@ -356,15 +375,18 @@ def to_environ(settings: Settings) -> dict[str, str]:
     return values
 
 
-def _read_file(env: Mapping[str, str], directory: Path) -> dict[str, object]:
+def _file_of(env: Mapping[str, str], directory: Path) -> Path | None:
     named = env.get(PREFIX + "CONFIG")
     path = Path(named) if named else directory / "carnac.toml"
-    if not named and not path.is_file():
-        return {}
+    return path if named or path.is_file() else None
+
+
+def _read_file(path: Path) -> tuple[dict[str, object], str]:
+    """Return what a file sets, and its text."""
     try:
         text = path.read_text(encoding="utf-8")
         check_shape(text, f"settings file {path}")
-        return tomllib.loads(text)
+        return tomllib.loads(text), text
     except OSError as error:
         raise Invalid(f"settings file {path} cannot be read: {error.strerror}") from None
     except RecursionError:

@@ -47,7 +47,18 @@ def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "env", "message"),
     [
-        ("stor = 1\n", {}, "there is no setting 'stor'; there are batch_"),
+        (
+            "# mine\nstor = 1\n",
+            {},
+            "carnac.toml, line 2: there is no setting 'stor'; did you mean 'store'?",
+        ),
+        ("xyzzy = 1\n", {}, "line 1: there is no setting 'xyzzy'; there are batch_"),
+        (
+            "\n\n[http_host]\na = 1\n",
+            {},
+            "line 3: there is no setting 'http_host'; did you mean 'http_hosts'?",
+        ),
+        ('lease_ttl_ms = "soon"\n', {}, "line 1: setting 'lease_ttl_ms' is wrong: input should be"),
         ("", {"CARNAC_LEASE_TTL_MS": "soon"}, "setting 'lease_ttl_ms' is wrong: input should be"),
         (
             "",

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from carnac.core.texts import one_line
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
+from carnac.specs.druid.elsewhere import what_instead
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -136,7 +137,8 @@ def _not_valid(_request: Request, error: Exception) -> JSONResponse:
 def _of_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as registered
     if error.status_code == HTTPStatus.NOT_FOUND:
-        message = f"there is no path {request.url.path} here"
+        path = request.url.path
+        message = f"there is no path {path} here: {what_instead(path)}"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         message = f"{request.url.path} takes no {request.method}"
     else:

@@ -106,6 +106,13 @@ def _check_function(node: Node, extra_functions: frozenset[str], *, is_table: bo
                 function=name,
             )
     elif lower not in NAMES and name not in OPERATORS and lower not in extra_functions:
+        from carnac.specs.druid.sql_functions import find_form
+
+        form = find_form(name)
+        if form is not None:
+            raise Invalid(
+                f"function {name.upper()} of Druid's SQL is not here; write {form}", function=name
+            )
         raise Invalid(
             f"function '{name}' does not exist or cannot be used in queries", function=name
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import carnac
+from carnac.specs.druid.elsewhere import ELSEWHERE, what_instead
 from carnac.store.jobs import outcome_report
 from tests.unit.api.conftest import LEADER_URL, Overlord, Submit
 
@@ -245,7 +246,15 @@ def test_a_log_that_is_elsewhere(overlord: Overlord, submit: Submit) -> None:
         ("GET", "/tasks?state=dead", 400, "there is no state 'dead'; there are pending, waiting"),
         ("GET", "/tasks?max=many", 400, "query max is wrong"),
         ("GET", "/tasks?createdTimeInterval=2014", 400, "'2014' is not an interval"),
-        ("GET", "/nothing", 404, "there is no path /druid/indexer/v1/nothing here"),
+        (
+            "GET",
+            "/nothing",
+            404,
+            "there is no path /druid/indexer/v1/nothing here: ask an overlord",
+        ),
+        ("POST", "/supervisor", 404, "supervisor here: streams are not read by supervisors"),
+        ("GET", "/supervisor/x/status", 404, "Structured Streaming appends each batch once"),
+        ("POST", "/sampler", 404, "carnac spec check FILE"),
         ("DELETE", "/tasks", 405, "/druid/indexer/v1/tasks takes no DELETE"),
     ],
 )
@@ -310,4 +319,20 @@ def test_a_wrong_task_is_refused_with_the_lines_of_its_body(overlord: Overlord) 
     answer = overlord.http.request("POST", f"{API}/task", content=json.dumps(task, indent=1))
     assert answer.json()["error"] == (
         "wrong spec: spec.transformSpec.filter (line 7): '(' at character 5 is not closed"
+    )
+
+
+def test_paths_of_druid_that_are_not_here_say_what_does_it(overlord: Overlord) -> None:
+    for path, advice in ELSEWHERE:
+        assert what_instead(path) == advice, "no earlier one hides it"
+        if path.startswith("/druid/indexer"):
+            continue
+        answer = overlord.http.get(f"{path}/x")
+        assert (answer.status_code, answer.json()["error"]) == (
+            404,
+            f"there is no path {path}/x here: {advice}",
+        )
+    assert (
+        overlord.http.get("/x").json()["error"]
+        == "there is no path /x here: GET /docs lists what is here"
     )

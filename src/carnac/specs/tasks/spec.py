@@ -208,6 +208,27 @@ _MODELS: Mapping[str, type[AnyTask]] = {
     "clean": CleanTask,
 }
 TASK_TYPES = tuple(_MODELS)
+_STREAM = "Spark's Structured Streaming appends each batch once, under a writer and a batch of store.append"
+_OWN = "an overlord divides an index_parallel task itself; submit that"
+_INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("kafka", "kinesis", "rabbit", "index_kafka", "index_kinesis", "index_realtime"), _STREAM
+    ),
+    "index_realtime_appenderator": _STREAM,
+    "index_hadoop": "Spark does the work of Hadoop; submit index_parallel",
+    "query_controller": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",
+    "query_worker": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",
+    **dict.fromkeys(
+        ("single_phase_sub_task", "partial_index_generate", "partial_index_merge"), _OWN
+    ),
+    "noop": "nothing need be tried out with one; carnac doctor says whether tasks can run",
+    "drop": "a delete task takes an interval out of sight, carnac drop a whole datasource; revert brings them back",
+    "archive": "files are moved by the rules of the object store; a kill task deletes those that nobody names",
+    "move": "files stay where they were written; carnac backup copies the metadata",
+    "restore": "carnac revert REVISION brings back what a commit took out of sight, while it is retained",
+    "autocompact": "carnac compaction set keeps a datasource compacted",
+}
+"""What does the work of Druid's other types of tasks."""
 
 
 def load_task(value: Mapping[str, object]) -> AnyTask:
@@ -219,6 +240,10 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
     check_texts(value, "the task", is_json=True)
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _MODELS:
+        if str(kind) in _INSTEAD:
+            raise_problems(
+                [Problem("type", f"there are no {kind} tasks here: {_INSTEAD[str(kind)]}")]
+            )
         hint = suggest(str(kind), TASK_TYPES) if kind is not None else ""
         said = f"task type '{kind}' is not known{hint}" if kind is not None else "is required"
         raise_problems([Problem("type", f"{said}; there are {', '.join(TASK_TYPES)}")])

@@ -1,0 +1,81 @@
+"""Paths of Druid's HTTP API that are not here, each with what does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ELSEWHERE: Sequence[tuple[str, str]] = (
+    (
+        "/druid/indexer/v1/supervisor",
+        "streams are not read by supervisors here: Spark's Structured Streaming appends each batch once, under a writer"
+        " and a batch; compaction that runs by itself is set with carnac compaction set",
+    ),
+    (
+        "/druid/indexer/v1/sampler",
+        "specs are tried with carnac spec new FILE and carnac spec check FILE",
+    ),
+    (
+        "/druid/indexer/v1/worker",
+        "there are no middle managers: an overlord starts tasks itself, task_capacity says how many",
+    ),
+    ("/druid/worker", "there are no middle managers: an overlord starts tasks itself"),
+    (
+        "/druid/indexer/v1/scaling",
+        "there are no workers to scale: task_capacity says how many tasks run at a time",
+    ),
+    (
+        "/druid/indexer/v1/action",
+        "tasks act on the store themselves; locks are at POST /lockedIntervals",
+    ),
+    (
+        "/druid/v2/sql/statements",
+        "a query is answered at once: carnac sql -o FILE writes results of any size",
+    ),
+    (
+        "/druid/v2/sql/task",
+        "INSERT and REPLACE are not run: submit an index_parallel task, or use carnac ingest",
+    ),
+    (
+        "/druid/v2",
+        "native queries are not run: ask in SQL (carnac sql, store.sql, or carnac serve)",
+    ),
+    (
+        "/druid/coordinator/v1/lookups",
+        "lookups are commits of the store: carnac lookups set NAME FILE, and JOIN lookup.NAME in SQL",
+    ),
+    ("/druid/listen/v1/lookups", "lookups are commits of the store: carnac lookups set NAME FILE"),
+    (
+        "/druid/coordinator/v1/config/compaction",
+        "compaction is set with carnac compaction set, which takes Druid's configurations",
+    ),
+    (
+        "/druid/coordinator/v1/compaction",
+        "compaction is looked at with carnac compaction status and carnac compact --explain",
+    ),
+    (
+        "/druid/indexer/v1/compaction",
+        "compaction is looked at with carnac compaction status and carnac compact --explain",
+    ),
+    ("/druid/coordinator/v1", "ask a process that coordinates: carnac serve"),
+    (
+        "/druid/indexer/v1",
+        "ask an overlord: carnac overlord, or carnac serve; GET /docs lists what is here",
+    ),
+    ("/druid-ext/basic-security", "there are no users here: put a proxy that knows them in front"),
+    ("/proxy", "there is no router: each process is asked by its own address"),
+    ("/druid/historical", "there are no such paths of historicals; carnac serve runs them"),
+    ("/druid/broker", "there are no such paths of brokers; carnac serve runs them"),
+)
+"""Beginnings of paths, the longest of a kind first, and what to do instead.
+
+Source: Druid's documentation of its HTTP API.
+"""
+HERE = "GET /docs lists what is here"
+
+
+def what_instead(path: str) -> str:
+    """Return what to do in place of asking for a path that is not here."""
+    for beginning, advice in ELSEWHERE:
+        if path == beginning or path.startswith(f"{beginning}/"):
+            return advice
+    return HERE

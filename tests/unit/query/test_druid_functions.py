@@ -1,0 +1,83 @@
+"""A function of Druid's SQL that is not here is refused with the form that does it, and that form runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import carnac
+from carnac import Store
+from carnac.errors import Invalid
+from carnac.specs.druid.sql_functions import FORMS
+
+ROWS = [
+    {
+        "t": "2024-03-04T09:10:00Z",
+        "page": "Menhir",
+        "added": 3,
+        "tags": ["a", "b"],
+        "doc": {"a": [1]},
+    },
+    {"t": "2024-03-04T10:00:00Z", "page": "Dolmen", "added": 5, "tags": ["c"], "doc": {"a": [2]}},
+]
+SPEC: dict[str, Any] = {
+    "dataSource": "edits",
+    "timestampSpec": {"column": "t"},
+    "dimensions": [
+        "page",
+        {"name": "added", "type": "long"},
+        {"name": "tags", "type": "array<string>"},
+        {"name": "doc", "type": "json"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    place: Path = tmp_path_factory.mktemp("store")
+    with carnac.open(place, create=True) as opened:
+        opened.append("edits", ROWS, spec=SPEC)
+        opened.set_lookup("pages", {"Menhir": "a stone"})
+        yield opened
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_function_of_druid_is_refused_by_the_form_that_does_it(store: Store, name: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        store.sql(f"SELECT {name.upper()}(page) FROM edits")
+    assert caught.value.message == (
+        f"function {name.upper()} of Druid's SQL is not here; write {FORMS[name]}"
+    )
+
+
+@pytest.mark.parametrize(
+    "form", sorted({one for text in FORMS.values() for one in text.split(", or ")})
+)
+def test_every_form_runs(store: Store, form: str) -> None:
+    if form.startswith("a join with"):
+        form = "max(v)"
+    source = "edits LEFT JOIN lookup.pages ON k = page"
+    assert store.sql(f"SELECT {form} AS x FROM {source}").rows()
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("time_ceil", ["2024-03-04T10:00:00", "2024-03-04T10:00:00"]),
+        ("lookup", [None, "a stone"]),
+        ("mv_offset", ["c", "a"]),
+        ("mv_offset_of", [None, 0]),
+        ("div", [2, 1]),
+        ("timestamp_to_millis", [1709546400000, 1709543400000]),
+    ],
+)
+def test_forms_give_what_druid_gives(store: Store, form: str, value: list[object]) -> None:
+    sql = FORMS[form].split(", or ")[0]
+    found = [row["x"] for row in store.sql(f"SELECT {sql} AS x FROM edits ORDER BY page").rows()]
+    shown = [
+        one.strftime("%Y-%m-%dT%H:%M:%S") if hasattr(one, "strftime") else one for one in found
+    ]
+    assert shown == value
