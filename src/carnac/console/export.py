@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from carnac.console.html import clean_texts, embed_json, fill_page
+from carnac.console.text_widths import with_widths
 from carnac.core.markup import escape_text
 from carnac.errors import Invalid, Unavailable
 
@@ -55,7 +56,7 @@ def render_chart(chart: Chart, suffix: str) -> bytes:
     chart = cast("Chart", clean_texts(chart))
     if suffix == ".svg":
         svg: str = converter.vegalite_to_svg(chart)
-        return svg.encode()
+        return with_widths(svg).encode()
     if suffix == ".png":
         return shrink_png(converter.vegalite_to_png(chart, scale=PNG_SCALE))
     return _render_page(chart, converter.javascript_bundle()).encode()
