@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from carnac.cli.session import Session
 from carnac.cli.tables import format_count, format_seconds
 from carnac.core.words import counted
+from carnac.errors import CarnacError
 from carnac.ports import Clock, JobProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+SLOW_START_MS = 6_000
+"""Spark's start takes longer than this where nothing was prepared."""
 PLAIN_EVERY_MS = 3_000
 """How often a plain line is written while nothing but numbers change."""
 
@@ -84,6 +88,60 @@ def job_progress(
         opening: What goes on until the job tells for the first time.
         unit: What is counted.
     """
+    first = _First(session.clock)
+    with _listening(session, opening, unit) as listener:
+        first.listener = listener
+        yield first
+    if opening is not None and first.waited_ms >= SLOW_START_MS:
+        _name_prepare(session, first.waited_ms)
+
+
+class _First:
+    """Tells a listener, and notes how long it was until there was something to tell.
+
+    Attributes:
+        waited_ms: 0 before that.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.listener: Callable[[JobProgress], None] = lambda _: None
+        self.waited_ms = 0
+        self._clock = clock
+        self._started_ms: int | None = clock.now_ms()
+
+    def __call__(self, moment: JobProgress) -> None:
+        """Tell of the moment."""
+        if self._started_ms is not None:
+            self.waited_ms, self._started_ms = self._clock.now_ms() - self._started_ms, None
+        self.listener(moment)
+
+
+def _name_prepare(session: Session, waited_ms: int) -> None:
+    """Say once on this machine, for its Java and PySpark, how Spark starts faster."""
+    from carnac.spark.class_archive import archive_path
+    from carnac.spark.java import find_java
+    from carnac.spark.session import local_master
+
+    settings = session.settings
+    if settings.spark_remote or local_master(settings.spark_master) is None:
+        return
+    with suppress(CarnacError, OSError):
+        archive = archive_path(find_java(os.environ), os.environ)
+        told = archive.with_suffix(".told")
+        if archive.is_file() or told.exists():
+            return
+        told.parent.mkdir(parents=True, exist_ok=True)
+        told.touch()
+        session.output.note(
+            f"it took {format_seconds(waited_ms / 1000)} until Spark was at work; carnac prepare, once, makes that"
+            " shorter on this machine"
+        )
+
+
+@contextmanager
+def _listening(
+    session: Session, opening: str | None, unit: str
+) -> Iterator[Callable[[JobProgress], None]]:
     if not sys.stderr.isatty():
         if opening is not None:
             session.output.note(opening)

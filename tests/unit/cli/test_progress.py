@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from carnac.cli.progress import BarProgress, PlainProgress, describe, phase_progress
+from carnac.cli.progress import (
+    SLOW_START_MS,
+    BarProgress,
+    PlainProgress,
+    describe,
+    job_progress,
+    phase_progress,
+)
 from carnac.cli.session import Session
 from carnac.ports import JobProgress
 from tests.support.clock import FakeClock
@@ -79,3 +87,37 @@ def test_a_phase_has_its_own_pace_and_unit(capsys: pytest.CaptureFixture[str]) -
         "history: 5/9 hours, 3.20 s left",
         "cost: 1/3 hours",
     ]
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_slow_start_of_spark_names_prepare_once_on_a_machine(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    is_slow: bool,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    clock = FakeClock()
+    for _ in range(2):
+        with job_progress(Session(clock=clock), opening="starting Spark") as tell:
+            clock.advance_ms(SLOW_START_MS if is_slow else SLOW_START_MS - 1)
+            tell(moment("read", 0))
+            clock.advance_ms(60_000)
+            tell(moment("read", 8))
+    notes = [line for line in capsys.readouterr().err.splitlines() if "carnac prepare" in line]
+    assert len(notes) == is_slow
+    assert len(list(tmp_path.rglob("*.told"))) == is_slow
+
+
+def test_nothing_is_to_prepare_where_spark_runs_elsewhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CARNAC_SPARK_MASTER", "spark://host:7077")
+    monkeypatch.chdir(tmp_path)
+    clock = FakeClock()
+    with job_progress(Session(clock=clock), opening="starting Spark") as tell:
+        clock.advance_ms(60_000)
+        tell(moment("read", 0))
+    assert "prepare" not in capsys.readouterr().err

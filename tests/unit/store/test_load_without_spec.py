@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -202,3 +203,60 @@ def test_headers_that_repeat_and_files_without_one_are_read(store: Store, tmp_pa
     bare.write_text(f"{AT},1\n{AT},2\n")
     store.append("u", bare)
     assert types(store, "u").keys() == {"__time", "column_2"}
+
+
+def test_fields_with_one_space_between_them_are_read(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(
+        'time host agent bytes\n2024-03-04T09:00:00Z web1 "Mozilla 5" 120\n2024-03-05T10:00:00Z web2 curl 7\n'
+    )
+    store.append("access", path)
+    found = store.sql("SELECT host, agent, bytes FROM access ORDER BY bytes").rows()
+    assert found == [
+        {"host": "web2", "agent": "curl", "bytes": 7},
+        {"host": "web1", "agent": "Mozilla 5", "bytes": 120},
+    ]
+
+
+def test_fields_without_a_header_and_one_space_between_them_are_read(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "access.txt"
+    path.write_text("2024-03-04T09:00:00Z web1 120\n2024-03-05T10:00:00Z web2 7\n")
+    store.append("access", path)
+    assert store.sql("SELECT sum(column_3) AS n FROM access").rows() == [{"n": 127}]
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        (
+            "time                  page name  n\n2024-03-04T09:00:00Z  Main page  3\n2024-03-04T09:00:00Z  Other  33\n",
+            " {2,}",
+        ),
+        (
+            "time                 page   n\n2024-03-04T09:00:00Z Main   3\n2024-03-04T09:00:00Z Other 33\n",
+            " +",
+        ),
+    ],
+)
+def test_fields_that_stand_under_one_another_are_refused_with_what_to_do(
+    store: Store, tmp_path: Path, text: str, pattern: str
+) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text(text)
+    with pytest.raises(Invalid, match="several spaces between them") as caught:
+        store.append("t", path)
+    assert f"sed -E 's/{pattern}/\\t/g'" in caught.value.message
+    path = tmp_path / "table.tsv"
+    path.write_text(re.sub(pattern, "\t", text))
+    assert store.append("t", path).revision == 1
+
+
+def test_lines_of_words_are_no_fields(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "app.txt"
+    path.write_text("started worker\nslow disk found on sda\nok\n")
+    with pytest.raises(Invalid, match=r"no character separates .* make JSON lines or CSV of it"):
+        store.append("app", path)
+    store.append("app", path, time={"missingValue": "2024-01-01"})
+    assert store.sql("SELECT count(*) AS n FROM app").rows() == [{"n": 2}]

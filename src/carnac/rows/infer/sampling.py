@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+SPACED_LINES_MAX = 1_000
+"""Lines that are looked at for spaces between their fields."""
 SAMPLE_BYTES = 4 << 20
 SAMPLE_BYTES_MIN = 64 << 10
 """Of each file, however many there are."""
@@ -357,6 +359,9 @@ def _dialect(
     if kind.model_fields["delimiter"].default != delimiter:
         block["delimiter"] = delimiter
     lines = [line for line in text.splitlines()[skipped:] if line]
+    spaced = _by_spaces(lines, head.url) if delimiter not in text else None
+    if spaced is not None:
+        return spaced
     first = next(csv.reader(lines[:1], delimiter=delimiter), []) if lines else []
     if skipped:
         block["skipHeaderRows"] = skipped
@@ -365,6 +370,36 @@ def _dialect(
     names = [name.strip() or f"column_{number}" for number, name in enumerate(first, start=1)]
     if len(set(names)) < len(names):
         return {**block, "columns": _distinct(names), "skipHeaderRows": skipped + 1}
+    return block
+
+
+def _by_spaces(lines: Sequence[str], url: str) -> dict[str, Any] | None:
+    """Return the `inputFormat` of lines whose fields one space separates; None: none does.
+
+    Raises:
+        Invalid: The fields stand under one another, with several spaces between them.
+    """
+    some = [line.rstrip() for line in lines[:SPACED_LINES_MAX]]
+    some = some[:-1] if len(some) > 2 else some  # the last one may be cut
+    if len(some) < 2:
+        return None
+    for pattern in (r" {2,}", r" +"):
+        counts = {len(re.split(pattern, line.strip())) for line in some}
+        if len(counts) == 1 and counts != {1} and any("  " in line.strip() for line in some):
+            raise Invalid(
+                f"the fields of {url} have several spaces between them, and one character must separate fields; make"
+                f" tabs of the spaces (sed -E 's/{pattern}/\\t/g' FILE > FILE.tsv) and load that",
+                url=url,
+            )
+    fields = [next(csv.reader([line], delimiter=" "), []) for line in some]
+    if len({len(one) for one in fields}) > 1 or len(fields[0]) < 2:
+        return None
+    block: dict[str, Any] = {"type": "csv", "delimiter": " "}
+    if any(map(_is_value, fields[0])):
+        names = [f"column_{number}" for number, _ in enumerate(fields[0], start=1)]
+        return {**block, "columns": names}
+    if len(set(fields[0])) < len(fields[0]):
+        return {**block, "columns": _distinct(fields[0]), "skipHeaderRows": 1}
     return block
 
 

@@ -202,6 +202,12 @@ def _found(columns: Sequence[SeenColumn], source: str) -> SeenColumn:
     found = _ranked(columns) or [one for one in columns if one.is_number and _RANKS[1](one)]
     if len(found) == 1:
         return found[0]
+    if not found and len(columns) == 1 and " " in columns[0].name:
+        raise Invalid(
+            f"no character separates the same number of fields in all lines of {source}, such as"
+            f" '{columns[0].name[:60]}'; make JSON lines or CSV of it, or load whole lines with"
+            " --time-default 2024-01-01 (in Python time={'missingValue': …})"
+        )
     names = [one.name for one in found or columns]
     shown = _listed(names)
     if found:
