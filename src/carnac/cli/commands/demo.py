@@ -1,4 +1,4 @@
-"""`demo` and `demo locks`: the whole story on real data, and late rows for chunks that are being compacted."""
+"""`demo`, `demo locks` and `demo cluster`: a story on real data, late rows beside compactions, servers that die."""
 
 from __future__ import annotations
 
@@ -93,6 +93,49 @@ def demo_locks(
     else:
         print_late_report(session.output, runs, picture)
     if not all(run.is_right for run in runs):
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+@command(
+    "demo cluster", panel=START, examples=["carnac demo cluster", "carnac demo cluster --json"]
+)
+def demo_cluster(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--keep", metavar="DIR", help="Where the store and the picture go; they stay there."
+        ),
+    ] = Path("demo-output-cluster"),
+    pause_s: Annotated[
+        float,
+        typer.Option(
+            "--pause", metavar="SECONDS", min=0, max=600, help="Between two things that happen."
+        ),
+    ] = 3.0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a cluster 50 times a second while it is published to, compacted, moved and killed; check every answer.
+
+    Starts a coordinator, a broker and three historicals as processes, and kills a historical and the coordinator. Each
+    answer is held against its revision, asked again without the cluster. Exits with 1 unless all are right.
+    """
+    from carnac.cli.demo.cluster.report import cluster_document, print_report, write_picture
+    from carnac.cli.demo.cluster.story import ClusterDemo
+    from carnac.cli.demo.story import prepare_folder
+
+    session = session_of(ctx)
+    say = session.output.note if as_json else session.output.line
+    prepare_folder(folder)
+    cluster = ClusterDemo(
+        session=session, folder=folder.absolute(), say=say, pause_ms=round(pause_s * 1000)
+    )
+    picture = write_picture(cluster.run(), folder / "cluster.svg")
+    if as_json:
+        session.output.json(cluster_document(cluster, picture))
+    else:
+        print_report(session.output, cluster, picture)
+    if not cluster.is_right:
         raise typer.Exit(EXIT_DIFFERENT)
 
 

@@ -96,15 +96,15 @@ def write_files(flights: pa.Table, folder: Path) -> DemoFiles:
     )
     for path in (files.first, files.later, files.corrected):
         path.mkdir(parents=True, exist_ok=True)
-    late, punctual = _split_november(_of_month(flights, 11))
+    late, punctual = _split_november(of_month(flights, 11))
     for month in range(1, 11):
-        rows = _of_month(flights, month)
+        rows = of_month(flights, month)
         delivered = _in_kilometres(rows) if month == CORRECTED_MONTH else rows
         _write(delivered, files.first / f"2013-{month:02d}.csv")
     _write(punctual, files.first / "2013-11.csv")
     _write(late, files.later / "2013-11-late.csv")
-    _write(_of_month(flights, 12), files.later / "2013-12.csv")
-    _write(_of_month(flights, CORRECTED_MONTH), files.corrected / f"2013-{CORRECTED_MONTH:02d}.csv")
+    _write(of_month(flights, 12), files.later / "2013-12.csv")
+    _write(of_month(flights, CORRECTED_MONTH), files.corrected / f"2013-{CORRECTED_MONTH:02d}.csv")
     files.spec.write_text(json.dumps(make_spec(files.first), indent=2) + "\n", encoding="utf-8")
     return files
 
@@ -122,7 +122,8 @@ def make_spec(path: Path) -> dict[str, object]:
     }
 
 
-def _of_month(flights: pa.Table, month: int) -> pa.Table:
+def of_month(flights: pa.Table, month: int) -> pa.Table:
+    """Return the flights of a month, 1 to 12."""
     import pyarrow.compute as pc
 
     return flights.filter(pc.equal(flights["month"], month))
