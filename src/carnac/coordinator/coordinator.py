@@ -69,6 +69,7 @@ class Coordinator:
         leader_id: Random, new with each start.
         holder: This process, for people.
         connect: Reaches a historical.
+        disconnect: Lets go of what `connect` gave.
         delete: Deletes what drop rules match; None: nothing does.
         has_threads: Whether it talks to historicals from threads of their own; else in its rounds.
         wait: In place of waiting on the machine's clock, for tests; None: real time.
@@ -86,6 +87,7 @@ class Coordinator:
         holder: str,
         connect: Callable[[ServerRecord], SegmentServer],
         settings: CoordinatorSettings,
+        disconnect: Callable[[SegmentServer], object] = lambda _: None,
         delete: Delete | None = None,
         has_threads: bool = True,
         wait: Wait | None = None,
@@ -107,7 +109,13 @@ class Coordinator:
         self._leading = Lock()
         self._wait = wait
         self._loop = self._loop_of("coordinator", self.run_round, settings.period_ms)
-        self.fleet = Fleet(connect, clock, has_threads=has_threads, on_news=self._loop.wake)
+        self.fleet = Fleet(
+            connect,
+            clock,
+            disconnect=disconnect,
+            has_threads=has_threads,
+            on_news=self._loop.wake,
+        )
         self.rules = Rules(metadata, clock, settings.tier_aliases)
         self.log = LogView(metadata)
         self.planner = Planner(

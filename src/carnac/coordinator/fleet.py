@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from carnac.coordinator.links import Link
@@ -13,6 +13,7 @@ from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
     from carnac.core.balancing.live.picture import ServerView
+    from carnac.core.segments.segment import Segment
     from carnac.ports import Clock
     from carnac.ports.serving import SegmentServer, ServerRecord
 
@@ -24,6 +25,7 @@ class Fleet:
 
     Args:
         connect: Reaches a historical; asked again after it failed.
+        disconnect: Lets go of what `connect` gave.
         has_threads: See `Link`.
         on_news: Called from any thread when there is something to take in.
 
@@ -37,27 +39,25 @@ class Fleet:
         connect: Callable[[ServerRecord], SegmentServer],
         clock: Clock,
         *,
+        disconnect: Callable[[SegmentServer], object],
         has_threads: bool,
-        on_news: Callable[[], object] = lambda: None,
+        on_news: Callable[[], object],
     ) -> None:
         self.mutex = Lock()
         self.number = 0
         self.joined: set[str] = set()
         self.left: set[str] = set()
-        self._connect, self._clock = connect, clock
+        self._connect, self._disconnect, self._clock = connect, disconnect, clock
         self._has_threads, self._on_news = has_threads, on_news
         self._links: dict[str, Link] = {}
         self._fence = 0
+        self._views: tuple[int, list[ServerView]] = (-1, [])
 
     def __len__(self) -> int:
         return len(self._links)
 
     def __iter__(self) -> Iterator[Link]:
         return iter([*self._links.values()])
-
-    def find(self, server_id: str) -> Link | None:
-        """Return a link; None if no such server is alive."""
-        return self._links.get(server_id)
 
     def lead(self, fence: int) -> None:
         """Let all hear the fence under which orders come from now on."""
@@ -84,7 +84,12 @@ class Fleet:
     def _join(self, record: ServerRecord) -> None:
         server = self._connect(record)
         link = Link(
-            record, server, self._clock, has_threads=self._has_threads, on_news=self._on_news
+            record,
+            server,
+            self._clock,
+            disconnect=self._disconnect,
+            has_threads=self._has_threads,
+            on_news=self._on_news,
         )
         with self.mutex:
             self._links[record.server_id] = link
@@ -101,14 +106,34 @@ class Fleet:
         self.left.add(server_id)
         self.joined.discard(server_id)
         _log.info("%s is gone", server_id)
-        link.close()
+        if self._has_threads:  # one that hangs keeps nobody waiting
+            Thread(target=link.close, name=f"carnac-leave-{server_id}", daemon=True).start()
+        else:
+            link.close()
 
     def _note_record(self, link: Link, record: ServerRecord) -> None:
         was, link.record = link.record, record
-        before = (was.is_draining, was.is_decommissioning, was.tier)
-        if before != (record.is_draining, record.is_decommissioning, record.tier):
+        before = (was.is_draining, was.is_decommissioning, was.tier, was.capacity_bytes)
+        now = (record.is_draining, record.is_decommissioning, record.tier, record.capacity_bytes)
+        if before != now:
             self.number += 1
             self.joined.add(record.server_id)
+
+    def load(self, server_id: str, segments: Sequence[tuple[Segment, str]], *, fence: int) -> None:
+        """Have a server load segments, each for a reason; nothing if it is gone."""
+        link = self._links.get(server_id)
+        if link is not None and segments:
+            with self.mutex:
+                link.load(segments, fence=fence)
+            self.number += 1
+
+    def unload(self, server_id: str, segment_ids: Sequence[str], *, fence: int) -> None:
+        """Have a server forget segments; nothing if it is gone."""
+        link = self._links.get(server_id)
+        if link is not None and segment_ids:
+            with self.mutex:
+                link.unload(segment_ids, fence=fence)
+            self.number += 1
 
     def exchange(self) -> None:
         """Send and ask here and now, where links have no threads; then take in what there is."""
@@ -128,11 +153,12 @@ class Fleet:
 
     def views(self) -> list[ServerView]:
         """Return what is known of each server that has said what it holds, in order of id."""
-        known = [link for link in self if link.is_known]
-        return [
-            link.view(fence=self._fence)
-            for link in sorted(known, key=lambda one: one.record.server_id)
-        ]
+        if self._views[0] != self.number:
+            known = sorted(
+                (link for link in self if link.is_known), key=lambda one: one.record.server_id
+            )
+            self._views = (self.number, [link.view(fence=self._fence) for link in known])
+        return self._views[1]
 
     def close(self) -> None:
         """Leave all. Idempotent."""

@@ -48,31 +48,24 @@ class LogView:
         self._lives = None
         self.live, self.fresh = {}, {}
 
-    def follow(self, *, since: int | None) -> bool:
-        """Catch up with the log; return whether there was anything.
+    def follow(self, *, since: int | None) -> None:
+        """Catch up with the log.
 
         Args:
             since: The oldest revision in use, at which it starts if it can; None: the newest.
         """
-        if self._lives is None:
-            self._begin(since)
-            return True
+        lives = self._lives or self._begin(since)
         head = self._metadata.head().revision
-        if head == self._lives.head:
-            return False
-        while self._lives.head < head:
+        while lives.head < head:
             try:
-                commits = self._metadata.changes(after=self._lives.head)
+                commits = self._metadata.changes(after=lives.head)
             except NotFound:  # it was away for longer than commits are kept
-                self._begin(None)
-                return True
+                lives = self._begin(None)
+                continue
             for commit in commits:
                 self._apply(commit)
-            if not commits:
-                break
-        return True
 
-    def _begin(self, since: int | None) -> None:
+    def _begin(self, since: int | None) -> SegmentLives:
         at = self._metadata.resolve(None)
         if since is not None and since < at.revision:
             try:
@@ -85,8 +78,9 @@ class LogView:
             for one in self._metadata.visible(info.name, revision=at.revision):
                 entries.append(one.entry)
                 self._add(info.name, one.entry, one.segment)
-        self._lives = SegmentLives(at.revision, entries, at_ms=at.at_ms)
         self.fresh = {}
+        self._lives = SegmentLives(at.revision, entries, at_ms=at.at_ms)
+        return self._lives
 
     def _apply(self, commit: Commit) -> None:
         lives = self.lives

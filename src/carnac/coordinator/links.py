@@ -82,6 +82,7 @@ class Link:
     Args:
         record: As it was found in the metadata store.
         server: What reaches it.
+        disconnect: Lets go of `server`.
         has_threads: Whether it sends and asks by itself; else `send` and `ask` are called.
         on_news: Called from any thread when there is something to take in.
     """
@@ -92,6 +93,7 @@ class Link:
         server: SegmentServer,
         clock: Clock,
         *,
+        disconnect: Callable[[SegmentServer], object],
         has_threads: bool,
         on_news: Callable[[], object],
     ) -> None:
@@ -107,6 +109,7 @@ class Link:
         self.running = 0
         self.bytes_per_s: float | None = None
         self._server, self._clock, self._on_news = server, clock, on_news
+        self._disconnect = disconnect
         self._epoch, self._number = "", 0
         self._known_epoch = ""
         self._questions = 0
@@ -135,12 +138,14 @@ class Link:
                 loop.start()
 
     def close(self) -> None:
-        """Ask and send nothing more. Idempotent."""
+        """Ask and send nothing more; what is on its way breaks off. Idempotent."""
+        safely(
+            _log,
+            f"to hang up on {self.record.server_id}",
+            lambda: self._disconnect(self._server),
+        )
         for loop in self._loops:
             loop.stop()
-        end = getattr(self._server, "close", None)
-        if end is not None:
-            safely(_log, f"to hang up on {self.record.server_id}", end)
 
     # ---------------------------------------------------------------------------------- with the server, any thread
 

@@ -140,8 +140,14 @@ class Planner:
 
     def _place_news(self, last: ClusterPlan, fence: int) -> None:
         fresh = self._log.take_fresh()
-        held = {one for view in self._fleet.views() for one in (*view.loaded, *view.loading)}
-        news = [one for one in fresh if one.segment_id not in held]
+        views = self._fleet.views()
+        news = [
+            one
+            for one in fresh
+            if not any(
+                one.segment_id in view.loaded or one.segment_id in view.loading for view in views
+            )
+        ]
         if not news:
             return
         placed = last.newcomers.place(news, now_ms=self._clock.now_ms())
@@ -185,9 +191,7 @@ class Planner:
         from carnac.core.balancing.live.picture import MoveUnderWay
 
         for server_id, segment_ids in plan.cancelled.items():
-            link = self._fleet.find(server_id)
-            if link is not None:
-                link.unload(segment_ids, fence=fence)
+            self._fleet.unload(server_id, segment_ids, fence=fence)
         loads = [(one.server_id, one.segment_id, one.why) for one in plan.loads]
         loads += [(move.target_id, move.segment_id, str(move.reason)) for move in plan.moves]
         self._load(loads, fence)
@@ -209,9 +213,7 @@ class Planner:
             if segment is not None:
                 by_server.setdefault(server_id, []).append((segment, why))
         for server_id, segments in by_server.items():
-            link = self._fleet.find(server_id)
-            if link is not None:
-                link.load(segments, fence=fence)
+            self._fleet.load(server_id, segments, fence=fence)
 
     # ------------------------------------------------------------------------------------------- what became of it
 

@@ -123,10 +123,7 @@ class Rolling:
             by_server.setdefault(one.server_id, []).append(one.segment_id)
             self._planner.note_let_go(one.server_id, one.segment_id)
         for server_id, segment_ids in by_server.items():
-            link = self._fleet.find(server_id)
-            if link is not None:
-                link.unload(segment_ids, fence=fence)
-                self._fleet.number += 1
+            self._fleet.unload(server_id, segment_ids, fence=fence)
 
     def _tell(self, revision: int, fence: int) -> None:
         if self.told is None or revision > self.told:

@@ -319,6 +319,21 @@ class TestLeaders:
         cluster.settle(second)
         assert homes(cluster) == dict.fromkeys(DAYS, 2)
 
+    def test_what_is_loaded_and_not_told_yet_is_not_unloaded_by_the_next_one(
+        self, cluster: LiveCluster
+    ) -> None:
+        cluster.publish("e1")
+        cluster.settle()
+        cluster.publish("e2")
+        cluster.turn()
+        assert cluster.told == 1
+        assert "e2" in cluster.copies()
+        cluster.coordinator.resign()
+        cluster.settle(cluster.another("two"))
+        assert cluster.told == 2
+        orders = [one for server in cluster.servers.values() for one in server.orders]
+        assert "unload e2" not in orders
+
     def test_who_resigns_lets_another_one_lead_at_once(self, cluster: LiveCluster) -> None:
         cluster.turn()
         cluster.coordinator.resign()

@@ -15,7 +15,14 @@ def test_a_server_is_counted_on_once_it_was_asked_after_it_had_heard_the_fence()
     metadata = open_metadata("memory://", clock=clock, ids=SequentialIds())
     server.beat(metadata)
     [record] = metadata.servers()
-    link = Link(record, server, clock, has_threads=False, on_news=lambda: None)
+    link = Link(
+        record,
+        server,
+        clock,
+        disconnect=lambda _: None,
+        has_threads=False,
+        on_news=lambda: None,
+    )
     link.ask()
     link.greet(1)
     link.send()

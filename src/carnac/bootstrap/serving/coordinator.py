@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from carnac.api.coordinator import make_routers
 from carnac.bootstrap.store import open_records, open_store, process_name
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from carnac.bootstrap.serving.assembly import Assembly
     from carnac.config import Settings
     from carnac.core.time.intervals import Interval
+    from carnac.flight import FlightSegmentServer
     from carnac.ports import Clock
-    from carnac.ports.serving import SegmentServer, ServerRecord
+    from carnac.ports.serving import ServerRecord
     from carnac.store import Store
 
 
@@ -39,6 +40,7 @@ def add(assembly: Assembly) -> None:
         leader_id=RandomIds().new_id(),
         holder=process_name(),
         connect=connect,
+        disconnect=lambda server: cast("FlightSegmentServer", server).close(),
         settings=settings_of(settings, url=assembly.url),
         delete=deleting.delete,
     )
@@ -65,8 +67,8 @@ def settings_of(settings: Settings, *, url: str) -> CoordinatorSettings:
     )
 
 
-def connect(record: ServerRecord) -> SegmentServer:
-    """Return what reaches a historical."""
+def connect(record: ServerRecord) -> FlightSegmentServer:
+    """Return what reaches a historical; to be closed."""
     from carnac.flight import FlightSegmentServer
 
     return FlightSegmentServer(record.url, record.server_id)

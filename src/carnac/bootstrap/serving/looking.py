@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from carnac.core.balancing.live.picture import LiveSegment, ServerView
     from carnac.core.balancing.plan.rules import RuleSet
     from carnac.ports import Clock, MetadataStore
-    from carnac.ports.serving import Inventory, SegmentServer, ServerRecord
+    from carnac.ports.serving import Inventory, ServerRecord
 
 ASKED_AT_ONCE = 16
 """Historicals."""
@@ -66,27 +66,23 @@ def look_at_servers(
     clock: Clock,
     *,
     asks: bool = True,
-    reach: Callable[[ServerRecord], SegmentServer] = connect,
 ) -> list[ServerSight]:
     """Return the servers that are alive, by role and id.
 
     Args:
         asks: Whether historicals are asked what they hold.
-        reach: In place of what reaches a historical, for tests.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     metadata = open_records(settings=settings, clock=clock)
     try:
-        return _sights(metadata, asks=asks, reach=reach)
+        return _sights(metadata, asks=asks)
     finally:
         metadata.close()
 
 
-def look_at_cluster(
-    settings: Settings, clock: Clock, *, reach: Callable[[ServerRecord], SegmentServer] = connect
-) -> ClusterSight:
+def look_at_cluster(settings: Settings, clock: Clock) -> ClusterSight:
     """Return servers, segments and rules of a cluster.
 
     Raises:
@@ -113,7 +109,7 @@ def look_at_cluster(
         return ClusterSight(
             revision=head.revision,
             told=None if told is None else told.revision,
-            servers=_sights(metadata, asks=True, reach=reach),
+            servers=_sights(metadata, asks=True),
             live=list(live.values()),
             rules=Rules(metadata, clock, settings.tier_aliases).current(),
         )
@@ -141,25 +137,21 @@ def view_of(record: ServerRecord, inventory: Inventory) -> ServerView:
     )
 
 
-def _sights(
-    metadata: MetadataStore, *, asks: bool, reach: Callable[[ServerRecord], SegmentServer]
-) -> list[ServerSight]:
+def _sights(metadata: MetadataStore, *, asks: bool) -> list[ServerSight]:
     records = sorted(metadata.servers(), key=lambda one: (str(one.role), one.server_id))
     if not asks:
         return [ServerSight(record=record) for record in records]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return list(pool.map(lambda record: _sight(record, reach), records))
+        return list(pool.map(_sight, records))
 
 
-def _sight(record: ServerRecord, reach: Callable[[ServerRecord], SegmentServer]) -> ServerSight:
+def _sight(record: ServerRecord) -> ServerSight:
     if record.role is not Role.HISTORICAL:
         return ServerSight(record=record)
-    server = reach(record)
+    server = connect(record)
     try:
         return ServerSight(record=record, inventory=server.inventory())
     except CarnacError as error:
         return ServerSight(record=record, trouble=error.message)
     finally:
-        close = getattr(server, "close", None)
-        if close is not None:
-            close()
+        server.close()
