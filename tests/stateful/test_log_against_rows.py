@@ -22,13 +22,12 @@ from carnac.core.log.reverting import plan_revert, restored_segments
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.core.timeline.following import State
 from carnac.errors import Conflict
 from carnac.metadata import open_metadata
 from carnac.ports import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database
-from tests.support.log_algebra import apply_commit, invert_commit
+from tests.support.log_algebra import State, apply_commit, invert_commit
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

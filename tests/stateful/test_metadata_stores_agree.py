@@ -27,14 +27,13 @@ from carnac.core.log.commits import (
 from carnac.core.segments.lateness import LateRows
 from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
-from carnac.core.timeline.following import State
 from carnac.errors import CarnacError, NotFound
 from carnac.metadata import open_metadata
 from carnac.metadata.read import chunk_rows
 from carnac.ports import Head, LeaseKind, Published
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database
-from tests.support.log_algebra import apply_commit
+from tests.support.log_algebra import State, apply_commit
 from tests.support.log_oracle import LogOracle
 
 HOUR_MS = 3_600_000

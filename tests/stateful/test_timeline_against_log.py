@@ -13,13 +13,14 @@ from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 from carnac.core.timeline import (
+    FollowedTimeline,
     Timeline,
     Visibility,
-    apply_to_timeline,
+    check_followed,
     check_timeline,
-    timeline_at,
 )
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
+from tests.support.told_timelines import apply_to_timeline, timeline_at
 
 
 @st.composite
@@ -34,7 +35,8 @@ class FollowingMachine(LogMachine):
     """The machine of the log, with timelines behind it.
 
     One announces what is added at once and forgets nothing. One expects it, and hears of it in random order later. One
-    unloads what was dropped, as a coordinator does after a rollout: retire, then remove.
+    unloads what was dropped, as a coordinator does after a rollout: retire, then remove. One follows the log, sometimes
+    long after servers have; they announce and take back whatever they have ever had, dead or alive.
     """
 
     @initialize(seed=st.integers(0, 1000))
@@ -44,6 +46,9 @@ class FollowingMachine(LogMachine):
         self.prompt, self.late, self.tidy = Timeline(), Timeline(), Timeline()
         self.waiting: list[Entry] = []
         self.tidied: list[Entry] = []
+        self.followed = FollowedTimeline(DATASOURCE)
+        self.ever: list[Entry] = []
+        self.announced: set[int] = set()
 
     def follow(self) -> None:
         while self.revision < self.store.head().revision:
@@ -53,6 +58,7 @@ class FollowingMachine(LogMachine):
                 apply_to_timeline(self.tidy, change)
                 apply_to_timeline(self.late, change, are_announced=False)
                 self.waiting += change.adds
+                self.ever += change.adds
                 self.tidied += change.drops
 
     @rule(first=st.integers(0, 5), granularity=st.sampled_from(["hour", "day", "month"]))
@@ -90,6 +96,32 @@ class FollowingMachine(LogMachine):
             self.tidy.remove(item)
         self.tidied.clear()
 
+    @rule(number=st.integers(1, 20))
+    def announce_whatever_there_ever_was(self, number: int) -> None:
+        self.follow()
+        for item in self.random.sample(self.ever, min(number, len(self.ever))):
+            if item.entry_id in self.announced:
+                self.announced.discard(item.entry_id)
+                self.followed.remove(item)
+            else:
+                self.announced.add(item.entry_id)
+                self.followed.add(item)
+
+    @rule(number=st.integers(1, 9))
+    def follow_the_log(self, number: int) -> None:
+        self.follow()
+        for revision in range(self.followed.revision + 1, self.revision + 1)[:number]:
+            self.followed.follow(self.store.commit(revision))
+
+    @rule()
+    def start_again(self) -> None:
+        """A server that was started anew begins with the log, and hears of everything again."""
+        self.follow()
+        self.followed = FollowedTimeline(DATASOURCE, self.revision, self._live_at(self.revision))
+        for item in self.ever:
+            if item.entry_id in self.announced:
+                self.followed.add(item)
+
     @rule(number=st.integers(1, 12))
     def lose_a_server_and_get_it_back(self, number: int) -> None:
         self.follow()
@@ -119,6 +151,17 @@ class FollowingMachine(LogMachine):
             assert shown(self.late) == live
 
     @invariant()
+    def what_follows_the_log_shows_what_is_live_and_here(self) -> None:
+        if not hasattr(self, "followed"):
+            return
+        live = self._live_at(self.followed.revision)
+        check_followed(self.followed, live, self.announced)
+        rows = self._rows_of(by_segment(self.followed))
+        assert all(count == 1 for count in rows.values()), "a row shows twice"
+        to_come = [one for one in self.ever if one.added_revision > self.followed.revision]
+        assert self.followed.size <= len(live) + len(to_come)
+
+    @invariant()
     def nothing_shows_twice_whatever_is_announced(self) -> None:
         if hasattr(self, "late"):
             check_timeline(self.late)
@@ -145,6 +188,9 @@ class FollowingMachine(LogMachine):
             )
         )
 
+    def _live_at(self, revision: int) -> list[Entry]:
+        return list(self.states[revision].entries.get(DATASOURCE, {}).values())
+
     def live(self) -> dict[int, IntervalSet]:
         entries = self.states[-1].entries.get(DATASOURCE, {})
         return {number: item.visible for number, item in entries.items()}
@@ -159,9 +205,10 @@ def shown(timeline: Timeline) -> dict[int, IntervalSet]:
     return found
 
 
-def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
+def by_segment(timeline: Timeline | FollowedTimeline) -> dict[str, IntervalSet]:
     found: dict[str, IntervalSet] = {}
-    for piece in timeline.lookup(ETERNITY):
+    is_followed = isinstance(timeline, FollowedTimeline)
+    for piece in timeline.lookup(ETERNITY, incomplete=is_followed):
         for item in piece.entries:
             before = found.get(item.segment_id, IntervalSet())
             instants = piece.shows(item)

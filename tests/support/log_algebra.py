@@ -6,12 +6,25 @@ What is visible at a revision is all adds minus all drops (RV-1).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from carnac.core import invariants
 from carnac.core.log.commits import Commit, DatasourceCommit, LookupChange
 from carnac.core.log.entries import Entry
-from carnac.core.timeline.following import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is visible at a revision.
+
+    Attributes:
+        entries: Live entries by id, for each datasource that has any.
+        lookups: By name.
+    """
+
+    revision: int = 0
+    entries: Mapping[str, Mapping[int, Entry]] = field(default_factory=dict)
+    lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def apply_commit(state: State, commit: Commit) -> State:

@@ -14,14 +14,13 @@ from carnac.core.time.intervals import ETERNITY, IntervalSet, interval_set
 from carnac.core.timeline import (
     Timeline,
     Visibility,
-    apply_to_timeline,
     check_timeline,
     check_unchanged,
-    retired_by,
 )
 from carnac.errors import Invalid, InvariantError
 from carnac.metadata.store import SqlMetadataStore
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment
+from tests.support.told_timelines import apply_to_timeline, retired_by
 from tests.timelines import entry, hours
 
 HOUR = hours(0, 1)

@@ -11,28 +11,30 @@ nothing else: no order of arrivals leads to another (TL-3). Four steps, each in 
 4. *Stacks* (`stacks.py`). The generations of a chunk. At every instant the whole generation of the highest rank shows,
    of whatever granularity: a day over a month hides that day of it (TL-1 across chunks).
 
-`timeline.py` files the stacks and answers; `following.py` keeps a timeline in step with the log; `laws.py` checks.
+`timeline.py` files the stacks and answers; `laws.py` checks. All this is for whoever does not follow the log and wants
+a state to fall back to. What it may be asked says TL-6: it must have been told of every entry that replaces another.
+
+Who follows the log needs none of it: `following.py` shows what is live and here, and forgets the rest (TL-5).
 
 Source: segment locking proposal, Timeline management. We depart from it where its rules depend on the order of events
 (a removal leaves survivors visible that a bulk build would let stand by), and where removing a segment whose group was
 in part replaced again would show rows twice: see `generations.py`.
 """
 
-from carnac.core.timeline.following import apply_to_timeline, retired_by, timeline_at
-from carnac.core.timeline.laws import check_timeline, check_unchanged
+from carnac.core.timeline.following import FollowedTimeline
+from carnac.core.timeline.laws import check_followed, check_timeline, check_unchanged
 from carnac.core.timeline.sights import Piece, Sight, TimelineChanges, Visibility
 from carnac.core.timeline.timeline import JOURNAL_LIMIT, Timeline
 
 __all__ = [
     "JOURNAL_LIMIT",
+    "FollowedTimeline",
     "Piece",
     "Sight",
     "Timeline",
     "TimelineChanges",
     "Visibility",
-    "apply_to_timeline",
+    "check_followed",
     "check_timeline",
     "check_unchanged",
-    "retired_by",
-    "timeline_at",
 ]

@@ -6,15 +6,23 @@
 | TL-2 | an update group is in effect all or none: each member is here, or given up, or replaced by a group in effect |
 | TL-3 | what shows is a function of what is announced, expected and given up, in whatever order that was said |
 | TL-4 | what shows is the newest complete state: no group, and no generation, that waits could show in its stead |
+| TL-5 | a timeline that follows the log shows the live entries of its revision that are announced, and no others |
+| TL-6 | one that does not agrees with the log if it was told of all that the log added, and of what it gave up |
+
+An entry names what it replaced, one hop. So TL-1 to TL-4 hold of what a timeline was told, and TL-6 says what it may be
+asked: one that has heard of s1 and s3, and not of s2 that replaced the one and was replaced by the other, shows both
+(source: "the timeline user is aware of all active segments"). TL-5 asks for nothing of the kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from carnac.core.invariants import check
+from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import ETERNITY, IntervalSet, interval_text
+from carnac.core.timeline.following import FollowedTimeline
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.groups import Group
 from carnac.core.timeline.places import is_present
@@ -56,6 +64,35 @@ def check_unchanged(timeline: Timeline, rebuilt: Timeline) -> None:
             f"entry {entry.entry_id} is {found}, in a new timeline {expected_one}",
         )
     check("TL-3", len(timeline) == len(rebuilt), "the number of announced entries differs")
+
+
+def check_followed(
+    timeline: FollowedTimeline, live: Iterable[Entry], announced: Collection[int]
+) -> None:
+    """Check TL-5.
+
+    Args:
+        live: The live entries of the log at the timeline's revision.
+        announced: Ids of all entries that servers announce, dead ones and those to come included.
+
+    Raises:
+        InvariantError: It does not hold.
+    """
+    entries = {entry.entry_id: entry for entry in live}
+    shown: dict[int, IntervalSet] = {}
+    for piece in timeline.lookup(ETERNITY, incomplete=True):
+        for entry in piece.entries:
+            shown[entry.entry_id] = shown.get(entry.entry_id, IntervalSet()).union(
+                piece.shows(entry)
+            )
+        lacks = {one for one, entry in entries.items() if entry.chunk == piece.chunk} - set(
+            announced
+        )
+        check("TL-5", piece.is_complete == (not lacks), f"{lacks} are missing in {piece.chunk}")
+    here = {one: entry.visible for one, entry in entries.items() if one in announced}
+    check("TL-5", shown == here, f"the timeline shows {sorted(shown)}, here is {sorted(here)}")
+    missing = [entry.entry_id for entry in timeline.missing(ETERNITY)]
+    check("TL-5", missing == sorted(entries.keys() - here), f"it says that {missing} are missing")
 
 
 def _check_pieces(pieces: tuple[Piece, ...]) -> None:
