@@ -9,14 +9,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from pydantic import AliasChoices, BaseModel
+from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from carnac.core.redaction import hide_passwords
 from carnac.core.texts import short
 from carnac.errors import Invalid
+
+M = TypeVar("M", bound=BaseModel)
 
 TAGS = frozenset(
     (
@@ -130,6 +132,22 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
+
+
+def validated(model: type[M], native: Mapping[str, Any], findings: Findings) -> M:
+    """Return the model that a mapping holds.
+
+    Raises:
+        Invalid: It is wrong, or something was found before; names all of it.
+    """
+    try:
+        found = model.model_validate(dict(native))
+    except ValidationError as error:
+        problems = [explain(details, model) for details in error.errors()]
+        raise_problems([*findings.problems, *problems])
+        raise
+    raise_problems(findings.problems)
+    return found
 
 
 def explain(error: ErrorDetails, model: type[BaseModel]) -> Problem:

@@ -81,3 +81,20 @@ def test_an_ingestion_that_cannot_be_done_publishes_nothing(
     assert done.out == ""
     log = run("log", "--json", "--store", str(store)).json["commits"]
     assert [commit["revision"] for commit in log] == [3, 2, 1]
+
+
+def test_spark_reads_the_expressions_of_a_spec_where_it_is_asked_to(
+    run: Run, tmp_path: Path, spark: SparkSession
+) -> None:
+    assert spark is not None
+
+    def write(expression: str) -> None:
+        transforms = [{"name": "x", "expression": expression}]
+        (tmp_path / "spec.json").write_text(json.dumps({**SPEC, "transforms": transforms}))
+
+    write("page rlike 'x' garbage here")
+    assert "as far as it was checked" in run("spec", "check", "spec.json").out
+    done = run("spec", "check", "spec.json", "--spark", code=2)
+    assert "transform 'x' is wrong" in one_sentence(done)
+    write("page rlike 'x'")
+    assert run("spec", "check", "spec.json", "--spark").out.endswith("the spec is right\n")

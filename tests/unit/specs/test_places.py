@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from carnac.errors import Invalid
+from carnac.specs.compaction.spec import load_compaction
 from carnac.specs.ingest.transforms import find_unchecked
 from carnac.specs.load import load_spec
 from carnac.specs.tasks.spec import load_task_text
@@ -176,3 +177,16 @@ def test_what_is_read_here_is_checked(expression: str) -> None:
         "transforms": [{"name": "x", "expression": expression}],
     }
     assert find_unchecked(load_spec(block)) == []
+
+
+def test_compaction_specs_have_lines_too() -> None:
+    text = "dataSource: edits\ngranularitySpec:\n  segmentGranularity: dya\nslak: 1\n"
+    with pytest.raises(
+        Invalid, match=r"wrong spec c.yaml, 2 problems: .*line 3.*slak \(line 4\): unknown"
+    ):
+        load_compaction(text, name="c.yaml")
+    text = "dataSource: edits\ntransformSpec:\n  filter: page = 'x\n"
+    with pytest.raises(
+        Invalid, match=r"transformSpec.filter \(line 3\): the quote ' at character 8"
+    ):
+        load_compaction(text)

@@ -23,6 +23,7 @@ from carnac.cli.loading import (
 )
 from carnac.cli.options import AsJson
 from carnac.cli.plans import plan_facts, plan_json
+from carnac.cli.progress import job_progress
 from carnac.cli.specfiles import load_spec_file
 
 add_group("spec", "Ingestion specs, before anything is run.", panel=LOAD)
@@ -45,6 +46,12 @@ def check(
         bool,
         typer.Option("--native", help="Print the spec in Carnac's own form, as JSON.", metavar=""),
     ] = False,
+    with_spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark", help="Start Spark, and let it read the expressions too.", metavar=""
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a spec and say what it would do. No store, no input and no Spark is needed.
@@ -57,6 +64,12 @@ def check(
     session = session_of(ctx)
     loaded = load_spec_file(spec)
     unchecked = find_unchecked(loaded)
+    if with_spark and loaded.has_expressions:
+        from carnac.bootstrap.specs import check_with_spark
+
+        with job_progress(session, opening="starting Spark"):
+            check_with_spark(loaded, session.settings)
+        unchecked = []
     if native:
         session.output.line(json.dumps(loaded.to_json_dict(), ensure_ascii=False, indent=2))
     elif as_json:
@@ -65,7 +78,7 @@ def check(
     else:
         session.output.facts(plan_facts(loaded))
         for one in unchecked:
-            session.output.note(f"not checked, only Spark can read it: {one}")
+            session.output.note(f"not checked, only Spark can read it (--spark): {one}")
         session.output.line(
             "the spec is right" + (", as far as it was checked" if unchecked else "")
         )

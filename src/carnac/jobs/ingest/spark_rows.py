@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from carnac.rows.read.reading import ReadTask
     from carnac.specs.ingest.schema import TimestampSpec
+    from carnac.specs.ingest.spec import IngestSpec
 
 SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "false",
@@ -88,7 +89,7 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
     else:
         session = holder.session()
     with hold_signals(holder.end_jvm), with_settings(session):
-        _check_syntax(session, job)
+        _check_syntax(session, job.spec)
         if rows is None:
             return _read_files(job, session)
         frame: Any = rows if is_spark_frame(rows) else _frame_of(session, arrow_table(rows))
@@ -324,7 +325,18 @@ def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
 
 
-def _check_syntax(session: SparkSession, job: IngestJob) -> None:
+def check_expressions(holder: SparkHolder, spec: IngestSpec) -> None:
+    """Let Spark parse all expressions of a spec; starts it.
+
+    Raises:
+        Invalid: One is not an expression.
+    """
+    session = holder.session()
+    with hold_signals(holder.end_jvm), with_settings(session):
+        _check_syntax(session, spec)
+
+
+def _check_syntax(session: SparkSession, spec: IngestSpec) -> None:
     """Let Spark parse all expressions, before anything starts.
 
     Raises:
@@ -333,7 +345,7 @@ def _check_syntax(session: SparkSession, job: IngestJob) -> None:
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    transforms = compile_transforms(job.spec, {})
+    transforms = compile_transforms(spec, {})
     texts = [(f"transform '{name}'", sql) for name, sql in transforms.columns]
     if transforms.filter is not None:
         texts.append(("the filter", transforms.filter))

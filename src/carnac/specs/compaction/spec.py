@@ -17,7 +17,6 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    ValidationError,
     WithJsonSchema,
     field_validator,
     model_validator,
@@ -47,9 +46,10 @@ from carnac.specs.ingest.layout import (
 )
 from carnac.specs.ingest.schema import DimensionsSpec, MetricSpec
 from carnac.specs.ingest.spec import IgnoredField
-from carnac.specs.ingest.transforms import words_of
+from carnac.specs.ingest.transforms import find_mistake, words_of
 from carnac.specs.load import kind_of, parse_text
-from carnac.specs.problems import Findings, explain, raise_problems
+from carnac.specs.places import name_places
+from carnac.specs.problems import Findings, validated
 
 _SQL_WORDS = frozenset(
     """
@@ -179,6 +179,9 @@ class CompactionTransform(SpecModel):
                 compile_filter(value)
             except Invalid as error:
                 raise problem(error.message) from None
+        mistake = find_mistake(value) if isinstance(value, str) else None
+        if mistake is not None:
+            raise problem(mistake)
         return value
 
     def to_condition(self) -> str | None:
@@ -422,23 +425,28 @@ class CompactionSpec(CompactionShape):
         )
 
 
-def load_compaction(source: str | Mapping[str, object]) -> CompactionSpec:
+def load_compaction(
+    source: str | Mapping[str, object], *, name: str | None = None
+) -> CompactionSpec:
     """Return how a datasource is to be compacted, from JSON or YAML text or a mapping.
 
+    Args:
+        name: Of the file that the text is from, for messages.
+
     Raises:
-        Invalid: It is wrong; one sentence that names every problem with its place.
+        Invalid: It is wrong; one sentence that names every problem with its place, in a text with its line.
     """
-    value = parse_text(source, what="compaction spec") if isinstance(source, str) else source
+    if not isinstance(source, str):
+        return _load(source)
+    try:
+        return _load(parse_text(source, what="compaction spec"))
+    except Invalid as error:
+        raise name_places(error, source, name=name, root=CompactionSpec) from None
+
+
+def _load(value: object) -> CompactionSpec:
     if not isinstance(value, Mapping):
         raise Invalid(f"a compaction spec is an object with fields, not {kind_of(value)}")
     check_texts(value, "the compaction spec")
     findings = Findings()
-    native = convert_compaction(value, findings)
-    try:
-        spec = CompactionSpec.model_validate(native)
-    except ValidationError as error:
-        found = [explain(details, CompactionSpec) for details in error.errors()]
-        raise_problems([*findings.problems, *found])
-        raise
-    raise_problems(findings.problems)
-    return spec
+    return validated(CompactionSpec, convert_compaction(value, findings), findings)

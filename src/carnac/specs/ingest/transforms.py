@@ -127,6 +127,12 @@ def _spark_texts(spec: IngestSpec) -> Iterator[tuple[str, str]]:
             yield f"metricsSpec[{index}].filter", metric.filter
 
 
+def find_mistake(text: str) -> str | None:
+    """Return why a text is no expression of Spark SQL, whoever reads it; None: it may be one."""
+    error = _parse_error(text)
+    return error.message if isinstance(error, Mistake) else None
+
+
 def _parse_error(text: str) -> Invalid | None:
     try:
         parse(text)
@@ -170,9 +176,9 @@ def words_of(sql: str) -> frozenset[str]:
 def check_transforms(spec: IngestSpec) -> list[Problem]:
     """Return what is wrong with the expressions of a spec, as far as it shows without its data and without Spark."""
     problems = [
-        Problem(path, error.message)
+        Problem(path, message)
         for path, text in _spark_texts(spec)
-        if isinstance(error := _parse_error(text), Mistake)
+        if (message := find_mistake(text)) is not None
     ]
     for index, transform in enumerate(spec.transforms.transforms):
         try:

@@ -9,9 +9,9 @@ with one is said in one error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from carnac.core.compaction.plan.group_records import group_from_json, target_from_json
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
@@ -20,13 +20,11 @@ from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, prob
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.load import load_spec
 from carnac.specs.places import name_places
-from carnac.specs.problems import Findings, Problem, explain, raise_problems, suggest
+from carnac.specs.problems import Findings, Problem, raise_problems, suggest, validated
 from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
 
 INGEST_TYPES = ("index_parallel", "index", "replace")
 _HEAD = ("id", "groupId", "dependencies", "context")
-
-T = TypeVar("T", bound="TaskSpec")
 
 
 def _datasource() -> Any:
@@ -256,7 +254,7 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
     findings = Findings()
     native = convert[kind](value, findings) if kind in convert else dict(value)
     native["ignored"] = [{"path": path, "reason": why} for path, why in findings.ignored]
-    return _validate(_MODELS[str(kind)], native, findings)
+    return validated(_MODELS[str(kind)], native, findings)
 
 
 def load_task_text(value: Mapping[str, object], text: str, *, name: str | None) -> AnyTask:
@@ -290,7 +288,7 @@ def _load_ingest(value: Mapping[str, object]) -> IngestTask:
         spec = load_spec(rest)
     context = {**spec.context, **(_context(head) or {})}
     native = {**head, "type": value["type"], "spec": spec, "context": context}
-    return _validate(IngestTask, native, Findings())
+    return validated(IngestTask, native, Findings())
 
 
 def _load_inner(block: Mapping[str, Any]) -> IngestSpec:
@@ -311,14 +309,3 @@ def _load_inner(block: Mapping[str, Any]) -> IngestSpec:
 def _context(head: Mapping[str, object]) -> Mapping[str, object] | None:
     context = head.get("context")
     return context if isinstance(context, Mapping) else None
-
-
-def _validate(model: type[T], native: Mapping[str, Any], findings: Findings) -> T:
-    try:
-        task = model.model_validate(dict(native))
-    except ValidationError as error:
-        found = [explain(details, model) for details in error.errors()]
-        raise_problems([*findings.problems, *found])
-        raise
-    raise_problems(findings.problems)
-    return task

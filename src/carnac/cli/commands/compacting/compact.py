@@ -132,7 +132,7 @@ def _read_spec(path: Path | None, datasource: str) -> CompactionSpec | None:
     from carnac.cli.specfiles import read_text
     from carnac.specs.compaction.spec import load_compaction
 
-    found = load_compaction(read_text(str(path)))
+    found = load_compaction(read_text(str(path)), name=str(path))
     if found.datasource != datasource:
         raise Invalid(f"spec {path} is about {found.datasource}, not {datasource}")
     return found

@@ -65,11 +65,13 @@ def put(
     The spec is Druid's automatic compaction configuration; docs/reference/compaction.md lists its fields.
     """
     from carnac.cli.specfiles import read_text
+    from carnac.specs.compaction.spec import load_compaction
 
     session = session_of(ctx)
-    text = read_text(file)
+    name = "from standard input" if file == "-" else file
+    loaded = load_compaction(read_text(file), name=name)
     with open_service(session) as service:
-        spec = service.put_spec(text)
+        spec = service.put_spec(loaded)
         is_there, notes = service.has_rows(spec.datasource), service.notes_of(spec)
     if as_json:
         session.output.json(spec.to_json_dict())

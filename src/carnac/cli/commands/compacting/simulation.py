@@ -183,7 +183,7 @@ def _find_spec(session: Session, path: Path | None, datasource: str | None) -> C
     from carnac.specs.compaction.spec import load_compaction
 
     if path is not None:
-        return load_compaction(read_text(str(path)))
+        return load_compaction(read_text(str(path)), name=str(path))
     if datasource is not None:
         from carnac.cli.commands.compacting.control import open_service
 
