@@ -65,8 +65,7 @@ def plan_load(
     if block is None:
         inferred, rows = _infer(datasource, rows, paths, _hints(time))
         block = inferred.block
-    elif time is not None:
-        kept = block.get("timestampSpec") or {}
+    elif time is not None and not _says_the_same(time, kept := block.get("timestampSpec") or {}):
         raise Invalid(
             f"{'the spec' if spec is not None else datasource} has its time decided: {kept};"
             " leave time out, or give a spec with another timestampSpec",
@@ -139,6 +138,12 @@ def infer_files(
 ) -> Inferred:
     """Return the spec that files show; see `plan_load`."""
     return _infer(datasource, None, paths, _hints(time))[0]
+
+
+def _says_the_same(time: str | Mapping[str, object], kept: object) -> bool:
+    """Whether what a caller says of the time is what is decided, so that a loop may say it each time."""
+    given = {"column": time} if isinstance(time, str) else time
+    return isinstance(kept, Mapping) and all(kept.get(key) == value for key, value in given.items())
 
 
 def _hints(time: str | Mapping[str, object] | None) -> TimeHints:
