@@ -17,7 +17,6 @@ CALLED_BY_OTHERS = {
     "emit": "logging.Handler",
     "generic_resolve": "numba's AttributeTemplate",
     "get_pointer_to_function": "numba's CodeLibrary",
-    "list_actions": "Arrow Flight's FlightServerBase",
     "seekable": "pyarrow's PythonFile",
     "send_400_response": "uvicorn's H11Protocol",
     "set_env": "numba's CodeLibrary",

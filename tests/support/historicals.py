@@ -112,11 +112,13 @@ class PlainEngine:
     Attributes:
         gate: A statement waits before each batch until it is set.
         running: Statements that have begun and not ended.
+        batches: That were given, of all statements.
     """
 
     gate: threading.Event = field(default_factory=threading.Event)
     running: set[str] = field(default_factory=set)
     cancelled: set[str] = field(default_factory=set)
+    batches: int = 0
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -152,6 +154,7 @@ class PlainEngine:
                     self._refuse_if_cancelled(request)
                 self._refuse_if_cancelled(request)
                 report.rows += batch.num_rows
+                self.batches += 1
                 yield batch
             if not report.rows:
                 yield pa.RecordBatch.from_pylist([], reader.schema)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
+import socket
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from carnac.errors import Invalid, Unavailable
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 
 WATCH_PERIOD_MS = 200
 """Between two looks whether those who asked are still there."""
+CLOSE_MAX_MS = 5_000
+"""For those who are being answered, once their statements have ended."""
+_INTERNET = {socket.AF_INET, socket.AF_INET6}
 
 _log = logging.getLogger(__name__)
 
@@ -61,9 +68,20 @@ class FlightServer:
         self._watch.start()
 
     def close(self) -> None:
-        """Take nothing new, and wait for what is being answered. Idempotent."""
+        """Take nothing new, and wait for what is being answered, `CLOSE_MAX_MS` at most. Idempotent.
+
+        Flight itself waits without an end for somebody who has asked and does not read: those lose their connections.
+        """
         self._watch.stop()
-        self._flight.shutdown()
+        ending = threading.Thread(
+            target=self._flight.shutdown, name="carnac-flight-end", daemon=True
+        )
+        ending.start()
+        ending.join(CLOSE_MAX_MS / 1000)
+        if ending.is_alive():
+            _log.warning("somebody does not read an answer: connections are broken off")
+            _break_off(self.port)
+            ending.join(CLOSE_MAX_MS / 1000)
 
 
 @dataclass(eq=False)
@@ -192,9 +210,6 @@ def _make(server: SegmentServer, calls: _Calls, location: str) -> Any:
                 raise to_flight(error, f"the action '{action.type[:50]}'") from error
             return iter([fl.Result(body)])
 
-        def list_actions(self, _context: fl.ServerCallContext) -> list[tuple[str, str]]:
-            return [(name, f"Of Carnac, version {wire.VERSION}.") for name in _ACTIONS]
-
     return Service(location)
 
 
@@ -235,3 +250,15 @@ def _asked(server: SegmentServer, kind: type[wire.AskedOf], body: bytes) -> wire
             server_id=asked.server_id,
         )
     return asked
+
+
+def _break_off(port: int) -> None:
+    """End the connections to a port of this process, as nobody else can: Flight does not name them."""
+    for path in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # gone by now
+            handle = int(path.name)
+            if not stat.S_ISSOCK(os.fstat(handle).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(handle)) as one:
+                if one.family in _INTERNET and one.getsockname()[1] == port:
+                    one.shutdown(socket.SHUT_RDWR)

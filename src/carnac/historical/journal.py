@@ -79,14 +79,14 @@ class Contents:
         loaded: Segment ids.
         fence: The highest that was seen.
         lines: As many the journal has.
-        is_torn: The last one has no end.
+        is_damaged: Some of them are torn or have rotted, and were passed over.
     """
 
     assigned: dict[str, Assigned] = field(default_factory=dict)
     loaded: set[str] = field(default_factory=set)
     fence: int = 0
     lines: int = 0
-    is_torn: bool = False
+    is_damaged: bool = False
 
     def lines_needed(self) -> Iterator[Line]:
         """Yield the lines that say all of it."""
@@ -124,10 +124,10 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._is_torn = False
         try:
             self.contents = _read(path)
-            self._is_torn = self.contents.is_torn
-            if not self.contents.lines or _has_slack(self.contents):
+            if not self.contents.lines or self.contents.is_damaged or _has_slack(self.contents):
                 self._write_anew()
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
@@ -199,7 +199,7 @@ def _read(path: Path) -> Contents:
         texts = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return contents
-    contents.is_torn = texts[-1] != b""
+    contents.is_damaged = texts[-1] != b""
     for line in _decoded(texts):
         if line is None:
             passed_over += 1
@@ -212,6 +212,7 @@ def _read(path: Path) -> Contents:
             contents.add(line)
         contents.lines += 1
     if passed_over:
+        contents.is_damaged = True
         _log.warning("%s: %d damaged lines are passed over", path, passed_over)
     return contents
 

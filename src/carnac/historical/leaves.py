@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable, gravest
+from carnac.errors import Cancelled, CarnacError, Corrupt, Invalid, NotFound, Unavailable, gravest
 from carnac.historical.cold import ColdFile, open_cold
 from carnac.historical.shelf import Item, Shelf
 from carnac.ports import DeepStorage
@@ -120,19 +120,19 @@ class Leaf:
                 if self._first is not None:
                     batch, self._first = self._first, None
                 else:
-                    batch = next(self._batches)
-                self.report.rows += cast("pa.RecordBatch", batch).num_rows
-                return batch
-        except StopIteration:
-            self._complete()
-            self.close()
-            raise
+                    batch = next(self._batches, None)
+                if batch is not None:
+                    self.report.rows += cast("pa.RecordBatch", batch).num_rows
+                    return batch
+                self._complete()
         except BaseException as error:
             told = self._explained(error)
             self.close()
             if told is error:
                 raise
             raise told from error
+        self.close()
+        raise StopIteration
 
     def stop(self) -> None:
         """Let it end soon, from any thread; its batches end with Cancelled or Unavailable."""
@@ -252,12 +252,19 @@ class Leaf:
         return replace(self.request, slices=kept)
 
     def _complete(self) -> None:
+        """Take over what the engine reports.
+
+        Raises:
+            Cancelled: It was closed by another thread before it had come to its end.
+        """
         if self.report.is_whole:
             return
+        if not self._told.is_whole:
+            raise Cancelled("a leaf statement was stopped in the middle of its answer")
         self.report.slices = self._told.slices
         self.report.missing = {**self._told.missing, **self.report.missing}
         self.report.cold = len(self._found.cold_ids - self._found.failed.keys())
-        self.report.is_whole = self._told.is_whole
+        self.report.is_whole = True
 
     def _explained(self, error: BaseException) -> BaseException:
         """Return what has really gone wrong where an engine says in its own words that a file could not be read."""

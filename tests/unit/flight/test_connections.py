@@ -175,3 +175,33 @@ def test_errors_in_the_middle_of_an_answer_arrive_whole(behind: Behind) -> None:
     assert "éxxx" in str(caught.value)
     assert not behind.historical.running
     client.close()
+
+
+def test_somebody_who_does_not_read_keeps_no_server_from_ending(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("carnac.flight.server.CLOSE_MAX_MS", 300)
+    segments = write_hours(behind.storage, 1, rows=3000)
+    client = FlightSegmentServer(behind.url)
+    endless = "SELECT repeat(a.word, 1000) FROM v a, v b"
+    batches, report = client.run(request_of(segments, endless))
+    other = FlightSegmentServer(behind.url)
+    sent = 0
+
+    def is_stuck() -> bool:
+        nonlocal sent
+        before, sent = sent, behind.engine.batches
+        return before == sent > 1
+
+    until(is_stuck, "an answer that nobody takes", period_s=0.3)
+    assert other.inventory().running == 1
+    behind.historical.close()
+    behind.flight.close()
+    assert "connections are broken off" in caplog.text
+    with pytest.raises(Unavailable):
+        list(batches)
+    assert not report.is_whole
+    with pytest.raises(Unavailable):
+        other.inventory()
+    client.close()
+    other.close()

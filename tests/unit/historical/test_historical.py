@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -434,3 +436,36 @@ def test_ids_make_no_paths(folder: Path, storage: DeepStorage) -> None:
     (place,) = (folder / "segments").iterdir()
     assert place.stem.isalnum()
     server.close()
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from carnac.deep_storage.memory import MemoryDeepStorage
+from tests.support.historicals import open_historical, request_of, rows_of, settled, write_hours
+
+storage = MemoryDeepStorage()
+(segment,) = write_hours(storage, 1, rows=9000)
+server = open_historical(Path(sys.argv[1]), storage)
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (segment.size_bytes // 2, most))
+server.assign([segment], fence=1)
+found = settled(server)
+print(found.holdings[0].state, found.used_bytes, found.holdings[0].error)
+print(rows_of(server, request_of([segment]))[0][0]["rows"])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+server.assign([segment], fence=1)
+print(settled(server).holdings[0].state, list((Path(sys.argv[1]) / "loading").iterdir()))
+server.close()
+"""
+
+
+def test_a_full_disk_is_told_and_hurts_no_answer(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    failed, answered, later = done.stdout.splitlines()
+    assert failed.startswith("failed 0 the disk of ")
+    assert failed.endswith("is full; make room, or give it a smaller capacity (tried 8 times)")
+    assert (answered, later) == ("9000", "loaded []")
