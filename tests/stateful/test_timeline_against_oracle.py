@@ -8,11 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 from carnac.core.timeline import (
-    Piece,
-    Sight,
     Timeline,
-    TimelineChanges,
-    Visibility,
     check_timeline,
     check_unchanged,
 )
@@ -87,8 +83,7 @@ class TimelineMachine(RuleBasedStateMachine):
     def start(self, universe: list[Entry]) -> None:
         self.universe = universe
         self.oracle = Oracle()
-        self.timeline = Timeline(journal_limit=40)
-        self.positions = [(self.timeline.position, self.timeline.lookup(ETERNITY))]
+        self.timeline = Timeline()
 
     def pick(self, which: int) -> Entry:
         return self.universe[which % len(self.universe)]
@@ -148,47 +143,6 @@ class TimelineMachine(RuleBasedStateMachine):
         self.timeline.retire(item)
         self.oracle.retired[item.entry_id] = item
 
-    @rule(picks=st.lists(PICK, min_size=1, max_size=3))
-    def ask_what_would_be_overshadowed(self, picks: list[int]) -> None:
-        arriving = [self.pick(which) for which in picks]
-        was = self.standing(self.oracle)
-        after = Oracle(
-            announced={**self.oracle.announced, **{item.entry_id: item for item in arriving}},
-            expected={
-                number: item
-                for number, item in self.oracle.expected.items()
-                if item not in arriving
-            },
-            retired=self.oracle.retired,
-        )
-        now = self.standing(after)
-        names = {item.entry_id for item in arriving}
-        expected = [
-            number
-            for number, visibility in sorted(was.items())
-            if number not in names
-            and visibility is not Visibility.OVERSHADOWED
-            and now[number] is Visibility.OVERSHADOWED
-        ]
-        assert [e.entry_id for e in self.timeline.would_overshadow(arriving)] == expected
-
-    @rule()
-    def remember(self) -> None:
-        self.positions.append((self.timeline.position, self.timeline.lookup(ETERNITY)))
-
-    @rule(which=PICK)
-    def ask_for_changes(self, which: int) -> None:
-        since, pieces = self.positions[which % len(self.positions)]
-        changes = self.timeline.find_changes(since)
-        if changes is None:
-            assert since != self.timeline.position, "now is always remembered"
-            return
-        assert isinstance(changes, TimelineChanges)
-        now = seen(self.timeline.lookup(ETERNITY))
-        was = seen(pieces)
-        assert instants(changes.appeared) == minus(now, was)
-        assert instants(changes.disappeared) == minus(was, now)
-
     @invariant()
     def it_is_what_the_definition_says(self) -> None:
         if hasattr(self, "timeline"):
@@ -206,33 +160,6 @@ class TimelineMachine(RuleBasedStateMachine):
                     retired=self.oracle.retired.values(),
                 ),
             )
-
-    @staticmethod
-    def standing(oracle: Oracle) -> dict[int, Visibility]:
-        answers = oracle.answers()
-        return {
-            number: answers.visibility(item, HORIZON) for number, item in oracle.announced.items()
-        }
-
-
-def seen(pieces: tuple[Piece, ...]) -> dict[int, IntervalSet]:
-    found: dict[int, IntervalSet] = {}
-    for piece in pieces:
-        for item in piece.entries:
-            shown = piece.shows(item)
-            found[item.entry_id] = found.get(item.entry_id, IntervalSet()).union(shown)
-    return found
-
-
-def minus(these: dict[int, IntervalSet], those: dict[int, IntervalSet]) -> dict[int, IntervalSet]:
-    rest = {
-        number: shown.minus(those.get(number, IntervalSet())) for number, shown in these.items()
-    }
-    return {number: shown for number, shown in rest.items() if shown}
-
-
-def instants(sights: tuple[Sight, ...]) -> dict[int, IntervalSet]:
-    return {sight.entry.entry_id: sight.instants for sight in sights}
 
 
 TestTimeline = TimelineMachine.TestCase

@@ -10,7 +10,7 @@ import pytest
 from carnac.core.log.commits import CommitKind, DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.segments.version import SegmentVersion
-from carnac.core.time.intervals import ETERNITY, IntervalSet, interval_set
+from carnac.core.time.intervals import ETERNITY, IntervalSet
 from carnac.core.timeline import (
     Timeline,
     Visibility,
@@ -190,10 +190,10 @@ class TestGranularities:
     def test_days_that_cover_a_month_overshadow_it(self) -> None:
         month = entry(1, hours(0, 48))
         days = [entry(2, hours(0, 24), major=2), entry(3, hours(24, 48), major=2)]
-        timeline = Timeline([month])
-        assert timeline.would_overshadow(days[:1]) == ()
-        assert timeline.would_overshadow(days) == (month,)
-        assert shown(timeline) == [1], "asking changes nothing"
+        timeline = Timeline([month, days[0]])
+        assert timeline.find_visibility(month) is Visibility.VISIBLE
+        timeline.add(days[1])
+        assert timeline.find_visibility(month) is Visibility.OVERSHADOWED
 
     def test_what_waits_above_part_of_a_piece_is_said_of_that_part(self) -> None:
         month = entry(1, hours(0, 48))
@@ -218,44 +218,6 @@ class TestGranularities:
             59,
             1,
         ]
-
-
-class TestConsumers:
-    def test_changes_are_net(self) -> None:
-        old, new = entry(1, HOUR), entry(2, HOUR, major=2)
-        timeline = Timeline([old])
-        start = timeline.position
-        timeline.add(new)
-        timeline.remove(new)
-        changes = timeline.find_changes(start)
-        assert changes is not None
-        assert (changes.appeared, changes.disappeared) == ((), ())
-        timeline.add(new)
-        changes = timeline.find_changes(changes.position)
-        assert changes is not None
-        assert [s.entry for s in changes.appeared] == [new]
-        assert [s.entry for s in changes.disappeared] == [old]
-
-    def test_a_carved_piece_is_a_change_of_instants(self) -> None:
-        timeline = Timeline([entry(1, DAY)])
-        start = timeline.position
-        timeline.add(entry(2, HOUR, major=2))
-        changes = timeline.find_changes(start)
-        assert changes is not None
-        assert [(s.entry.entry_id, s.instants) for s in changes.disappeared] == [
-            (1, interval_set([HOUR]))
-        ]
-
-    def test_who_is_too_far_behind_is_told_to_start_anew(self) -> None:
-        timeline = Timeline(journal_limit=4)
-        start = timeline.position
-        for n in range(20):
-            timeline.add(entry(n + 1, hours(n, n + 1)))
-        assert timeline.find_changes(start) is None
-        assert timeline.find_changes(timeline.position + 1) is None
-        late = timeline.find_changes(timeline.position)
-        assert late is not None
-        assert late.appeared == ()
 
 
 class TestFollowingTheLog:

@@ -23,16 +23,13 @@ in part replaced again would show rows twice: see `generations.py`.
 
 from carnac.core.timeline.following import FollowedTimeline
 from carnac.core.timeline.laws import check_followed, check_timeline, check_unchanged
-from carnac.core.timeline.sights import Piece, Sight, TimelineChanges, Visibility
-from carnac.core.timeline.timeline import JOURNAL_LIMIT, Timeline
+from carnac.core.timeline.sights import Piece, Visibility
+from carnac.core.timeline.timeline import Timeline
 
 __all__ = [
-    "JOURNAL_LIMIT",
     "FollowedTimeline",
     "Piece",
-    "Sight",
     "Timeline",
-    "TimelineChanges",
     "Visibility",
     "check_followed",
     "check_timeline",

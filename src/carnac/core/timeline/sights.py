@@ -53,29 +53,6 @@ class Piece:
         return Piece(part, self.chunk, self.major_ms, entries, self.is_complete, self.is_newest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """An entry and instants that it shows."""
-
-    entry: Entry
-    instants: IntervalSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineChanges:
-    """What came into sight and went out of it between two positions, net.
-
-    Attributes:
-        position: Ask with this one the next time.
-        appeared: By entry id; an entry whose clip or piece grew is here with what was added.
-        disappeared: By entry id; with what was taken away.
-    """
-
-    position: int
-    appeared: tuple[Sight, ...]
-    disappeared: tuple[Sight, ...]
-
-
 def shows_in(entry: Entry, interval: Interval) -> bool:
     """Whether the entry shows anything inside `interval`."""
     if not entry.span.overlaps(interval):

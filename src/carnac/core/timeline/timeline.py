@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from carnac.core.log.entries import Entry
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.time.intervals import Interval
 from carnac.core.timeline.building import fill_slots
 from carnac.core.timeline.generations import Generation
 from carnac.core.timeline.groups import Group
@@ -21,25 +20,12 @@ from carnac.core.timeline.places import (
     with_entry,
     without_entry,
 )
-from carnac.core.timeline.sights import (
-    Piece,
-    Sight,
-    TimelineChanges,
-    Visibility,
-    shows_in,
-)
+from carnac.core.timeline.sights import Piece, Visibility, shows_in
 from carnac.core.timeline.stacks import Outline, Stack
 
-JOURNAL_LIMIT = 100_000
-"""Changed chunks that are remembered for consumers; who is further behind starts anew."""
-
 Key: TypeAlias = tuple[int, int]
-Record: TypeAlias = tuple[int, Key, tuple[Piece, ...]]
-"""After which position's change, in which chunk, and what showed there before it."""
 by_start = attrgetter("interval.start_ms")
 by_entry_id = attrgetter("entry_id")
-by_sight = attrgetter("entry.entry_id")
-by_position = itemgetter(0)
 
 
 class Spot(NamedTuple):
@@ -80,16 +66,10 @@ class Timeline:
         *,
         expected: Iterable[Entry] = (),
         retired: Iterable[Entry] = (),
-        journal_limit: int = JOURNAL_LIMIT,
     ) -> None:
         self._stacks: dict[Key, Stack] = {}
         self._index = ChunkIndex()
         self._announced = 0
-        self._position = 0
-        self._journal: list[Record] | None = None
-        self._journal_limit = journal_limit
-        self._journal_floor = 0
-        self._stale: dict[Key, Stack] = {}
         self._build(announced, expected, retired)
 
     def __len__(self) -> int:
@@ -218,77 +198,11 @@ class Timeline:
             found = (entry for entry in found if self.find_visibility(entry) is visibility)
         return tuple(sorted(found, key=by_entry_id))
 
-    def would_overshadow(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """Return the announced entries that would become overshadowed if `entries` were announced too, by entry id.
-
-        Raises:
-            Invalid: As `add`.
-        """
-        arriving = {entry.entry_id: entry for entry in entries}
-        chunks = interval_set(entry.chunk for entry in arriving.values())
-        standing = [
-            entry
-            for entry in self._near(chunks)
-            if entry.entry_id not in arriving and self._is_up(entry)
-        ]
-        added: list[tuple[Entry, bool]] = []
-        try:
-            for entry in arriving.values():
-                was_expected = self._knows(entry)
-                if self.add(entry):
-                    added.append((entry, was_expected))
-            return tuple(sorted((e for e in standing if not self._is_up(e)), key=by_entry_id))
-        finally:  # whatever the order, the timeline is again what it was: TL-3
-            for entry, was_expected in added:
-                if was_expected:
-                    self.expect(entry)
-                else:
-                    self.remove(entry)
-
     def generations(self) -> Iterator[tuple[Stack, Generation]]:
         """Yield everything that is known, by chunk and ascending major version: for the laws and for inspection."""
         for _, stack in sorted(self._stacks.items()):
             for generation in stack.generations:
                 yield stack, generation
-
-    # ------------------------------------------------------------------------------------- following
-
-    @property
-    def position(self) -> int:
-        """A point of its history, for `find_changes`. History is kept from the first time that this is asked."""
-        if self._journal is None:
-            self._journal = []
-            self._journal_floor = self._position
-            self._stale = dict(self._stacks)
-        for stack in self._stale.values():
-            stack.shown()
-        self._stale.clear()
-        return self._position
-
-    def find_changes(self, since: int) -> TimelineChanges | None:
-        """Return what has come into sight and gone out of it since a position; None if that is not remembered.
-
-        Then look everything up again. Only what is complete counts, as in `lookup`.
-        """
-        position = self.position
-        if self._journal is None or not self._journal_floor <= since <= position:
-            return None
-        was: dict[Key, tuple[Piece, ...]] = {}
-        for _, key, pieces in self._journal[bisect_right(self._journal, since, key=by_position) :]:
-            was.setdefault(key, pieces)
-        appeared: list[Sight] = []
-        disappeared: list[Sight] = []
-        for key, pieces in was.items():
-            stack = self._stacks.get(key)
-            now = _sights(() if stack is None else stack.shown())
-            before = _sights(pieces)
-            appeared += _minus(now, before)
-            disappeared += _minus(before, now)
-        return TimelineChanges(
-            position=position,
-            appeared=tuple(sorted(appeared, key=by_sight)),
-            disappeared=tuple(sorted(disappeared, key=by_sight)),
-        )
 
     # --------------------------------------------------------------------------------------- helpers
 
@@ -362,25 +276,14 @@ class Timeline:
         """Decide again what shows, after a slot (or several of the group) has changed."""
         stack, generation = spot.stack, spot.generation
         generation.settle(spot.group, partition_id, is_new=spot.is_new or several)
-        self._position += 1
-        self._touch(stack)
+        stack.pieces = None
         if not generation.groups:
             stack.generations.remove(generation)
         if not stack.generations:
             self._drop_stack(stack)
         elif stack.neighbours and stack.outline() != spot.before:
             for neighbour in stack.neighbours:
-                self._touch(neighbour)
-
-    def _touch(self, stack: Stack) -> None:
-        if self._journal is not None and stack.pieces is not None:
-            key = (stack.start_ms, stack.end_ms)
-            self._journal.append((self._position, key, stack.pieces))
-            self._stale[key] = stack
-            if len(self._journal) > 2 * self._journal_limit:
-                self._journal_floor = self._journal[-self._journal_limit - 1][0]
-                del self._journal[: -self._journal_limit]
-        stack.pieces = None
+                neighbour.pieces = None
 
     def _new_stack(self, interval: Interval) -> Stack:
         stack = Stack(interval)
@@ -395,29 +298,10 @@ class Timeline:
     def _drop_stack(self, stack: Stack) -> None:
         key = (stack.start_ms, stack.end_ms)
         del self._stacks[key]
-        self._stale.pop(key, None)
         self._index.remove(stack)
         for neighbour in stack.neighbours:
             del neighbour.neighbours[stack]
-            self._touch(neighbour)
-
-    def _near(self, chunks: IntervalSet) -> list[Entry]:
-        stacks = {
-            stack: None
-            for chunk in chunks
-            for stack in self._index.overlapping(chunk.start_ms, chunk.end_ms)
-        }
-        return [entry for stack in stacks for entry in _announced_in(stack)]
-
-    def _is_up(self, entry: Entry) -> bool:
-        return self.find_visibility(entry) is not Visibility.OVERSHADOWED
-
-    def _knows(self, entry: Entry) -> bool:
-        spot = self._find(entry)
-        return spot is not None and any(
-            known.entry_id == entry.entry_id
-            for known, _ in known_entries(spot.group.slots[spot.at])
-        )
+            neighbour.pieces = None
 
     def _is_announced(self, spot: Spot, entry: Entry) -> bool:
         slot = spot.group.slots[spot.at]
@@ -434,23 +318,3 @@ def _announced_in(stack: Stack) -> Iterator[Entry]:
                 for entry, is_announced in known_entries(slot):
                     if is_announced:
                         yield entry
-
-
-def _sights(pieces: tuple[Piece, ...]) -> dict[int, Sight]:
-    sights: dict[int, Sight] = {}
-    for piece in pieces:
-        for entry in piece.entries:
-            instants = piece.shows(entry)
-            if entry.entry_id in sights:
-                instants = instants.union(sights[entry.entry_id].instants)
-            sights[entry.entry_id] = Sight(entry=entry, instants=instants)
-    return sights
-
-
-def _minus(these: dict[int, Sight], those: dict[int, Sight]) -> Iterator[Sight]:
-    for entry_id, sight in these.items():
-        other = those.get(entry_id)
-        if other is None:
-            yield sight
-        elif rest := sight.instants.minus(other.instants):
-            yield Sight(entry=sight.entry, instants=rest)
