@@ -107,6 +107,15 @@ class Settings(BaseModel):
     query_timeout_ms: int = Field(
         default=300_000, ge=0, description="A query that takes longer is stopped; 0: no limit."
     )
+    query_gather_rows: int = Field(
+        default=20_000_000,
+        ge=1,
+        description="Most rows of historicals that come together at a broker for one statement that they cannot answer "
+        "alone.",
+    )
+    query_gather_bytes: int = Field(
+        default=1 << 30, ge=1, description="The same in bytes of Arrow's form."
+    )
     query_slots: int = Field(
         default=16, ge=1, description="How many queries a broker runs at once; the others wait."
     )

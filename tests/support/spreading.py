@@ -14,6 +14,7 @@ from carnac.ports import Catalog
 from carnac.ports.distributed import Distribution
 from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
 from carnac.query import DuckDbQueryEngine
+from carnac.query.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def spread_query(
     sql: str,
     catalog: Catalog,
     *,
-    parameters: Sequence[object] = (),
+    parameters: Parameters = (),
     rng: random.Random | None = None,
 ) -> Spread:
     """Run a statement: the first engine is the broker's too, slices are dealt out at random."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from carnac.bootstrap.engines import make_engine
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import NICENESS, SecretUrl, Settings, load_settings, reveal
 from carnac.core.redaction import is_readable, secrets_of, show_url
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from carnac.core.log.allocation import AllocationReply, AllocationRequest
     from carnac.overlord import Lockbox
-    from carnac.query import DuckDbQueryEngine
     from carnac.spark.session import SparkHolder
 
 T = TypeVar("T")
@@ -408,22 +408,6 @@ def giving_way(settings: Settings) -> Settings:
     if settings.spark_niceness is not None:
         return settings
     return settings.model_copy(update={"spark_niceness": NICENESS})
-
-
-def make_engine(
-    deep_storage: DeepStorage, settings: Settings, *, folders: Sequence[Path] = ()
-) -> DuckDbQueryEngine:
-    """Return the query engine over the segment files, and those of other folders; whoever makes it closes it."""
-    from carnac.query import DuckDbQueryEngine
-
-    return DuckDbQueryEngine(
-        deep_storage,
-        threads=settings.query_threads,
-        memory_limit_bytes=settings.query_memory_limit_bytes,
-        timeout_ms=settings.query_timeout_ms or None,
-        verify_reads=settings.verify_reads == "once",
-        folders=folders,
-    )
 
 
 def no_store(name: str) -> NotFound:

@@ -35,8 +35,8 @@ class GatherLimit:
         size_bytes: In Arrow's form.
     """
 
-    rows: int
-    size_bytes: int
+    rows: int = 20_000_000
+    size_bytes: int = 1 << 30
 
     def check(self, rows: int, size_bytes: int) -> None:
         """Refuse more.
@@ -46,10 +46,13 @@ class GatherLimit:
         """
         if rows <= self.rows and size_bytes <= self.size_bytes:
             return
-        limit = f"{self.rows:,} rows" if rows > self.rows else f"{self.size_bytes:,} bytes"
+        is_long = rows > self.rows
+        limit = f"{self.rows:,} rows" if is_long else f"{self.size_bytes:,} bytes"
+        setting = "query_gather_rows" if is_long else "query_gather_bytes"
         raise Invalid(
             f"the statement needs more than {limit} of the servers' rows at the broker; select a shorter time or fewer "
-            "columns, write it as one SELECT with sums, counts or extremes, or run it with carnac sql",
+            "columns, write it as one SELECT with sums, counts or extremes, run it with carnac sql, "
+            f"or raise {setting}",
             rows_max=self.rows,
             bytes_max=self.size_bytes,
         )

@@ -25,7 +25,7 @@ from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit
 from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
-from carnac.query.distributed.distributing import DEFAULT_LIMIT, Asked, Distributor
+from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.leaves import (
     Cancelling,
     checked_leaf,
@@ -106,7 +106,7 @@ class DuckDbQueryEngine:
         timeout_ms: int | None = None,
         verify_reads: bool = True,
         folders: Sequence[Path] = (),
-        gather_limit: GatherLimit = DEFAULT_LIMIT,
+        gather_limit: GatherLimit | None = None,
     ) -> None:
         self._storage = storage
         self._intact = IntactFiles(threads=threads) if verify_reads else None
@@ -118,7 +118,7 @@ class DuckDbQueryEngine:
         self._memory_limit_bytes = memory_limit_bytes
         self._timeout_ms = timeout_ms
         self._folders = folders
-        self._gather_limit = gather_limit
+        self._gather_limit = gather_limit or GatherLimit()
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[_Query] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -19,6 +19,7 @@ from carnac.ports.queries import LeafFiles
 from carnac.query import DuckDbQueryEngine
 from carnac.query.distributed.aggregates import AGGREGATES, CLOCK_READERS, CLOCKS, VOLATILE
 from carnac.query.functions import NAMES
+from carnac.query.parameters import Parameters
 from tests.support.segments import MemoryCatalog
 from tests.support.spreading import ask, spread_query
 
@@ -43,6 +44,8 @@ ONE_ROUND = [
     ("SELECT count(*) FILTER (WHERE delay > 500), sum(delay) FILTER (delay < ?) FROM flights", [300]),
     ("SELECT date_trunc('day', __time) d, count(*) FROM flights GROUP BY d ORDER BY d LIMIT 3", ()),
     ("SELECT delay // 100, bool_and(distance > 1), count_if(delay > 3) FROM flights GROUP BY 1 ORDER BY 1", ()),
+    ("SELECT 'x' AS g, count(*) FROM flights WHERE false GROUP BY ALL", ()),
+    ("SELECT 'x' AS g, count(*) FROM flights WHERE false GROUP BY g", ()),
     ("SELECT 5 AS x, count(*) FROM flights GROUP BY x ORDER BY x", ()),
     ("SELECT count(*) + ?, carrier || ? AS t FROM flights WHERE delay < ? GROUP BY t ORDER BY t", [1, "x", 700]),
     ("SELECT delay FROM flights ORDER BY delay DESC NULLS LAST LIMIT 5 OFFSET 2", ()),
@@ -59,6 +62,8 @@ ONE_ROUND = [
     ("SELECT carrier FROM flights WHERE __time > now() - INTERVAL 100 YEAR ORDER BY __time LIMIT 4", ()),
     ("SELECT current_date < DATE '2000-01-01', count(*) FROM flights GROUP BY 1", ()),
     ("SELECT count(*) FROM flights WHERE carrier LIKE ? || '%'", ["A"]),
+    ("SELECT count(*) FROM flights WHERE carrier = $code AND delay > $least", {"least": 9, "code": "AA"}),
+    ("SELECT list_contains($l, carrier), count(*) FROM flights GROUP BY 1 ORDER BY 1", {"l": ["AA", "it's, 5"]}),
     ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
 ]  # fmt: skip
 GATHERED = [
@@ -79,6 +84,10 @@ GATHERED = [
     ("SELECT t.b FROM flights AS t(a, b) ORDER BY a LIMIT 3", "names of their own"),
     ("SELECT DISTINCT carrier FROM flights ORDER BY lower(carrier) || carrier", ""),
     ("DESCRIBE flights", ""),
+    ("SELECT count(*) FROM flights TABLESAMPLE 100 %", "sample"),
+    ("SELECT count(*) FROM flights USING SAMPLE 100 %", "sample"),
+    ("SELECT count(*) FROM (SELECT COLUMNS('d.*') FROM flights)", "subquery"),
+    ("PIVOT (SELECT carrier, delay FROM flights) ON carrier IN ('AA', 'UA') USING sum(delay)", ""),
     ("SELECT avg(__time) FROM flights WHERE __time < now() - INTERVAL 1 DAY", "do not fit together"),
     ("SELECT nullif(carrier, 'UA') g FROM flights GROUP BY ALL HAVING g > '' ORDER BY g", "HAVING groups by more"),
 ]  # fmt: skip
@@ -89,7 +98,7 @@ def test_one_round_gives_what_one_engine_gives(
     engines: list[DuckDbQueryEngine],
     catalog: MemoryCatalog,
     sql: str,
-    parameters: Sequence[object],
+    parameters: Parameters,
 ) -> None:
     found = spread_query(engines, sql, catalog, parameters=parameters)
     assert found.plan.way is (Way.ONE_ROUND if "flights" in sql else Way.AT_BROKER)
@@ -216,7 +225,8 @@ def test_explain_says_which_way_and_why(
 ) -> None:
     sql = "EXPLAIN SELECT carrier, avg(delay) FROM flights WHERE __time >= '2013-01-09' GROUP BY 1"
     found = spread_query(engines, sql, catalog)
-    first, server, broker = found.table["plan"].to_pylist()
+    first, segments, server, broker = found.table["plan"].to_pylist()
+    assert segments == "segments that may matter: 2 of 10"
     assert first == "one round: each server groups its rows, and the broker merges the groups"
     assert server.startswith("each server, over its part of 2 segments: SELECT ")
     assert broker.startswith("the broker: SELECT p_0, ")

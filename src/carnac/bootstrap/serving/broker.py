@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.bootstrap.engines import make_engine
 from carnac.bootstrap.serving.coordinator import connect
 from carnac.bootstrap.store import (
     locate_store,
-    make_engine,
     name_of_store,
     open_files,
     open_records,

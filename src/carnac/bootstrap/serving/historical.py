@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from prometheus_client import Gauge
 
-from carnac.bootstrap.store import make_engine, open_files, open_records, process_name
+from carnac.bootstrap.engines import make_engine
+from carnac.bootstrap.store import open_files, open_records, process_name
 from carnac.clock import RandomIds
 from carnac.flight import FlightServer
 from carnac.historical import Historical

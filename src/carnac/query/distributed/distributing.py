@@ -28,10 +28,6 @@ from carnac.query.syntax import Node, select_of, unparse, walk
 if TYPE_CHECKING:
     import duckdb
 
-GATHER_ROWS_MAX = 20_000_000
-GATHER_BYTES_MAX = 1 << 30
-DEFAULT_LIMIT = GatherLimit(rows=GATHER_ROWS_MAX, size_bytes=GATHER_BYTES_MAX)
-"""Of what a broker gathers for one statement."""
 PART = "__carnac_part_"
 
 
@@ -241,6 +237,7 @@ def _explained(plan: Distribution) -> Distribution:
     """Return what says how a statement would be run, and runs nothing."""
     told = [
         f"{plan.way.value}: {plan.reason}",
+        f"segments that may matter: {len({one for one, _ in plan.basis.slices})} of {plan.basis.segments_total}",
         *(
             f"each server, over its part of {len(leaf.slices)} segments: {leaf.sql}"
             for leaf in plan.leaves

@@ -72,7 +72,8 @@ def _takes_all(node: Node) -> bool:
         return bool(node["column_name_alias"])
     if kind == "JOIN":
         return bool(node["ref_type"] == "NATURAL")
-    return node.get("class") in {"STAR", "POSITIONAL_REFERENCE"} or kind in {"PIVOT", "SHOW_REF"}
+    is_many = node.get("class") in {"STAR", "POSITIONAL_REFERENCE"}
+    return is_many or kind == "PIVOT" or kind == "SHOW_REF"  # noqa: PLR1714 - a sample's is a tree
 
 
 def condition_of(relations: Sequence[Relation]) -> Node | None:

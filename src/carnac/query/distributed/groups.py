@@ -118,7 +118,7 @@ def _groups(select: Select, items: list[Node]) -> list[Node]:
             raise NotOneRound("it groups in more than one way")
         if node["having"] is not None and _names_columns(node["having"]):
             raise NotOneRound("HAVING groups by more beside GROUP BY ALL")
-        return [item for item in items if not any(map(is_aggregate, walk(item)))]
+        return [item for item in items if _is_group(item)]
     count = len(node["group_expressions"])
     if sorted(map(sorted, node["group_sets"])) != ([list(range(count))] if count else []):
         raise NotOneRound("it has grouping sets")
@@ -131,6 +131,14 @@ def _groups(select: Select, items: list[Node]) -> list[Node]:
             raise NotOneRound("it groups by an aggregate")
         found.append(group)
     return found
+
+
+def _is_group(item: Node) -> bool:
+    """Whether GROUP BY ALL groups by what is selected: a constant is none, as little as an aggregate."""
+    inner = list(walk(item))
+    return any(one.get("class") == "COLUMN_REF" for one in inner) and not any(
+        map(is_aggregate, inner)
+    )
 
 
 def _names_columns(part: Any) -> bool:

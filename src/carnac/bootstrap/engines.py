@@ -1,0 +1,33 @@
+"""The query engine of a process, by its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.ports.distributed import GatherLimit
+
+if TYPE_CHECKING:
+    from carnac.config import Settings
+    from carnac.ports import DeepStorage
+    from carnac.query import DuckDbQueryEngine
+
+
+def make_engine(
+    deep_storage: DeepStorage, settings: Settings, *, folders: Sequence[Path] = ()
+) -> DuckDbQueryEngine:
+    """Return the query engine over the segment files, and those of other folders; whoever makes it closes it."""
+    from carnac.query import DuckDbQueryEngine
+
+    return DuckDbQueryEngine(
+        deep_storage,
+        threads=settings.query_threads,
+        memory_limit_bytes=settings.query_memory_limit_bytes,
+        timeout_ms=settings.query_timeout_ms or None,
+        verify_reads=settings.verify_reads == "once",
+        gather_limit=GatherLimit(
+            rows=settings.query_gather_rows, size_bytes=settings.query_gather_bytes
+        ),
+        folders=folders,
+    )
