@@ -67,7 +67,16 @@ def test_what_is_wrong_with_a_task_is_one_sentence(
     file.write_text('{"type": "delete", "dataSource": "flights"}', encoding="utf-8")
     done = run("task", "submit", file, "--store", store, code=2)
     assert done.out == ""
-    assert done.err.startswith("error: wrong spec: say what to delete")
+    assert done.err.startswith(f"error: wrong spec {file}: say what to delete")
+    for where, says in (
+        ("delay >", "syntax error"),
+        ("delay > 1; DROP", "syntax error"),
+        ("delay > (SELECT 1)", "subqueries are not allowed"),
+        ("random() > 0.5", "random"),
+    ):
+        file.write_text(json.dumps({**DELETE, "where": where}), encoding="utf-8")
+        assert says in run("task", "submit", file, "--store", store, code=2).err
+    assert run("task", "list", "--store", store).out == "no tasks\n"
     run("task", "submit", tmp_path / "nowhere", "--store", store, code=5)
     run("task", "list", "--state", "asleep", "--store", store, code=2)
 

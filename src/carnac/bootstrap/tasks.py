@@ -216,9 +216,14 @@ def _with_ids(
 
 
 def _load(payload: Mapping[str, object]) -> TaskHead:
-    from carnac.specs.tasks.spec import load_task
+    from carnac.specs.tasks.spec import DeleteTask, load_task
 
-    return load_task(payload)
+    task = load_task(payload)
+    if isinstance(task, DeleteTask) and task.where is not None:
+        from carnac.jobs.delete.predicate import check_syntax
+
+        check_syntax(task.where)
+    return task
 
 
 def _settings(store: str | os.PathLike[str] | None, settings: Settings | None) -> Settings:

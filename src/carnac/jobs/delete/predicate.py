@@ -52,6 +52,18 @@ def check_predicate(
     return tuple((name, type_) for name, type_ in names.items() if name.casefold() in named)
 
 
+def check_syntax(predicate: str) -> None:
+    """Check of a predicate what can be checked without the columns of its datasource.
+
+    Raises:
+        Invalid: As `check_predicate`.
+    """
+    import duckdb
+
+    with duckdb.connect(":memory:", config={"autoload_known_extensions": False}) as con:
+        _check_nodes(con, _parsed(con, predicate), predicate, None)
+
+
 def _parsed(con: Any, predicate: str) -> Any:
     """Return the syntax tree of the expression, which must be whole with and without parentheses around it."""
     expression: Any = None
@@ -77,9 +89,13 @@ def _tree(con: Any, condition: str) -> dict[str, Any]:
     return tree
 
 
-def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str]) -> set[str]:
-    """Return the names of columns that the expression holds, case folded."""
-    folded = {name.casefold() for name in names}
+def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str] | None) -> set[str]:
+    """Return the names of columns that the expression holds, case folded.
+
+    Args:
+        names: Of the columns that there are; None: not known.
+    """
+    folded = None if names is None else {name.casefold() for name in names}
     named = set()
     for node in _nodes(expression):
         kind = node.get("class")
@@ -93,7 +109,8 @@ def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str]) -> 
             path = [str(name).casefold() for name in node["column_names"]]
             if path[0] == "rows" and len(path) > 1:
                 path = path[1:]
-            if path[0] not in folded and not _is_lambda(expression, path[0]):
+            is_known = folded is None or path[0] in folded
+            if not is_known and not _is_lambda(expression, path[0]):
                 raise _invalid(predicate, f"there is no column '{node['column_names'][-1]}'")
             named.add(path[0])
     return named
