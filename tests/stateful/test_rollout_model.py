@@ -105,6 +105,8 @@ MUTANTS = {
         replace(MOVING, crashes=1),
         Protocol(keeps_fence=False),
     ),
+    "read the segments that are planned on now": (ROLLING, Protocol(pins_segments=False)),
+    "join with the lookups that are planned on now": (ROLLING, Protocol(pins_lookups=False)),
     "plan on what was read before announcing": (ROLLING, Protocol(reads_again=False)),
 }
 

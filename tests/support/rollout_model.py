@@ -216,7 +216,7 @@ class Model:
             begun = revisions.begin()
             yield "starts a query", broker._replace(query=begun.oldest)
         else:
-            self._check_query(state, broker.query)
+            self._check_query(state, broker)
             yield "ends a query", broker._replace(query=NONE)
 
     # ------------------------------------------------------------------------------------------- the leader
@@ -300,14 +300,16 @@ class Model:
         self._check_loaded(state, broker.planning, "planned on")
         return broker
 
-    def _check_query(self, state: State, revision: int) -> None:
-        """A query reads what its revision needs, each once, from where it is loaded."""
+    def _check_query(self, state: State, broker: BrokerState) -> None:
+        """A query reads what its revision needs, each once, from where it is loaded, and that revision's lookups."""
+        asked = broker.query if self.protocol.pins_segments else broker.planning
         read = [
-            (revision, name)
-            for name in names_of(self._needs[revision])
+            (asked, name)
+            for name in names_of(self._needs[asked])
             if any(server.disk & bits_of(name) for server in state.servers)
         ]
-        check_read(revision, names_of(self._needs[revision]), read, lookups_at=revision)
+        lookups = broker.query if self.protocol.pins_lookups else broker.planning
+        check_read(broker.query, names_of(self._needs[broker.query]), read, lookups_at=lookups)
 
     def _check_unload(self, state: State, server: Server, bit: int) -> None:
         """A segment that a broker plans on, a query reads or that is told is on another disk too."""

@@ -101,6 +101,8 @@ class Protocol:
         reads_again: A broker reads what is told after it has announced itself.
         says_oldest: A broker says which revision its running query reads.
         never_back: The store takes no lower revision.
+        pins_segments: A query reads the segments of the revision that it was planned on.
+        pins_lookups: It joins with the lookups of that revision.
     """
 
     decide: Decide = decide_rollout
@@ -111,6 +113,8 @@ class Protocol:
     reads_again: bool = True
     says_oldest: bool = True
     never_back: bool = True
+    pins_segments: bool = True
+    pins_lookups: bool = True
 
 
 @dataclass(frozen=True)
