@@ -15,8 +15,10 @@ from typing import Literal, TypeAlias
 
 from carnac.errors import Invalid
 
-DEPTH_MAX = 100
-"""Operands inside of operands."""
+DEPTH_MAX = 50
+"""Brackets, functions and signs inside of one another."""
+TREE_DEPTH_MAX = 200
+"""Of a tree, in which each `+` of a sum is a level."""
 
 
 class Mistake(Invalid):
@@ -82,16 +84,17 @@ class Case:
 Node: TypeAlias = Column | Value | Operation | Call | Cast | Case
 
 _TOKEN = re.compile(
-    r"""\s*(?:
+    r"""
       (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]\w*)?)
     | (?P<word>[A-Za-z_]\w*)
     | (?P<quoted>`(?:[^`]|``)*`)
     | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<sign><=>|<>|!=|==|<=|>=|\|\||->|::|[-+*/%=<>(),.\[\]!~&|^:;{}?@\#$])
     | (?P<open>['"`])
-    )""",
+    """,
     re.VERBOSE | re.DOTALL,
 )
+_SPACES = re.compile(r"\s*")
 _COMMENT = re.compile(r"--|/\*")
 _NO_OPERAND = frozenset(["=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "/", "%", "||", ","])
 """No operand begins with these."""
@@ -144,29 +147,31 @@ def parse(text: str) -> Node:
     rest = parser.peek()
     if rest is not None:
         raise Beyond(f"'{rest.text}' at character {rest.position + 1} is for Spark to read")
+    _check_tree(node)
     return node
 
 
 def _tokens(text: str) -> list[_Token]:
     found: list[_Token] = []
-    position = 0
-    while text[position:].strip():
-        comment = _COMMENT.match(
-            text, position + len(text[position:]) - len(text[position:].lstrip())
-        )
-        if comment is not None:
+    position = _after_spaces(text, 0)
+    while position < len(text):
+        if _COMMENT.match(text, position) is not None:
             raise Beyond("comments are for Spark to read")
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
             raise Beyond(f"character {position + 1} is for Spark to read")
-        start = match.start(match.lastgroup)
         if match.lastgroup == "open":
-            raise Mistake(f"the quote {match[0].strip()} at character {start + 1} does not end")
-        found.append(_Token(match.lastgroup, match[match.lastgroup], start))
-        position = match.end()
+            raise Mistake(f"the quote {match[0]} at character {position + 1} does not end")
+        found.append(_Token(match.lastgroup, match[0], position))
+        position = _after_spaces(text, match.end())
     if not found:
         raise Mistake("it is empty")
     return found
+
+
+def _after_spaces(text: str, position: int) -> int:
+    found = _SPACES.match(text, position)
+    return position if found is None else found.end()
 
 
 def _check_brackets(tokens: list[_Token]) -> None:
@@ -183,6 +188,34 @@ def _check_brackets(tokens: list[_Token]) -> None:
         raise Mistake(f"'{waiting[-1].text}' at character {waiting[-1].position + 1} is not closed")
 
 
+def _check_depth(depth: int) -> None:
+    if depth > DEPTH_MAX:
+        raise Beyond(f"it is nested deeper than {DEPTH_MAX} levels")
+
+
+def _check_tree(node: Node) -> None:
+    level: list[Node] = [node]
+    for _ in range(TREE_DEPTH_MAX):
+        level = [child for one in level for child in _children(one)]
+        if not level:
+            return
+    raise Beyond(f"it has more than {TREE_DEPTH_MAX} operators in a row")
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Operation(_, operands):
+            return operands
+        case Call(_, arguments):
+            return arguments
+        case Cast(operand, _):
+            return (operand,)
+        case Case(branches, otherwise):
+            rest = () if otherwise is None else (otherwise,)
+            return (*(one for pair in branches for one in pair), *rest)
+    return ()
+
+
 class _Parser:
     """Reads by precedence: or, and, not, comparisons, sums, products, signs."""
 
@@ -196,8 +229,7 @@ class _Parser:
 
     def expression(self, depth: int) -> Node:
         """Read a whole expression."""
-        if depth > DEPTH_MAX:
-            raise Beyond(f"it is nested deeper than {DEPTH_MAX} levels")
+        _check_depth(depth)
         node = self._conjunction(depth)
         while self._takes("or"):
             node = Operation("or", (node, self._conjunction(depth)))
@@ -210,6 +242,7 @@ class _Parser:
         return node
 
     def _negation(self, depth: int) -> Node:
+        _check_depth(depth)
         if self._takes("not", "!"):
             return Operation("not", (self._negation(depth + 1),))
         return self._predicate(depth)
@@ -257,6 +290,7 @@ class _Parser:
         return node
 
     def _signed(self, depth: int) -> Node:
+        _check_depth(depth)
         if self._takes("-"):
             return Operation("negate", (self._signed(depth + 1),))
         if self._takes("+"):
