@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 RENEWALS_IN_LEASE = 3
 ROUND_PERIOD_MS = 100
 """How soon a publish is seen. What servers have loaded is seen at once."""
+LOOK_PERIOD_MS = 500
+"""How often one that does not lead looks whether the one that does has resigned, or died."""
 DROP_PERIOD_MS = 10_000
 """Pause between two looks at what drop rules match."""
 
@@ -95,16 +97,10 @@ class Coordinator:
         self._metadata, self._clock = metadata, clock
         self._settings, self._holder = settings, holder
         self.leader_id = leader_id
-        self._record = ServerRecord(
-            server_id=leader_id,
-            role=Role.COORDINATOR,
-            url=settings.url,
-            holder=holder,
-            started_at_ms=clock.now_ms(),
-            lease_ms=settings.lease_ms,
-        )
+        self._record = self._make_record()
         self._led: Leadership | None = None
         self._asked_at_ms: int | None = None
+        self._looked_at_ms = 0
         self._fence = 0
         self._leading = Lock()
         self._wait = wait
@@ -138,6 +134,17 @@ class Coordinator:
         )
         self._drop_loop = self._loop_of("drop rules", self.drop, DROP_PERIOD_MS)
         self.loops = (self._loop, self._lead_loop, self._drop_loop)
+
+    def _make_record(self) -> ServerRecord:
+        """Return how it announces itself."""
+        return ServerRecord(
+            server_id=self.leader_id,
+            role=Role.COORDINATOR,
+            url=self._settings.url,
+            holder=self._holder,
+            started_at_ms=self._clock.now_ms(),
+            lease_ms=self._settings.lease_ms,
+        )
 
     def _make_duties(self) -> dict[str, Loop]:
         """Return what a round consists of, in order; their threads are never started."""
@@ -207,11 +214,15 @@ class Coordinator:
             _log.warning("could not resign, the lease ends by itself: %s", error.message)
 
     def _is_to_lead(self) -> bool:
-        """Whether it is time for a sign of life."""
-        part_ms = self._settings.lease_ms // RENEWALS_IN_LEASE
-        return self._asked_at_ms is None or is_over(
-            self._asked_at_ms, part_ms, self._clock.now_ms()
-        )
+        """Whether it is time for a sign of life, or nobody leads any more."""
+        now_ms, part_ms = self._clock.now_ms(), self._settings.lease_ms // RENEWALS_IN_LEASE
+        if self._asked_at_ms is None or is_over(self._asked_at_ms, part_ms, now_ms):
+            return True
+        if self._led is not None or not is_over(self._looked_at_ms, LOOK_PERIOD_MS, now_ms):
+            return False
+        self._looked_at_ms = now_ms
+        leader = self._metadata.leader(Role.COORDINATOR)
+        return leader is None or is_over(leader.heartbeat_at_ms, leader.lease_ms, now_ms)
 
     # ------------------------------------------------------------------------------------------- rounds
 

@@ -116,11 +116,12 @@ class Link:
         self._heard_after = 0
         self._loaded: deque[tuple[int, int]] = deque()
         self._busy_since_ms: int | None = None
+        self._on_the_way: set[str] = set()
         self._mutex = threading.Lock()
         self._outbox: deque[Order] = deque()
         self._inbox: deque[tuple[int, Inventory]] = deque()
         self._sent: deque[tuple[Order, int, CarnacError | None]] = deque()
-        self._asks_again_ms = 0
+        self._is_closing = threading.Event()
         self._loops: tuple[Loop, ...] = ()
         if has_threads:
             name = record.server_id
@@ -139,6 +140,7 @@ class Link:
 
     def close(self) -> None:
         """Ask and send nothing more; what is on its way breaks off. Idempotent."""
+        self._is_closing.set()
         safely(
             _log,
             f"to hang up on {self.record.server_id}",
@@ -155,16 +157,14 @@ class Link:
         Raises:
             CarnacError: It does not answer; nothing was learnt.
         """
-        now_ms = self._clock.now_ms()
-        if wait_ms and now_ms < self._asks_again_ms <= now_ms + ASK_AGAIN_MS:
-            return
         with self._mutex:
             self._questions += 1
             question, epoch, number = self._questions, self._epoch, self._number
         try:
             answer = self._server.inventory(epoch=epoch, since=number, wait_ms=wait_ms)
         except Exception:
-            self._asks_again_ms = now_ms + ASK_AGAIN_MS
+            if wait_ms:
+                self._is_closing.wait(ASK_AGAIN_MS / 1000)
             raise
         with self._mutex:
             is_news = (answer.epoch, answer.number) != (epoch, number)
@@ -291,6 +291,7 @@ class Link:
             gone = set(answer.removed)
         for segment_id in gone:
             self.holds.pop(segment_id, None)
+            self._on_the_way.discard(segment_id)
         for one in answer.holdings:
             self._note_holding(
                 one.segment_id, Held(one.size_bytes, one.state, one.error, one.datasource)
@@ -319,15 +320,17 @@ class Link:
     def _note_holding(self, segment_id: str, held: Held) -> None:
         was = self.holds.get(segment_id)
         self.holds[segment_id] = held
+        if held.state is HoldState.LOADING:
+            self._on_the_way.add(segment_id)
+        else:
+            self._on_the_way.discard(segment_id)
         is_new = was is None or was.state is not HoldState.LOADED
         if held.state is HoldState.LOADED and is_new and segment_id in self.asked:
             self._loaded.append((self._clock.now_ms(), held.size_bytes))
 
     def _note_speed(self) -> None:
         now_ms = self._clock.now_ms()
-        is_busy = bool(self.asked) or any(
-            one.state is HoldState.LOADING for one in self.holds.values()
-        )
+        is_busy = bool(self.asked or self._on_the_way)
         if self._busy_since_ms is None and is_busy:
             self._busy_since_ms = now_ms
             self._loaded.clear()

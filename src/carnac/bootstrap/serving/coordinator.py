@@ -37,7 +37,7 @@ def add(assembly: Assembly) -> None:
     coordinator = Coordinator(
         metadata,
         clock,
-        leader_id=RandomIds().new_id(),
+        leader_id=f"coordinator-{RandomIds().new_id()}",
         holder=process_name(),
         connect=connect,
         disconnect=lambda server: cast("FlightSegmentServer", server).close(),
