@@ -9,6 +9,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "specs": ("spec",),
     "quarantine": ("quarantine",),
     "queries": ("sql",),
+    "receipts": ("receipt", "why"),
     "contents": ("datasources", "segments", "chunks"),
     "late": ("late",),
     "lookups": ("lookups",),

@@ -60,6 +60,8 @@ class QueryBasis:
             it names, all if it says `*`.
         tables: Small tables that it reads, as columns, in order of use: lookups, tables about tables.
         is_volatile: Its answer depends on the time, on chance or on the engine as well.
+        sums: Places of the columns that are counts and sums, where all others are groups: the answer over some rows and
+            more is the sum of both answers. None: it is of another kind.
         segments_total: Live segments of the datasources that it names.
     """
 
@@ -69,6 +71,7 @@ class QueryBasis:
     tables: Sequence[Mapping[str, Sequence[object]]]
     is_volatile: bool
     segments_total: int
+    sums: Sequence[int] | None = None
 
 
 class OpenQuery(Protocol):

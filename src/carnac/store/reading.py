@@ -10,10 +10,12 @@ from carnac.core.arguments import checked
 from carnac.core.showing import Listing
 from carnac.core.time.intervals import as_interval
 from carnac.core.time.moments import as_moment
+from carnac.errors import Invalid
 from carnac.store.querying import run_query
 from carnac.store.results import Result
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from carnac.core.log.commits import Commit, CommitSummary
@@ -29,9 +31,12 @@ if TYPE_CHECKING:
         QueryEngine,
         Tag,
     )
+    from carnac.ports.answers import Receipt
     from carnac.store.history import DatasourceDiff
     from carnac.store.leases import LeaseKeeper
+    from carnac.store.receipts import ReceiptCheck
     from carnac.store.services import StoreServices
+    from carnac.store.why import WhyReport
 
 
 @checked
@@ -68,7 +73,87 @@ class StoreReading:
             at=as_moment(at),
             parameters=parameters,
         )
-        return Result(found)
+
+        def receipt(table: pa.Table) -> Receipt:
+            from carnac.store.receipts import of_table
+
+            return of_table(
+                self._engine(),
+                self._metadata,
+                self._leases,
+                text,
+                revision=found.revision,
+                parameters=parameters,
+                table=table,
+            )
+
+        return Result(found, receipt)
+
+    def receipt(
+        self,
+        text: str,
+        *,
+        at: int | str | datetime | None = None,
+        parameters: Sequence[object] | Mapping[str, object] = (),
+    ) -> Receipt:
+        """Run one SELECT statement and return what its answer rests on, in place of its rows.
+
+        Raises:
+            Invalid, NotFound: As `sql`.
+        """
+        from carnac.store.receipts import derive
+
+        return derive(
+            self._engine(),
+            self._metadata,
+            self._leases,
+            text,
+            at=as_moment(at),
+            parameters=parameters,
+        )[0]
+
+    def verify_receipt(self, text: str, *, name: str = "the receipt") -> ReceiptCheck:
+        """Derive a receipt again from the log, and compare.
+
+        Args:
+            text: JSON: a receipt as HTTP gives it or `carnac sql --receipt` writes it, with `statement`, and
+                `parameters` if there are any.
+            name: What it is called in messages.
+
+        Raises:
+            Invalid: It is no receipt, or its statement is wrong.
+            NotFound: Its revision is not kept any more.
+        """
+        from carnac.store.receipts import load, verify
+
+        return verify(self._engine(), self._metadata, self._leases, load(text, name))
+
+    def why(
+        self,
+        text: str,
+        first: int | str | datetime,
+        last: int | str | datetime | None = None,
+        *,
+        parameters: Sequence[object] | Mapping[str, object] = (),
+    ) -> WhyReport:
+        """Return which commits changed the answer of a statement between two revisions, and by how much.
+
+        Args:
+            text: A statement that gives one row of numbers, or counts and sums by groups.
+            first: The earlier revision.
+            last: The later one; None: the newest.
+
+        Raises:
+            Invalid: The statement or the order of the revisions is wrong; there are too many commits between them.
+            NotFound: As `sql`; what is between the revisions is not kept any more.
+        """
+        from carnac.store.why import WhyFinder
+
+        finder = WhyFinder(self._engine(), self._metadata, self._leases, text, parameters)
+        start = as_moment(first)
+        if start is None:
+            raise Invalid("say from which revision on: why(text, first)")
+        return finder.find(start, as_moment(last))
 
     def export(
         self,

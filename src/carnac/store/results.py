@@ -9,13 +9,14 @@ from carnac.core.showing import ROWS_MAX, html_table
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
     from carnac.ports import QueryResult
+    from carnac.ports.answers import Receipt
 
 
 class Result:
@@ -27,11 +28,21 @@ class Result:
         segments_read: Those left after pruning by time, partition and column statistics.
     """
 
-    def __init__(self, result: QueryResult) -> None:
+    def __init__(self, result: QueryResult, receipt: Callable[[pa.Table], Receipt]) -> None:
         self._table = result.table
+        self._make_receipt = receipt
         self.revision = result.revision
         self.segments_total = result.segments_total
         self.segments_read = result.segments_read
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the rows rest on, for others to derive again; made when it is asked for, of the store while it is open.
+
+        Raises:
+            NotFound: The revision is not kept any more.
+        """
+        return self._make_receipt(self._table)
 
     def arrow(self) -> pa.Table:
         """Return the rows as a `pyarrow.Table`; instants are in UTC, sketches are bytes."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from carnac.ports import ExportResult
+    from carnac.ports.answers import Receipt
     from carnac.store import Store
     from carnac.store.results import Result
 
@@ -86,6 +87,15 @@ Parameters = Annotated[
         help="Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
     ),
 ]
+ReceiptFile = Annotated[
+    str | None,
+    typer.Option(
+        "--receipt",
+        metavar="FILE",
+        help="Write what the answer rests on to a file, for `carnac receipt verify`. With -o the statement runs twice.",
+        show_default=False,
+    ),
+]
 Timeout = Annotated[
     float | None,
     typer.Option(
@@ -120,6 +130,7 @@ def sql(
     output: OutputFile = None,
     overwrite: Overwrite = False,
     max_rows: MaxRows = None,
+    receipt: ReceiptFile = None,
     timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
@@ -135,7 +146,7 @@ def sql(
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
     limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
     if text is None and file is None:
-        _require_prompt(is_for_one=bool(param or form or output or overwrite or as_json))
+        _require_prompt(is_for_one=bool(param or form or output or overwrite or receipt or as_json))
         from carnac.cli.prompt.loop import run_prompt
 
         rows_max = DEFAULT_ROWS if max_rows is None else max_rows or None
@@ -150,16 +161,17 @@ def sql(
         at=at,
         parameters=[_parse_parameter(value) for value in param or ()],
         rows_max=DEFAULT_ROWS if max_rows is None and form == "table" else max_rows or None,
+        receipt=receipt,
     )
     target = _standard_output(form) if form in FILES and output in {None, "-"} else output
-    if session.owns_process:
+    if session.owns_process and receipt is None:
         _load_arrow_alone(question.text)
     with session.open_store(query_timeout_ms=timeout_ms) as store, ended_after(session, limit_ms):
         if form in FILES:
             written = question.export(store, target, form, overwrite=overwrite)
             _tell(session.output, written, output)
             return
-        result = store.sql(question.text, at=at, parameters=question.parameters)
+        result = question.run(store)
     if form == "table":
         print_table(session.output, result, question.rows_max)
     else:
@@ -172,15 +184,23 @@ class _Question:
 
     Attributes:
         rows_max: None: all.
+        receipt: The file that says what the answer rests on; None: none.
     """
 
     text: str
     at: str | None
     parameters: Sequence[object]
     rows_max: int | None
+    receipt: str | None
+
+    def run(self, store: Store) -> Result:
+        result = store.sql(self.text, at=self.at, parameters=self.parameters)
+        if self.receipt is not None:
+            self._leave(self.receipt, result.receipt)
+        return result
 
     def export(self, store: Store, target: object, form: str, *, overwrite: bool) -> ExportResult:
-        return store.export(
+        written = store.export(
             self.text,
             target,
             format=form,
@@ -189,6 +209,18 @@ class _Question:
             max_rows=self.rows_max,
             overwrite=overwrite,
         )
+        if self.receipt is not None:
+            again = store.receipt(self.text, at=written.revision, parameters=self.parameters)
+            self._leave(self.receipt, again)
+        return written
+
+    def _leave(self, file: str, receipt: Receipt) -> None:
+        from carnac.store.receipts import dump
+
+        try:
+            Path(file).write_text(dump(receipt, self.text, self.parameters), encoding="utf-8")
+        except OSError as error:
+            raise Invalid(f"{file} cannot be written: {error.strerror}", path=file) from None
 
 
 def _form(form: str | None, output: str | None) -> str:

@@ -21,9 +21,14 @@ ETAG_DIGITS = 40
 _ENTITY_TAG = re.compile(r'(?:W/)?"([^"]*)"|([^\s,"]+)')
 
 
-def statement_digest(statement: str, parameters: Sequence[object]) -> str:
-    """Return the digest of a statement, as the parser prints it, and of the values of its `?`."""
-    return _digest("statement", [statement, [_plain(value) for value in parameters]])
+def statement_digest(statement: str, parameters: Sequence[object] | Mapping[str, object]) -> str:
+    """Return the digest of a statement, as the parser prints it, and of the values of its `?` or its `$name`."""
+    values: object = (
+        {name: _plain(parameters[name]) for name in sorted(parameters)}
+        if isinstance(parameters, Mapping)
+        else [_plain(value) for value in parameters]
+    )
+    return _digest("statement", [statement, values])
 
 
 def segments_digest(slices: Iterable[SliceKey]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from carnac.ports.queries import QueryBasis
 from carnac.query.bucketing import without_floor_to
+from carnac.query.streams.sums import find_sums
 from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
         tables=tuple(plan.tables.values()),
         is_volatile=bool(prefix) or any(_is_volatile(node) for node in walk(statement["node"])),
         segments_total=plan.segments_total,
+        sums=None if prefix else find_sums(statement),
     )
 
 

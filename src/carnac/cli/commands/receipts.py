@@ -1,0 +1,221 @@
+"""`receipt verify` and `why`: what an answer rests on, and what changed it since."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import ASK, add_group, command, session_of
+from carnac.cli.completion.values import complete_moment
+from carnac.cli.options import AsJson
+from carnac.cli.records import to_json
+from carnac.cli.tables import Column, second_ms
+from carnac.core.words import counted
+from carnac.errors import Corrupt, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from carnac.cli.output import Output
+    from carnac.store.why import Answer, Number, WhyReport
+
+add_group("receipt", "Receipts: what an answer rests on, derived again.", panel=ASK)
+
+CHANGES_SHOWN = 200
+"""Lines of `carnac why`."""
+
+
+@command(
+    "receipt verify",
+    panel=ASK,
+    examples=["carnac receipt verify answer.receipt.json"],
+)
+def verify(
+    ctx: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A receipt with its statement, as `carnac sql --receipt` writes it; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Derive a receipt again from the log and the statement, and compare: revision, segments, rows.
+
+    A receipt of HTTP (the trailer X-Carnac-Receipt) is verified with "statement", and "parameters" if there were any,
+    added to it. Exit code 5: its revision is not kept any more; 7: it does not hold.
+    """
+    session = session_of(ctx)
+    text = _read(file)
+    with session.open_store() as store:
+        found = store.verify_receipt(text, name=file if file != "-" else "standard input")
+    for note in found.notes:
+        session.output.warning(note)
+    if not found.is_verified:
+        raise Corrupt(
+            f"the receipt does not hold: {'; '.join(found.findings)}",
+            revision=found.derived.revision,
+            statement_digest=found.derived.statement_digest,
+            segments_digest=found.derived.segments_digest,
+            rows=found.derived.rows,
+            rows_digest=found.derived.rows_digest,
+        )
+    if as_json:
+        session.output.json(
+            {"verified": True, "notes": list(found.notes), "receipt": to_json(found.derived)}
+        )
+        return
+    session.output.note(
+        f"verified: revision {found.derived.revision}, {counted(found.derived.rows or 0, 'row')}, "
+        f"segments {found.derived.segments_digest[:12]}…"
+    )
+
+
+def _read(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotFound(f"{file} cannot be read: {error.strerror}", path=file) from None
+    except UnicodeDecodeError:
+        raise Invalid(f"{file} is not text in UTF-8", path=file) from None
+
+
+@command(
+    "why",
+    panel=ASK,
+    examples=[
+        'carnac why "SELECT count(*) AS n, sum(delay) AS s FROM flights" --from 1',
+        'carnac why "SELECT carrier, count(*) AS n FROM flights GROUP BY 1" --from 1 --to 2 --json',
+    ],
+)
+def why(
+    ctx: typer.Context,
+    *,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="SELECT",
+            help="A statement that gives one row of numbers, or counts and sums by groups.",
+            show_default=False,
+        ),
+    ],
+    first: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="REVISION",
+            help="The earlier revision, time or tag.",
+            show_default=False,
+            autocompletion=complete_moment,
+        ),
+    ],
+    last: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="REVISION",
+            help="The later one. Default: the newest.",
+            show_default=False,
+            autocompletion=complete_moment,
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="VALUE",
+            help="Value of the next ? in the statement, as for sql.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which commits changed a number, and by how much.
+
+    Counts and sums are found from the segments that each commit added and dropped, alone; any other number by running
+    the statement at each revision that changed what it reads, 100 at most.
+    """
+    session = session_of(ctx)
+    with session.open_store() as store:
+        found = store.why(text, first, last, parameters=[_value(one) for one in param or ()])
+    if as_json:
+        session.output.json(_why_document(found))
+        return
+    _print_why(session.output, found)
+
+
+def _value(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, list | dict) else value
+
+
+def _print_why(output: Output, found: WhyReport) -> None:
+    columns = [Column("revision", is_number=True), Column("published"), Column("kind")]
+    columns += [Column(name) for name in found.groups]
+    columns += [Column(f"{name} by", is_number=True) for name in found.numbers]
+    columns.append(Column("message"))
+    lines = []
+    for one in found.changes:
+        for key, deltas in one.deltas.items():
+            commit = one.commit
+            told = [str(commit.revision), second_ms(commit.at_ms), commit.kind.value]
+            said = commit.message or (f"{commit.writer} {commit.batch}" if commit.batch else "")
+            lines.append([*told, *map(str, key), *map(_signed, deltas), said])
+    output.table(columns, lines[:CHANGES_SHOWN])
+    if len(lines) > CHANGES_SHOWN:
+        output.warning(f"{len(lines) - CHANGES_SHOWN} more lines are in --json")
+    if not found.groups:
+        zeros: list[Number] = [0] * len(found.numbers)
+        before, after = found.before.get((), zeros), found.after.get((), zeros)
+        for name, was, now in zip(found.numbers, before, after, strict=True):
+            output.note(
+                f"{name}: {was} at revision {found.first_revision}, {now} at {found.last_revision}"
+            )
+    output.note(
+        f"{len(found.changes)} of {counted(found.commits, 'commit')} that touched what it reads changed it; found "
+        f"{found.way}"
+    )
+
+
+def _signed(value: Number) -> str:
+    return f"+{value}" if value > 0 else str(value)
+
+
+def _why_document(found: WhyReport) -> dict[str, object]:
+    names = [*found.groups, *found.numbers]
+
+    def rows(answer: Answer) -> list[dict[str, object]]:
+        return [
+            dict(zip(names, map(to_json, [*key, *values]), strict=True))
+            for key, values in answer.items()
+        ]
+
+    return {
+        "first_revision": found.first_revision,
+        "last_revision": found.last_revision,
+        "before": rows(found.before),
+        "after": rows(found.after),
+        "changes": [
+            {
+                "revision": one.commit.revision,
+                "at_ms": one.commit.at_ms,
+                "kind": one.commit.kind.value,
+                "writer": one.commit.writer,
+                "batch": one.commit.batch,
+                "message": one.commit.message,
+                "by": rows(one.deltas),
+            }
+            for one in found.changes
+        ],
+        "commits": found.commits,
+        "way": found.way,
+    }

@@ -1,0 +1,223 @@
+"""Receipts: made of an answer, and derived again from the log, years later and on another engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from carnac.core.answers.receipts import segments_digest, statement_digest
+from carnac.core.json_text import parse_json
+from carnac.errors import Invalid
+from carnac.ports.answers import Receipt
+from carnac.store.querying import RevisionCatalog, under_lease
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.ports import MetadataStore, QueryEngine
+    from carnac.ports.queries import OpenQuery, QueryBasis
+    from carnac.store.leases import LeaseKeeper
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+FIELDS = ("revision", "statement_digest", "segments_digest", "rows", "rows_digest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptCheck:
+    """What became of deriving a receipt again.
+
+    Attributes:
+        receipt: As it was given.
+        derived: What the log says now.
+        findings: What differs, a sentence each; none: the receipt holds.
+        notes: What could not be compared, and why, a sentence each.
+    """
+
+    receipt: Receipt
+    derived: Receipt
+    findings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the receipt holds."""
+        return not self.findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A receipt with the statement that it is of."""
+
+    receipt: Receipt
+    statement: str
+    parameters: Parameters
+
+
+def receipt_of(basis: QueryBasis, revision: int, parameters: Parameters) -> Receipt:
+    """Return the receipt of an answer whose rows were not read yet."""
+    return Receipt(
+        revision=revision,
+        statement_digest=statement_digest(basis.statement, parameters),
+        segments_digest=segments_digest(basis.slices),
+    )
+
+
+def of_table(
+    engine: QueryEngine,
+    metadata: MetadataStore,
+    leases: LeaseKeeper,
+    text: str,
+    *,
+    revision: int,
+    parameters: Parameters,
+    table: pa.Table,
+) -> Receipt:
+    """Return the receipt of an answer that is there: the statement is planned again, not run."""
+    from carnac.rows.answer_digest import AnswerMeter
+
+    def plan(catalog: RevisionCatalog) -> Receipt:
+        query = engine.open_query(text, catalog, parameters=parameters)
+        try:
+            return receipt_of(query.basis, catalog.revision, parameters)
+        finally:
+            query.close()
+
+    meter = AnswerMeter()
+    for batch in table.to_batches():
+        meter.add(batch)
+    planned = under_lease(metadata, leases, revision, plan)
+    return replace(planned, rows=meter.rows, rows_digest=meter.digest)
+
+
+def derive(
+    engine: QueryEngine,
+    metadata: MetadataStore,
+    leases: LeaseKeeper,
+    text: str,
+    *,
+    at: int | str | None,
+    parameters: Parameters,
+) -> tuple[Receipt, bool]:
+    """Run a statement; return its receipt, and whether its rows depend on the time or on chance."""
+
+    def run(catalog: RevisionCatalog) -> tuple[Receipt, bool]:
+        query = engine.open_query(text, catalog, parameters=parameters)
+        try:
+            planned = receipt_of(query.basis, catalog.revision, parameters)
+            return _read(query, planned), query.basis.is_volatile
+        finally:
+            query.close()
+
+    return under_lease(metadata, leases, at, run)
+
+
+def verify(
+    engine: QueryEngine, metadata: MetadataStore, leases: LeaseKeeper, asked: Asked
+) -> ReceiptCheck:
+    """Derive a receipt again and compare.
+
+    Raises:
+        NotFound: Its revision is not kept any more.
+    """
+    derived, is_volatile = derive(
+        engine,
+        metadata,
+        leases,
+        asked.statement,
+        at=asked.receipt.revision,
+        parameters=asked.parameters,
+    )
+    findings, notes = _compare(asked.receipt, derived, is_volatile=is_volatile)
+    return ReceiptCheck(
+        receipt=asked.receipt, derived=derived, findings=tuple(findings), notes=tuple(notes)
+    )
+
+
+def _read(query: OpenQuery, planned: Receipt) -> Receipt:
+    from carnac.rows.answer_digest import AnswerMeter
+
+    meter = AnswerMeter()
+    query.start()
+    for batch in query.batches():
+        meter.add(cast("pa.RecordBatch", batch))
+    return replace(planned, rows=meter.rows, rows_digest=meter.digest)
+
+
+def _compare(given: Receipt, derived: Receipt, *, is_volatile: bool) -> tuple[list[str], list[str]]:
+    findings, notes = [], []
+    if given.statement_digest != derived.statement_digest:
+        findings.append("the statement or its parameters are not those of the receipt")
+    if given.segments_digest != derived.segments_digest:
+        findings.append(
+            f"at revision {given.revision} the log has the statement read other segments than the receipt says"
+        )
+    if given.rows is None or given.rows_digest is None:
+        notes.append("the receipt says nothing of the rows: the answer was not read to its end")
+        return findings, notes
+    if is_volatile:
+        notes.append("the rows depend on the time or on chance, and are not compared")
+        return findings, notes
+    if given.rows != derived.rows:
+        findings.append(f"the answer has {derived.rows} rows, the receipt says {given.rows}")
+    form, derived_form = (
+        (one or "").partition(":")[0] for one in (given.rows_digest, derived.rows_digest)
+    )
+    if form != derived_form:
+        notes.append(
+            f"the rows were digested in form {form}, this version makes form {derived_form}: they are not compared"
+        )
+    elif given.rows_digest != derived.rows_digest:
+        findings.append(
+            "the rows are not those of the receipt (a statement with LIMIT and no ORDER BY may choose others)"
+        )
+    return findings, notes
+
+
+def dump(receipt: Receipt, statement: str, parameters: Parameters) -> str:
+    """Return a receipt with its statement as JSON, for a file."""
+    values = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+    content = {**asdict(receipt), "statement": statement, "parameters": values}
+    return json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def load(text: str, what: str) -> Asked:
+    """Return what a file of JSON says: a receipt, as HTTP gives it, with `statement`, and `parameters` if any.
+
+    Raises:
+        Invalid: It is none.
+    """
+    content = parse_json(text, what)
+    if not isinstance(content, dict):
+        raise Invalid(f"{what} is no receipt: it must be a JSON object")
+    inner = content.get("receipt")
+    if isinstance(inner, dict):
+        content = {**inner, **content}
+    statement = content.get("statement")
+    if not isinstance(statement, str):
+        raise Invalid(
+            f'{what} does not say which statement it is of; add "statement", and "parameters" if it has any'
+        )
+    parameters = content.get("parameters", [])
+    if not isinstance(parameters, list | dict):
+        raise Invalid(f"{what}: parameters must be a list, or an object by name")
+    values = [content.get(name) for name in FIELDS]
+    revision, stated, segments, rows, rows_digest = values
+    if (
+        not isinstance(revision, int)
+        or not isinstance(stated, str)
+        or not isinstance(segments, str)
+        or not isinstance(rows, int | None)
+        or not isinstance(rows_digest, str | None)
+    ):
+        raise Invalid(f"{what} is no receipt: it must say {', '.join(FIELDS)}")
+    receipt = Receipt(
+        revision=revision,
+        statement_digest=stated,
+        segments_digest=segments,
+        rows=rows,
+        rows_digest=rows_digest,
+    )
+    return Asked(receipt=receipt, statement=statement, parameters=parameters)

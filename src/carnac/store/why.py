@@ -1,0 +1,360 @@
+"""Why a number is another one at a later revision: which commits changed it, and by how much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import isclose
+from typing import TYPE_CHECKING, cast
+
+from carnac.core.log.commits import Commit
+from carnac.core.log.entries import Entry, VisibleSegment
+from carnac.errors import Invalid, NotFound
+from carnac.store.querying import RevisionCatalog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.core.segments.segment import ColumnType, Segment
+    from carnac.core.time.intervals import IntervalSet
+    from carnac.ports import MetadataStore, QueryEngine
+    from carnac.ports.queries import QueryBasis
+    from carnac.store.leases import LeaseKeeper
+
+COMMITS_MAX = 10_000
+"""Commits that are looked at."""
+RUNS_MAX = 100
+"""How often a statement is run at revisions one after the other."""
+ROWS_MAX = 10_000
+"""Of an answer that is compared group by group."""
+PAGE = 1_000
+CLOSE = 1e-9
+"""Sums of doubles that differ by less, relatively, are one."""
+
+Number = int | float | Decimal
+Key = tuple[object, ...]
+Answer = Mapping[Key, Sequence[Number]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """What one commit changed.
+
+    Attributes:
+        commit: Who, when, what.
+        deltas: By group, empty for a statement without groups: by how much each number changed.
+    """
+
+    commit: Commit
+    deltas: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyReport:
+    """What changed an answer between two revisions.
+
+    Attributes:
+        first_revision: The earlier one.
+        last_revision: The later one.
+        groups: Names of the columns that rows are grouped by.
+        numbers: Names of the columns that are compared.
+        before: The answer at the first revision.
+        after: The answer at the last one.
+        changes: The commits that changed it, oldest first.
+        commits: How many changed its datasources or lookups.
+        way: One sentence: how it was found.
+    """
+
+    first_revision: int
+    last_revision: int
+    groups: Sequence[str]
+    numbers: Sequence[str]
+    before: Answer
+    after: Answer
+    changes: Sequence[Why]
+    commits: int
+    way: str
+
+
+@dataclass(slots=True)
+class _Some:
+    """A catalog of some entries of a datasource, with the columns of a revision (port `Catalog`)."""
+
+    whole: RevisionCatalog
+    items: Sequence[VisibleSegment]
+    schema: Mapping[str, ColumnType]
+    revision: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.revision = self.whole.revision
+
+    def datasource_names(self) -> Sequence[str]:
+        return self.whole.datasource_names()
+
+    def visible(self, datasource: str, intervals: IntervalSet | None) -> Sequence[VisibleSegment]:
+        del datasource
+        return [
+            one for one in self.items if intervals is None or intervals.intersect(one.entry.visible)
+        ]
+
+    def columns(self, datasource: str) -> Mapping[str, ColumnType]:
+        del datasource
+        return self.schema
+
+    def count_segments(self, datasource: str) -> int:
+        del datasource
+        return len(self.items)
+
+    def lookups(self) -> Mapping[str, Mapping[str, str]]:
+        return self.whole.lookups()
+
+
+class WhyFinder:
+    """Finds which commits changed the answer of a statement."""
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        metadata: MetadataStore,
+        leases: LeaseKeeper,
+        text: str,
+        parameters: Sequence[object] | Mapping[str, object],
+    ) -> None:
+        self._engine = engine
+        self._metadata = metadata
+        self._leases = leases
+        self._text = text
+        self._parameters = parameters
+        self._segments: dict[str, Segment] = {}
+
+    def find(self, first: int | str, last: int | str | None) -> WhyReport:
+        """Return what changed the answer between two revisions.
+
+        Raises:
+            Invalid: The revisions are in the wrong order; the answer is not numbers; there are too many commits.
+            NotFound: A revision, or a commit between them, is not kept any more.
+        """
+        with self._leases.reading(first) as reading:  # all later ones are kept with it
+            start = reading.head.revision
+            end = self._metadata.resolve(last).revision
+            if end < start:
+                raise Invalid(
+                    f"revision {start} is later than {end}; give the earlier one as --from (first=…)"
+                )
+            basis, after_table = self._run(self._at(end))
+            numbers = _places(basis, after_table)
+            touching = self._touching(basis, start, end)
+            before, after = self._before(basis, numbers, start), _answer(after_table, numbers)
+            changes, way = None, ""
+            if basis.sums is not None and len(basis.columns) == 1:
+                changes = self._by_segments(basis, touching, numbers, end)
+                way = "from the segments that each commit added and dropped, alone"
+                if not _adds_up(before, after, changes):
+                    changes = None  # a column took another type meanwhile, say
+            if changes is None:
+                changes = self._by_revisions(touching, numbers, start, before)
+                way = "by running the statement at each revision that changed what it reads"
+        names = after_table.column_names
+        return WhyReport(
+            first_revision=start,
+            last_revision=end,
+            groups=[name for place, name in enumerate(names) if place not in numbers],
+            numbers=[names[place] for place in numbers],
+            before=before,
+            after=after,
+            changes=[one for one in changes if one.deltas],
+            commits=len(touching),
+            way=way,
+        )
+
+    def _before(self, basis: QueryBasis, numbers: Sequence[int], revision: int) -> Answer:
+        try:
+            return _answer(self._run(self._at(revision))[1], numbers)
+        except NotFound:  # nothing is counted where there is no such datasource or column yet
+            if basis.sums is None:
+                raise
+            return {}
+
+    def _at(self, revision: int) -> RevisionCatalog:
+        return RevisionCatalog(self._metadata, revision)
+
+    def _run(self, catalog: RevisionCatalog | _Some) -> tuple[QueryBasis, pa.Table]:
+        import pyarrow as pa
+
+        query = self._engine.open_query(self._text, catalog, parameters=self._parameters)
+        try:
+            if query.basis.is_volatile:
+                raise Invalid(
+                    "the answer depends on the time or on chance; ask why of a statement that rests on rows alone"
+                )
+            schema = cast("pa.Schema", query.start())
+            batches, rows = [], 0
+            for batch in query.batches():
+                batches.append(cast("pa.RecordBatch", batch))
+                rows += batches[-1].num_rows
+                if rows > ROWS_MAX:
+                    raise Invalid(
+                        f"the answer has more than {ROWS_MAX:,} rows; select numbers, by fewer groups"
+                    )
+            return query.basis, pa.Table.from_batches(batches, schema)
+        finally:
+            query.close()
+
+    def _touching(self, basis: QueryBasis, start: int, end: int) -> list[Commit]:
+        """Return the commits of the interval that changed what the statement reads."""
+        found: list[Commit] = []
+        after, seen = start, 0
+        while after < end:
+            page = self._metadata.changes(after=after, limit=PAGE)
+            for commit in page:
+                if commit.revision > end:
+                    break
+                seen += 1
+                names = {change.datasource for change in commit.changes}
+                if names & set(basis.columns) or (basis.tables and commit.lookups):
+                    found.append(commit)
+            after = page[-1].revision if page else end
+            if seen > COMMITS_MAX:
+                raise Invalid(
+                    f"there are more than {COMMITS_MAX:,} commits between {start} and {end}; "
+                    "bring --from and --to closer together"
+                )
+        return found
+
+    # ------------------------------------------------------------------------------------------ from segments alone
+
+    def _by_segments(
+        self, basis: QueryBasis, commits: Sequence[Commit], numbers: Sequence[int], end: int
+    ) -> list[Why]:
+        [datasource] = basis.columns
+        whole = self._at(end)
+        schema = whole.columns(datasource)
+        found = []
+        for commit in commits:
+            added, dropped = self._differing(commit, datasource)
+            deltas: Counter[tuple[Key, int]] = Counter()
+            for items, sign in ((added, 1), (dropped, -1)):
+                if items:
+                    table = self._run(_Some(whole, items, schema))[1]
+                    for key, values in _answer(table, numbers).items():
+                        for place, value in enumerate(values):
+                            deltas[key, place] += sign * value  # type: ignore[assignment]
+            found.append(Why(commit=commit, deltas=_nonzero(deltas, len(numbers))))
+        return found
+
+    def _differing(
+        self, commit: Commit, datasource: str
+    ) -> tuple[list[VisibleSegment], list[VisibleSegment]]:
+        """Return the entries that a commit added and dropped, without those that only changed their place."""
+        changes = [one for one in commit.changes if one.datasource == datasource]
+        added = [entry for one in changes for entry in one.adds]
+        dropped = [entry for one in changes for entry in one.drops]
+        same = Counter(map(_shown, added)) & Counter(map(_shown, dropped))
+        return (
+            [self._item(one) for one in _without(added, same.copy())],
+            [self._item(one) for one in _without(dropped, same.copy())],
+        )
+
+    def _item(self, entry: Entry) -> VisibleSegment:
+        if entry.segment_id not in self._segments:
+            segment = self._metadata.find_segment(entry.segment_id)
+            if segment is None:
+                raise Invalid(
+                    f"segment {entry.segment_id} came and went between the revisions and is not kept any more; "
+                    "bring --from and --to closer together",
+                    segment_id=entry.segment_id,
+                )
+            self._segments[entry.segment_id] = segment
+        return VisibleSegment(segment=self._segments[entry.segment_id], entry=entry)
+
+    # ------------------------------------------------------------------------------------------ at each revision
+
+    def _by_revisions(
+        self, commits: Sequence[Commit], numbers: Sequence[int], start: int, before: Answer
+    ) -> list[Why]:
+        if len(commits) > RUNS_MAX:
+            raise Invalid(
+                f"{len(commits)} commits changed what the statement reads after revision {start}, and it would be run "
+                f"at each; that is done for {RUNS_MAX} at most: bring --from and --to closer together, or ask for "
+                "counts and sums"
+            )
+        found = []
+        for commit in commits:
+            after = _answer(self._run(self._at(commit.revision))[1], numbers)
+            deltas: Counter[tuple[Key, int]] = Counter()
+            for answer, sign in ((after, 1), (before, -1)):
+                for key, values in answer.items():
+                    for place, value in enumerate(values):
+                        deltas[key, place] += sign * value  # type: ignore[assignment]
+            found.append(Why(commit=commit, deltas=_nonzero(deltas, len(numbers))))
+            before = after
+        return found
+
+
+def _shown(entry: Entry) -> tuple[str, str]:
+    return entry.segment_id, str(entry.visible)
+
+
+def _without(entries: Sequence[Entry], same: Counter[tuple[str, str]]) -> Iterator[Entry]:
+    for entry in entries:
+        if same[_shown(entry)] > 0:
+            same[_shown(entry)] -= 1
+        else:
+            yield entry
+
+
+def _places(basis: QueryBasis, table: pa.Table) -> Sequence[int]:
+    """Return the places of the columns that are compared.
+
+    Raises:
+        Invalid: There are none, or nobody knows which they are.
+    """
+    import pyarrow as pa
+
+    if basis.sums is not None:
+        return basis.sums
+    are_numbers = [
+        pa.types.is_integer(one.type)
+        or pa.types.is_floating(one.type)
+        or pa.types.is_decimal(one.type)
+        for one in table.schema
+    ]
+    if table.num_rows > 1 or not all(are_numbers):
+        raise Invalid(
+            "ask why of a statement that gives one row of numbers, or counts and sums by groups"
+        )
+    return range(len(are_numbers))
+
+
+def _answer(table: pa.Table, numbers: Sequence[int]) -> Answer:
+    """Return the numbers of each group; null counts as nothing."""
+    found: dict[Key, Sequence[Number]] = {}
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    for row in rows:
+        key = tuple(value for place, value in enumerate(row) if place not in numbers)
+        found[key] = [row[place] or 0 for place in numbers]
+    return found
+
+
+def _nonzero(deltas: Mapping[tuple[Key, int], Number], width: int) -> Answer:
+    keys = dict.fromkeys(key for key, _ in deltas)
+    found = {key: [deltas.get((key, place), 0) for place in range(width)] for key in keys}
+    return {key: values for key, values in found.items() if any(values)}
+
+
+def _adds_up(before: Answer, after: Answer, changes: Sequence[Why]) -> bool:
+    """Whether what the commits changed is all that is different: the law of this file."""
+    keys = {*before, *after, *(key for one in changes for key in one.deltas)}
+    width = max((len(values) for values in (*before.values(), *after.values())), default=0)
+    zeros: Sequence[Number] = [0] * width
+    for key in keys:
+        for place in range(width):
+            first, last = before.get(key, zeros)[place], after.get(key, zeros)[place]
+            total = float(first) + sum(
+                float(one.deltas[key][place]) for one in changes if key in one.deltas
+            )
+            if not isclose(total, float(last), rel_tol=CLOSE, abs_tol=CLOSE):
+                return False
+    return True
