@@ -11,13 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.dataset import dataset
 
 import carnac
 from carnac.bootstrap.store import DEEP_STORAGE_FOLDER
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError
-from carnac.ports import Catalog
+from carnac.ports import Catalog, DeepStorage
 from carnac.ports.distributed import Way
+from carnac.ports.queries import LeafFiles, LeafRequest
 from carnac.query import DuckDbQueryEngine
 from carnac.query.distributed import distributing
 from carnac.query.distributed.groups import part, split_groups
@@ -40,6 +42,20 @@ class World:
 
     catalog: Catalog
     engines: Sequence[DuckDbQueryEngine]
+    storage: DeepStorage
+
+    def half_elsewhere(self, request: LeafRequest) -> LeafFiles:
+        """Return every other file of a request as one that is read by ranges."""
+        places: dict[str, Path] = {}
+        remote: dict[str, object] = {}
+        for number, piece in enumerate(request.slices):
+            place = self.storage.local_path(piece.segment.path)
+            assert place is not None
+            if number % 2:
+                places[piece.segment.segment_id] = place
+            else:
+                remote[piece.segment.segment_id] = dataset(place)
+        return LeafFiles(places=places, remote=remote)
 
 
 def spec(
@@ -112,7 +128,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert len({one.segment.columns for one in visible}) >= 4
         storage = open_deep_storage(str(folder / DEEP_STORAGE_FOLDER))
         engines = [DuckDbQueryEngine(storage, threads=1) for _ in range(5)]
-        yield World(RevisionCatalog(store._metadata, store.head().revision), engines)
+        yield World(RevisionCatalog(store._metadata, store.head().revision), engines, storage)
         for engine in engines:
             engine.close()
 
@@ -142,7 +158,9 @@ def check_same(found: pa.Table, wanted: pa.Table, asked: Asked) -> None:
         assert all(map(is_same, one, other)), (one, other)
 
 
-def check(world: World, asked: Asked, rng: random.Random) -> Way | None:
+def check(
+    world: World, asked: Asked, rng: random.Random, *, leaves: Sequence[int] = (1, 2, 5), **how: Any
+) -> Way | None:
     """Run a statement in all ways; return that of several leaves, None if it fails everywhere."""
     embedded = world.engines[0]
     try:
@@ -158,10 +176,10 @@ def check(world: World, asked: Asked, rng: random.Random) -> Way | None:
             )
         return None
     way = None
-    for leaves in (1, 2, 5):
-        engines = world.engines[:leaves]
+    for count in leaves:
+        engines = world.engines[:count]
         found = spread_query(
-            engines, asked.sql, world.catalog, parameters=asked.parameters, rng=rng
+            engines, asked.sql, world.catalog, parameters=asked.parameters, rng=rng, **how
         )
         assert found.is_complete
         way = found.plan.way
@@ -193,6 +211,15 @@ def test_many_leaves_give_what_one_engine_gives(world: World, block: int) -> Non
             raise
     assert ways.count(Way.ONE_ROUND) >= BLOCK / 2
     assert ways.count(None) <= BLOCK / 5, "most statements run"
+
+
+def test_files_that_are_elsewhere_give_the_same(world: World) -> None:
+    ways = [
+        check(world, asked(number), random.Random(number), leaves=[2], files=world.half_elsewhere)
+        for number in range(8)
+    ]
+    assert Way.ONE_ROUND in ways
+    assert Way.GATHERED in ways
 
 
 def lets_means_be_averaged(leaf: Node, final: Node) -> None:

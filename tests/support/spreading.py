@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from carnac.ports import Catalog
 from carnac.ports.distributed import Distribution
-from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
+from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
 from carnac.query import DuckDbQueryEngine
 from carnac.query.parameters import Parameters
 
@@ -42,8 +42,13 @@ def spread_query(
     *,
     parameters: Parameters = (),
     rng: random.Random | None = None,
+    files: Callable[[LeafRequest], LeafFiles] | None = None,
 ) -> Spread:
-    """Run a statement: the first engine is the broker's too, slices are dealt out at random."""
+    """Run a statement: the first engine is the broker's too, slices are dealt out at random.
+
+    Args:
+        files: Says where a leaf's files are; None: the engines find them in deep storage.
+    """
     rng = rng or random.Random(1)
     plan = engines[0].plan_distributed(sql, catalog, parameters=parameters)
     answers: dict[str, list[pa.Table]] = {}
@@ -51,16 +56,20 @@ def spread_query(
     for leaf in plan.leaves:
         for engine, part in zip(engines, dealt(leaf.slices, len(engines), rng), strict=True):
             if part:
-                rows, report = ask(engine, replace(leaf, slices=part))
+                rows, report = ask(engine, replace(leaf, slices=part), files)
                 answers.setdefault(leaf.view, []).append(rows)
                 reports.append(report)
     table: Any = engines[0].run_final(plan, answers).table
     return Spread(plan, table, reports)
 
 
-def ask(engine: DuckDbQueryEngine, request: LeafRequest) -> tuple[pa.Table, LeafReport]:
+def ask(
+    engine: DuckDbQueryEngine,
+    request: LeafRequest,
+    files: Callable[[LeafRequest], LeafFiles] | None = None,
+) -> tuple[pa.Table, LeafReport]:
     """Return all rows of a leaf, and its report."""
-    batches, report = engine.run_leaf(request)
+    batches, report = engine.run_leaf(request, None if files is None else files(request))
     return pa.Table.from_batches(list(batches)), report
 
 

@@ -29,7 +29,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherLimit:
-    """How much may be gathered for one statement, from all servers together.
+    """How much of what servers send may come together at a broker for one statement.
 
     Attributes:
         size_bytes: In Arrow's form.

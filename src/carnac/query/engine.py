@@ -41,7 +41,7 @@ from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
-from carnac.query.scans import escape_glob, literal, scan_sql
+from carnac.query.scans import escape_glob, literal, quote, scan_sql
 from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
 
@@ -473,7 +473,7 @@ def _show(
 ) -> None:
     """Let the view of a scan show the rows of its files."""
     select = scan_sql(scan.columns, scan.slices, paths, names or {})
-    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {scan.view} AS {select}")
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(scan.view)} AS {select}")
 
 
 def _run(

@@ -147,6 +147,11 @@ def test_too_much_is_not_gathered(storage: DeepStorage, catalog: MemoryCatalog) 
         assert rows.num_rows <= 101, "a server stops there"
         with pytest.raises(Invalid, match=f"more than {limit}"):
             engine.run_final(plan, {leaf.view: [rows]})
+    sql = "SELECT delay, count(*) FROM flights GROUP BY delay"
+    plan = engine.plan_distributed(sql, catalog)
+    with pytest.raises(Invalid, match="or raise query_gather_rows"):
+        engine.run_final(plan, {plan.leaves[0].view: [ask(engine, plan.leaves[0])[0]]})
+    assert engine.plan_distributed("SELECT * FROM flights", catalog).limit is None, "it streams"
     engine.close()
 
 

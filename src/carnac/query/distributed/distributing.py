@@ -123,17 +123,18 @@ class Distributor:
             raise NotOneRound("it has values of a type that is not sent")
         if merged.types != result.types:
             raise NotOneRound("its parts would give other types")
+        is_union = not select.is_aggregated and not select.modifiers
         return Distribution(
             way=Way.ONE_ROUND,
             reason=reason,
             leaves=[request] if request.slices else [],
             final_sql=final_sql,
             query_id=self.asked.query_id,
-            is_union=not select.is_aggregated and not select.modifiers,
+            is_union=is_union,
             stands=[stand],
             tables={},
             names=result.names,
-            limit=None,
+            limit=None if is_union else self.limit,
             basis=basis,
             revision=self.catalog.revision,
         )
