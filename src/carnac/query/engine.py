@@ -349,7 +349,10 @@ class DuckDbQueryEngine:
             self._has_sketches = False
             spill_folder, self._spill_folder = self._spill_folder, None
         if connection is not None:
-            connection.close()
+            import duckdb
+
+            with suppress(duckdb.Error):  # a query that still runs keeps it, and takes it along
+                connection.close()
         if spill_folder is not None:
             with suppress(OSError):  # a query that still runs has files there
                 spill_folder.rmdir()

@@ -20,7 +20,7 @@ from carnac.api.protocol import trailers_of
 from carnac.api.sql.errors import Failure, failure_of
 from carnac.api.sql.facts import ids_of, mark_of, said_first, said_last, same_etag, unmarked
 from carnac.api.sql.runs import Run
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -37,6 +37,7 @@ WHOLE_MAX_BYTES = 256 << 10
 """An answer of at most so many bytes is sent whole."""
 PIECE_BYTES = 64 << 10
 """A longer one is sent in pieces of about this size."""
+_ENDING = Unavailable("this server ends, and the query was stopped; ask again, or another one")
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +59,7 @@ class SqlAnswer(Response):
         if_none_match: str | None,
     ) -> None:
         self.background = None
+        self._is_started = False
         self._threads = threads
         self._request = request
         self._type = media_type
@@ -70,6 +72,9 @@ class SqlAnswer(Response):
         watcher = asyncio.create_task(self._watch(receive))
         try:
             await self._answer(scope, send)
+        except asyncio.CancelledError:  # the server ends, and has waited as long as it does
+            if not self._is_started:
+                await _send_failure(send, failure_of(_ENDING), ids_of(self._request))
         finally:
             watcher.cancel()
             self._run.leave()
@@ -100,6 +105,7 @@ class SqlAnswer(Response):
         if has_more:
             await self._stream(scope, send, facts, body)
             return
+        self._is_started = True
         headers = [*self._first(facts), *said_last(facts)]
         await _send(send, HTTPStatus.OK, headers, body)
 
@@ -111,6 +117,7 @@ class SqlAnswer(Response):
         ]
 
     async def _stream(self, scope: Scope, send: Send, facts: AnswerFacts, body: bytes) -> None:
+        self._is_started = True
         trailers = trailers_of(scope)
         headers = self._first(facts)
         if trailers is not None:

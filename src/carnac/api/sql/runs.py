@@ -32,6 +32,7 @@ class Run:
         self._media_type = media_type
         self._lock = Lock()
         self._is_left = False
+        self._is_asking = True
         self._answer: Answer | None = None
         self._pieces: Iterator[bytes] = iter(())
 
@@ -45,7 +46,11 @@ class Run:
         if statement.parameters:
             shown = outline(statement.sql)
             statement = _without_extra(statement, shown)
-        answer = self._service.run(statement, if_none_match=if_none_match)
+        answer = None
+        try:
+            answer = self._service.run(statement, if_none_match=if_none_match)
+        finally:
+            self._is_asking = False
         if answer is None:
             return None
         with self._lock:
@@ -81,11 +86,12 @@ class Run:
         with self._lock:
             is_first, self._is_left = not self._is_left, True
             answer = self._answer
-        if is_first:
-            if answer is None:
-                self._service.cancel(self._request.statement.query_id)
-            else:
-                answer.close()
+        if not is_first:
+            return
+        if answer is not None:
+            answer.close()
+        elif self._is_asking:  # what was refused has no right to the id: another query may have it
+            self._service.cancel(self._request.statement.query_id)
 
 
 def _at_most(answer: Answer, rows_max: int | None) -> Iterator[pa.RecordBatch]:

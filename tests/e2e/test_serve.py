@@ -1,0 +1,139 @@
+"""`carnac serve` as a process: up with one command, asked by curl's line and by Druid's clients, drained at the end."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+
+import httpx
+import pytest
+
+from tests.e2e.cli import ROWS, make_store
+from tests.support.serve_process import Served, serving
+from tests.waiting import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.http]
+
+FEW = "SELECT carrier, COUNT(*) AS n, max(delay), [1, 2] AS l FROM flights GROUP BY 1 ORDER BY 1"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    store = tmp_path_factory.mktemp("served") / "store"
+    make_store(store)
+    with serving(store) as running:
+        yield running
+
+
+def test_the_line_that_it_prints_can_be_pasted(served: Served) -> None:
+    lines = until(
+        lambda: [line for line in served.lines if line.startswith("curl ")], "a line to paste"
+    )
+    if which("curl") is None:
+        pytest.skip("there is no curl here")
+    done = subprocess.run(
+        [*shlex.split(lines[0]), "-s"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert '{"TABLE_NAME":"flights"}' in done.stdout
+
+
+def test_pydruid_runs_statements(served: Served) -> None:
+    from pydruid.db import connect
+    from pydruid.db.exceptions import ProgrammingError
+
+    cursor = connect("127.0.0.1", served.port, path="/druid/v2/sql/", scheme="http").cursor()
+    rows = cursor.execute(FEW).fetchall()
+    assert [column[0] for column in cursor.description] == ["carrier", "n", "EXPR$2", "l"]
+    assert [row[0] for row in map(tuple, rows)] == ["AA", "UA"]
+    assert sum(tuple(row)[1] for row in rows) == ROWS
+    assert tuple(rows[0])[3] == "[1,2]"
+    back = r"SELECT 'a\' AS a, 'b' AS b"
+    assert [tuple(row) for row in cursor.execute(back)] == [("a\\", "b")]
+    filtered = cursor.execute(
+        "SELECT COUNT(*) AS n FROM flights WHERE carrier = %(c)s", {"c": "UA"}
+    )
+    assert next(iter(filtered.fetchone())) > 0
+    with pytest.raises(ProgrammingError, match="SQL parse failed"):
+        cursor.execute("SELEC 1")
+
+
+def test_sqlalchemy_runs_statements_and_looks_around(served: Served) -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the dialect is older than the library
+        engine = sqlalchemy.create_engine(
+            f"druid://127.0.0.1:{served.port}/druid/v2/sql/?header=true"
+        )
+        with engine.connect() as connection:
+            counted = connection.execute(sqlalchemy.text("SELECT COUNT(*) AS n FROM flights"))
+            assert [tuple(row) for row in counted] == [(ROWS,)]
+            nothing = connection.execute(sqlalchemy.text("SELECT * FROM flights WHERE delay < 0"))
+            assert nothing.fetchall() == []
+            assert list(nothing.keys()) == ["__time", "carrier", "delay"]
+        looked = sqlalchemy.inspect(engine)
+        assert "flights" in looked.get_table_names()
+        assert "druid" in looked.get_schema_names()
+        assert [column["name"] for column in looked.get_columns("flights")] == [
+            "__time",
+            "carrier",
+            "delay",
+        ]
+        engine.dispose()
+
+
+def test_one_port_answers_for_all_roles(served: Served) -> None:
+    for path in (
+        "/status",
+        "/status/health",
+        "/druid/v2/datasources",
+        "/druid/indexer/v1/tasks",
+        "/metrics",
+        "/openapi.json",
+    ):
+        assert httpx.get(served.url + path).status_code == 200, path
+
+
+def test_what_is_being_answered_is_answered_before_it_ends(tmp_path: Path) -> None:
+    make_store(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        query = {"query": "SELECT range AS n FROM range(2000000)", "resultFormat": "csv"}
+        with httpx.stream("POST", f"{running.url}/druid/v2/sql", json=query) as answer:
+            pieces = answer.iter_bytes()
+            lines = next(pieces).count(b"\n")
+            running.process.send_signal(signal.SIGTERM)
+            lines += sum(piece.count(b"\n") for piece in pieces)
+        assert lines == 2_000_001
+        assert running.process.wait(60) == 0
+
+
+def test_a_query_without_end_does_not_keep_it(tmp_path: Path) -> None:
+    make_store(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        query = "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b"
+        body = {"query": query, "context": {"sqlQueryId": "q"}}
+
+        def post() -> None:
+            while not answers or answers[-1].status_code == 409:  # a probe had the id
+                answers.append(httpx.post(sql, json=body, timeout=None))
+
+        sql, answers = f"{running.url}/druid/v2/sql", list[httpx.Response]()
+        asker = threading.Thread(target=post)
+        asker.start()
+        same = {"query": "SELECT 1", "context": {"sqlQueryId": "q", "timeout": 1000}}
+        until(lambda: httpx.post(sql, json=same).status_code == 409, "the query that runs")
+        assert running.end() == 0
+        asker.join()
+    assert (answers[-1].status_code, answers[-1].json()["category"]) == (503, "SERVICE_UNAVAILABLE")
+    assert "stopped" in running.lines[-1]
+
+
+def test_what_is_no_role_is_said(tmp_path: Path) -> None:
+    make_store(tmp_path / "store")
+    with serving(tmp_path / "store", "--role", "king") as running:
+        assert running.process.wait(60) == 2

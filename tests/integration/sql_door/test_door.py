@@ -1,0 +1,154 @@
+"""The door for SQL without a socket: what its answers say of themselves, and who is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from carnac.api.sql.facts import ARROW_TYPE
+from tests.e2e.cli import ROWS, make_store
+from tests.support.serving import open_door
+from tests.unit.api.conftest import InProcessClient
+
+pytestmark = pytest.mark.http
+
+SQL = "/druid/v2/sql"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClient]:
+    store = tmp_path_factory.mktemp("door") / "store"
+    make_store(store)
+    with open_door(store) as client:
+        yield client
+
+
+def ask(
+    door: InProcessClient, query: str, *, headers: Any = None, **body: object
+) -> httpx.Response:
+    how = {**JSON, **(headers or {})}
+    return door.post(SQL, json={"query": query, **body}, headers=how)
+
+
+def test_an_answer_says_what_it_rests_on(door: InProcessClient) -> None:
+    answer = ask(door, "SELECT COUNT(*) AS n FROM flights WHERE __time < '2013-01-02'")
+    said = answer.headers
+    assert answer.json() == [{"n": 6}]
+    assert (said["x-carnac-revision"], said["x-carnac-engine"]) == ("3", "embedded")
+    assert (said["x-carnac-segments-expected"], said["x-carnac-segments-read"]) == ("1", "1")
+    assert said["x-carnac-complete"] == "true"
+    receipt = json.loads(said["x-carnac-receipt"])
+    assert (receipt["revision"], receipt["rows"]) == (3, 1)
+    assert said["x-druid-sql-query-id"] == said["x-druid-query-id"]
+
+
+def test_who_has_the_answer_is_told_so(door: InProcessClient) -> None:
+    first = ask(door, "SELECT COUNT(*) AS n FROM flights")
+    etag = first.headers["etag"]
+    again = ask(door, "SELECT COUNT(*) AS n FROM flights", headers={"if-none-match": etag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    assert "x-druid-sql-query-id" in again.headers
+    query = "SELECT COUNT(*) AS n FROM flights"
+    other = ask(door, query, resultFormat="csv", headers={"if-none-match": etag})
+    assert (other.status_code, other.text) == (200, f"{ROWS}\n\n")
+    moving = ask(door, "SELECT now() AS t")
+    assert ask(
+        door, "SELECT now() AS t", headers={"if-none-match": moving.headers["etag"]}
+    ).is_success
+
+
+def test_at_reads_another_revision(door: InProcessClient) -> None:
+    query = "SELECT COUNT(*) AS n FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = 'druid'"
+    now, then = ask(door, query), ask(door, query, context={"at": 0})
+    assert (now.json(), then.json()) == ([{"n": 1}], [{"n": 0}])
+    assert (now.headers["x-carnac-revision"], then.headers["x-carnac-revision"]) == ("3", "0")
+    assert ask(door, query, context={"at": 99}).status_code == 400
+
+
+def test_arrow_comes_to_who_accepts_it(door: InProcessClient) -> None:
+    answer = ask(
+        door, "SELECT delay, max(carrier) FROM flights GROUP BY 1", headers={"accept": ARROW_TYPE}
+    )
+    assert answer.headers["content-type"] == ARROW_TYPE
+    table = pa.ipc.open_stream(answer.content).read_all()
+    assert table.column_names == ["delay", "EXPR$1"]
+    assert len(table) == ROWS
+    failed = ask(door, "SELECT nope FROM flights", headers={"accept": ARROW_TYPE})
+    assert (failed.status_code, failed.json()["category"]) == (400, "INVALID_INPUT")
+
+
+def test_what_the_door_does_not_send_is_not_acceptable(door: InProcessClient) -> None:
+    answer = ask(door, "SELECT 1", headers={"accept": "text/plain"})
+    assert answer.status_code == 406
+    assert {"errorMessage", "category"} <= set(answer.json())
+
+
+def test_a_text_is_the_statement_itself(door: InProcessClient) -> None:
+    text = {"content-type": "text/plain; charset=utf-8"}
+    assert door.post(SQL, content="SELECT 7 AS x", headers=text).json() == [{"x": 7}]
+    assert (
+        door.post(SQL + "/", content="SET sqlQueryId='q';SELECT 7", headers=text).headers[
+            "x-druid-sql-query-id"
+        ]
+        == "q"
+    )
+    assert door.post(SQL, content=b"\xff", headers=text).status_code == 400
+    strange = {**text, "origin": "http://evil.example"}
+    assert door.post(SQL, content="SELECT 7", headers=strange).status_code == 403
+    elsewhere = door.post("/druid/v2/datasources", content="SELECT 7", headers=text)
+    assert elsewhere.status_code == 415
+
+
+def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:
+    assert door.request("DELETE", f"{SQL}/q", headers={}).status_code == 404
+    strange = {"origin": "http://evil.example"}
+    assert door.request("DELETE", f"{SQL}/q", headers=strange).status_code == 403
+
+
+def test_datasources_and_their_columns_are_listed(door: InProcessClient) -> None:
+    assert door.get("/druid/v2/datasources").json() == ["flights"]
+    assert door.get("/druid/v2/datasources/").json() == ["flights"]
+    assert door.get("/druid/v2/datasources/flights").json() == {
+        "dimensions": ["carrier"],
+        "metrics": ["delay"],
+    }
+    assert door.get("/druid/v2/datasources/nope").json() == {"dimensions": [], "metrics": []}
+
+
+def test_what_clients_ask_first_is_answered(door: InProcessClient) -> None:
+    columns = ask(
+        door,
+        "SELECT COLUMN_NAME, JDBC_TYPE, IS_NULLABLE, COLUMN_DEFAULT FROM information_schema.columns "
+        "WHERE TABLE_NAME = 'flights' AND TABLE_SCHEMA = 'druid'",
+        resultFormat="array",
+    )
+    assert columns.json() == [
+        ["__time", 93, "NO", ""],
+        ["carrier", 12, "YES", ""],
+        ["delay", -5, "YES", ""],
+    ]
+    exists = 'SELECT COUNT(*) > 0 AS exists_ FROM "INFORMATION_SCHEMA"."TABLES" WHERE TABLE_NAME = \'flights\''
+    assert ask(door, exists).json() == [{"exists_": True}]
+    assert ask(door, "SELECT 1").json() == [{"EXPR$0": 1}]
+    assert ask(door, "SELECT version() AS v").status_code == 200
+    assert ask(door, 'SELECT COUNT(*) FROM "druid"."flights"').json() == [{"EXPR$0": ROWS}]
+    assert ask(
+        door, "SELECT SCHEMA_NAME FROM INFORMATION_SCHEMA.SCHEMATA", resultFormat="csv"
+    ).text == ("druid\nINFORMATION_SCHEMA\nlookup\n\n")
+
+
+def test_an_outer_limit_cuts_the_answer(door: InProcessClient) -> None:
+    answer = ask(door, "SELECT range AS n FROM range(100000)", context={"sqlOuterLimit": 2})
+    assert answer.json() == [{"n": 0}, {"n": 1}]
+
+
+def test_one_id_is_of_one_query(door: InProcessClient) -> None:
+    twice = [ask(door, "SELECT 1", context={"sqlQueryId": "mine"}) for _ in range(2)]
+    assert [one.status_code for one in twice] == [200, 200]
+    assert {one.headers["x-druid-sql-query-id"] for one in twice} == {"mine"}
