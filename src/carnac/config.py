@@ -197,8 +197,8 @@ class Settings(BaseModel):
     scrub_bytes_per_s: int = Field(
         default=10 << 20,
         ge=0,
-        description="How many bytes of segment files the leading overlord reads a second, on average, to find damage. "
-        "A round over all of them begins once a day at most. 0: none.",
+        description="How many bytes of segment files the leading overlord reads a second, on average, to find damage, "
+        "and each historical of those that it holds. An overlord begins a round once a day at most. 0: none.",
     )
     task_stop_grace_ms: int = Field(
         default=10_000,

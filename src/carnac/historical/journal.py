@@ -47,9 +47,15 @@ class Assigned(Struct, array_like=True, tag="assigned", frozen=True, gc=False):
 
 
 class Loaded(Struct, array_like=True, tag="loaded", gc=False):
-    """The file of a segment is in the folder, and its bytes were checked."""
+    """The file of a segment is in the folder, and its bytes were checked.
+
+    Inode and time of its last change (nanoseconds) are those that it had then: as long as they are the same, nobody has
+    written to it.
+    """
 
     segment_id: str
+    inode: int = 0
+    changed_ns: int = 0
 
 
 class Unassigned(Struct, array_like=True, tag="unassigned", gc=False):
@@ -76,14 +82,14 @@ class Contents:
 
     Attributes:
         assigned: By segment id, in the order in which they were assigned.
-        loaded: Segment ids.
+        loaded: By segment id.
         fence: The highest that was seen.
         lines: As many the journal has.
         is_damaged: Some of them are torn or have rotted, and were passed over.
     """
 
     assigned: dict[str, Assigned] = field(default_factory=dict)
-    loaded: set[str] = field(default_factory=set)
+    loaded: dict[str, Loaded] = field(default_factory=dict)
     fence: int = 0
     lines: int = 0
     is_damaged: bool = False
@@ -93,21 +99,20 @@ class Contents:
         yield Format(FORMAT)
         yield Fenced(self.fence)
         yield from self.assigned.values()
-        for segment_id in self.loaded:
-            yield Loaded(segment_id)
+        yield from self.loaded.values()
 
     def add(self, line: Line) -> None:
         """Take in one more line."""
         match line:
             case Assigned():
                 self.assigned[line.segment_id] = line
-                self.loaded.discard(line.segment_id)
+                self.loaded.pop(line.segment_id, None)
             case Loaded():
                 if line.segment_id in self.assigned:
-                    self.loaded.add(line.segment_id)
+                    self.loaded[line.segment_id] = line
             case Unassigned():
                 self.assigned.pop(line.segment_id, None)
-                self.loaded.discard(line.segment_id)
+                self.loaded.pop(line.segment_id, None)
             case Fenced():
                 self.fence = max(self.fence, line.fence)
             case Format():

@@ -203,11 +203,12 @@ class Leaf:
             return
         wrong = self._sources.checks.find_damaged([located for _, located in unknown], self._stop)
         details = {segment.segment_id: detail for (segment, _), detail in wrong}
+        right = [item for item, (one, _) in unknown if item and one.segment_id not in details]
+        with suppress(Unavailable):  # they are believed now, and checked again after a restart
+            self._sources.shelf.know(right)
         for item, (segment, _) in unknown:
             detail = details.get(segment.segment_id)
             if detail is None:
-                if item is not None:
-                    item.is_known = True
                 continue
             del self._found.places[segment.segment_id]
             if item is not None:

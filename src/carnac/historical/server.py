@@ -20,6 +20,7 @@ from carnac.historical.shelf import Item, Shelf
 from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.loops import safely
 from carnac.ports.queries import LeafEngine, LeafReport, LeafRequest
+from carnac.ports.segment_files import blocks_of, find_damage
 from carnac.ports.serving import Inventory
 
 WAIT_MAX_MS = 60_000
@@ -84,6 +85,7 @@ class Historical:
         self._running: weakref.WeakSet[Leaf] = weakref.WeakSet()
         self._changed = threading.Condition()
         self._is_draining = False
+        self._scrubbed = ""
         try:
             make_folders(folder)
             self._lock = _lock(folder)
@@ -185,6 +187,35 @@ class Historical:
         for leaf in leaves:
             leaf.stop()
         self._engine.cancel(query_id)
+
+    def scrub(self, bytes_max: int) -> None:
+        """Read some of the files that it holds, the next ones after those of the last time, to find what has rotted.
+
+        What is damaged is loaded again.
+
+        Args:
+            bytes_max: As many are read, or one file; 0: none.
+        """
+        for segment_id in self._shelf.loaded_after(self._scrubbed):
+            if bytes_max <= 0 or self._is_draining:
+                return
+            self._scrubbed = segment_id
+            item = self._shelf.hold(segment_id)
+            if item is None:
+                continue
+            try:
+                bytes_max -= item.record.size_bytes
+                if self._is_damaged(item):
+                    self._load_again(item)
+            finally:
+                self._shelf.let_go([segment_id])
+
+    def _is_damaged(self, item: Item) -> bool:
+        try:
+            with self._shelf.place_of(item.record.segment_id).open("rb") as file:
+                return find_damage(item.record, blocks_of(file)) is not None
+        except OSError:
+            return True
 
     def drain(self) -> None:
         """Take nothing new from now on; what runs goes on. Idempotent."""

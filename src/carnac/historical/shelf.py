@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -33,7 +34,7 @@ class Item:
         record: Which file is its.
         state: How it is held.
         error: One sentence if it failed.
-        is_known: This process has seen that the bytes of its file are right.
+        is_known: The bytes of its file are right, and nobody has written to it since that was seen.
     """
 
     record: Assigned
@@ -93,15 +94,18 @@ class Shelf:
 
     def _restore(self) -> None:
         make_folders(self._folder)
-        with os.scandir(self._folder) as found:
-            sizes = {entry.name: entry.stat().st_size for entry in found}
+        with os.scandir(self._folder) as entries:
+            there = {entry.name: entry.stat() for entry in entries}
         contents = self._journal.contents
         for segment_id, record in contents.assigned.items():
             name = local_name(segment_id)
-            is_there = segment_id in contents.loaded and sizes.get(name) == record.size_bytes
-            self._put(Item(record, HoldState.LOADED if is_there else HoldState.LOADING))
-            sizes.pop(name, None)
-        for stranger in sizes:
+            loaded, found = contents.loaded.get(segment_id), there.pop(name, None)
+            if loaded is None or found is None or found.st_size != record.size_bytes:
+                self._put(Item(record, HoldState.LOADING))
+            else:
+                is_known = (found.st_ino, found.st_mtime_ns) == (loaded.inode, loaded.changed_ns)
+                self._put(Item(record, HoldState.LOADED, is_known=is_known))
+        for stranger in there:
             with suppress(OSError):  # a folder, which nobody of us has made
                 (self._folder / stranger).unlink()
 
@@ -150,7 +154,7 @@ class Shelf:
                     continue
                 lines.append(record)
                 if item.state is HoldState.LOADED:  # it was to go, and its bytes still count
-                    lines.append(Loaded(record.segment_id))
+                    lines.append(self._line_of_loaded(record.segment_id))
                 else:
                     used_bytes += record.size_bytes
             if lines:
@@ -165,7 +169,7 @@ class Shelf:
         """Return how a segment that is assigned now is held."""
         doomed = self._doomed.get(record.segment_id)
         if doomed == record:
-            return Item(record, HoldState.LOADED)
+            return Item(record, HoldState.LOADED, is_known=True)
         if doomed is not None:
             error = f"another file of segment {record.segment_id} is still being read; assign it again later"
             return Item(record, HoldState.FAILED, error)
@@ -228,12 +232,32 @@ class Shelf:
             if fetched is not None:
                 fetched.replace(self.place_of(segment_id))
                 sync(self._folder)
-            self._journal.append([Loaded(segment_id)])
+            self._journal.append([self._line_of_loaded(segment_id)])
             with self._changed:
                 item.state, item.error, item.is_known = HoldState.LOADED, "", True
                 self._note(segment_id)
                 self._changed.notify_all()
             return True
+
+    def know(self, items: Iterable[Item]) -> None:
+        """Note that the bytes of files are right.
+
+        Raises:
+            Unavailable: The disk does not take the journal's lines; the next process checks them again.
+        """
+        with self._writing:
+            held = [item for item in items if self._items.get(item.record.segment_id) is item]
+            for item in held:
+                item.is_known = True
+            if held:
+                lines = [self._line_of_loaded(item.record.segment_id) for item in held]
+                self._journal.append(lines)
+
+    def _line_of_loaded(self, segment_id: str) -> Loaded:
+        with suppress(OSError):
+            found = self.place_of(segment_id).stat()
+            return Loaded(segment_id, found.st_ino, found.st_mtime_ns)
+        return Loaded(segment_id)
 
     def fail(self, item: Item, error: str) -> None:
         """Give up loading a segment, and say why. What it would have taken is free again."""
@@ -341,6 +365,14 @@ class Shelf:
                 capacity_bytes=self._capacity_bytes,
                 running=running,
             )
+
+    def loaded_after(self, segment_id: str) -> list[str]:
+        """Return the ids of loaded segments beyond one, in order; beyond the last come all."""
+        with self._changed:
+            loaded = sorted(
+                one for one, item in self._items.items() if item.state is HoldState.LOADED
+            )
+        return loaded[bisect_right(loaded, segment_id) :] or loaded
 
     def close(self) -> None:
         """Let those who wait for a change go, and let go of the journal."""

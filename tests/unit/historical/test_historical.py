@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -12,14 +10,12 @@ import pytest
 
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import (
     Cancelled,
     CarnacError,
     Corrupt,
     Invalid,
     NotFound,
-    Revoked,
     Unavailable,
 )
 from carnac.ports import DeepStorage
@@ -89,92 +85,6 @@ def test_no_rows_are_an_empty_batch_with_columns(folder: Path, storage: DeepStor
     assert (batch.num_rows, batch.schema.names) == (0, ["n", "word"])  # type: ignore[attr-defined]
     assert report.is_whole
     server.close()
-
-
-def test_a_restart_keeps_files_id_and_fence(folder: Path, storage: DeepStorage) -> None:
-    segments = write_hours(storage, 5)
-    server = open_historical(folder, storage)
-    server.assign(segments, fence=7)
-    server.unassign([segments[0].segment_id], fence=7)
-    before = settled(server)
-    server.close()
-    again = open_historical(folder, MemoryDeepStorage())  # nothing could be loaded anew
-    after = again.inventory(epoch=before.epoch, since=before.number)
-    assert after.is_whole
-    assert after.epoch != before.epoch
-    assert (after.server_id, after.holdings) == (before.server_id, before.holdings)
-    assert after.used_bytes == sum(one.size_bytes for one in segments[1:])
-    assert rows_of(again, request_of(segments[1:]))[0] == [
-        {"rows": 40, "total": sum(range(10, 50))}
-    ]
-    with pytest.raises(Revoked, match="fence 7"):
-        again.assign(segments, fence=6)
-    with pytest.raises(Revoked, match="fence 6"):
-        again.unassign([segments[1].segment_id], fence=6)
-    again.close()
-
-
-def test_two_historicals_do_not_share_a_folder(folder: Path, storage: DeepStorage) -> None:
-    server = open_historical(folder, storage)
-    with pytest.raises(Invalid, match="a folder of its own"):
-        open_historical(folder, storage)
-    server.close()
-    open_historical(folder, storage).close()
-
-
-def test_half_written_files_are_never_believed(folder: Path, storage: DeepStorage) -> None:
-    segments = write_hours(storage, 3)
-    server = open_historical(folder, storage)
-    server.assign(segments, fence=1)
-    settled(server)
-    server.close()
-    places = sorted((folder / "segments").iterdir())
-    places[0].write_bytes(places[0].read_bytes()[:-1])
-    places[1].unlink()
-    (folder / "segments" / "stranger.parquet").write_bytes(b"?")
-    (folder / "loading" / "left.tmp").write_bytes(b"?")
-    again = open_historical(folder, storage)
-    assert set(states(settled(again)).values()) == {"loaded"}
-    assert sorted((folder / "segments").iterdir()) == places
-    assert list((folder / "loading").iterdir()) == []
-    assert rows_of(again, request_of(segments))[1].cold == 0
-    again.close()
-
-
-def test_a_file_that_rots_is_read_elsewhere_and_loaded_again(
-    folder: Path, storage: DeepStorage
-) -> None:
-    (segment,) = write_hours(storage, 1)
-    server = open_historical(folder, storage)
-    server.assign([segment], fence=1)
-    settled(server)
-    server.close()
-    (place,) = (folder / "segments").iterdir()
-    right = place.read_bytes()
-    place.write_bytes(right[:20] + bytes([right[20] ^ 1]) + right[21:])
-    again = open_historical(folder, storage)
-    rows, report = rows_of(again, request_of([segment]))
-    assert (rows, report.cold) == ([{"rows": 10, "total": 45}], 1)
-    assert set(states(settled(again)).values()) == {"loaded"}
-    assert place.read_bytes() == right
-    assert rows_of(again, request_of([segment]))[1].cold == 0
-    again.close()
-
-
-def test_a_file_that_was_put_in_place_before_a_crash_is_not_fetched_again(
-    folder: Path, storage: DeepStorage
-) -> None:
-    (segment,) = write_hours(storage, 1)
-    server = open_historical(folder, storage)
-    server.assign([segment], fence=1)
-    settled(server)
-    server.close()
-    lines = (folder / "journal").read_bytes().splitlines(keepends=True)
-    assert b"loaded" in lines[-1]
-    (folder / "journal").write_bytes(b"".join(lines[:-1]))
-    again = open_historical(folder, MemoryDeepStorage())
-    assert states(settled(again)) == {segment.segment_id: "loaded"}
-    again.close()
 
 
 def test_what_exceeds_the_capacity_fails_alone_and_fits_later(
@@ -436,36 +346,3 @@ def test_ids_make_no_paths(folder: Path, storage: DeepStorage) -> None:
     (place,) = (folder / "segments").iterdir()
     assert place.stem.isalnum()
     server.close()
-
-
-FULL_DISK = """
-import resource, sys
-from pathlib import Path
-from carnac.deep_storage.memory import MemoryDeepStorage
-from tests.support.historicals import open_historical, request_of, rows_of, settled, write_hours
-
-storage = MemoryDeepStorage()
-(segment,) = write_hours(storage, 1, rows=9000)
-server = open_historical(Path(sys.argv[1]), storage)
-_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (segment.size_bytes // 2, most))
-server.assign([segment], fence=1)
-found = settled(server)
-print(found.holdings[0].state, found.used_bytes, found.holdings[0].error)
-print(rows_of(server, request_of([segment]))[0][0]["rows"])
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-server.assign([segment], fence=1)
-print(settled(server).holdings[0].state, list((Path(sys.argv[1]) / "loading").iterdir()))
-server.close()
-"""
-
-
-def test_a_full_disk_is_told_and_hurts_no_answer(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(folder)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    failed, answered, later = done.stdout.splitlines()
-    assert failed.startswith("failed 0 the disk of ")
-    assert failed.endswith("is full; make room, or give it a smaller capacity (tried 8 times)")
-    assert (answered, later) == ("9000", "loaded []")

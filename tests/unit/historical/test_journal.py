@@ -26,7 +26,7 @@ from carnac.historical.journal import (
 IDS = st.sampled_from(["a", "b", "c"])
 LINES = st.one_of(
     IDS.map(lambda one: Assigned(one, "events", f"x/{one}", 3, "sha256:00")),
-    IDS.map(Loaded),
+    st.builds(Loaded, IDS, st.integers(0, 3), st.integers(0, 2**62)),
     IDS.map(Unassigned),
     st.integers(0, 9).map(Fenced),
 )
@@ -99,7 +99,7 @@ def test_it_is_written_anew_when_most_of_it_is_past(tmp_path: Path) -> None:
     journal.close()
     assert len(path.read_bytes().splitlines()) < 1.5 * SLACK_LINES
     again = Journal(path)
-    assert (again.contents.assigned, again.contents.loaded) == ({"a": record}, {"a"})
+    assert (again.contents.assigned, again.contents.loaded) == ({"a": record}, {"a": Loaded("a")})
     assert again.contents.fence == 4
 
 

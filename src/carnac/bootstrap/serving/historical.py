@@ -16,6 +16,7 @@ from carnac.flight import FlightServer
 from carnac.historical import Historical
 from carnac.historical.presence import Presence
 from carnac.historical.server import SEGMENTS_FOLDER
+from carnac.ports.loops import Loop
 from carnac.ports.serving import Role, ServerRecord
 from carnac.query.intact import IntactFiles
 
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.ports import Clock, DeepStorage
     from carnac.ports.queries import LeafEngine
+
+SCRUB_PERIOD_MS = 10_000
+"""Pause between two rounds of reading files that are held, each of which reads its share of the rate."""
+SCRUB_STALE_MS = 1_800_000
+"""How long such a round may take: a file that is large, on a slow disk."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,15 +66,29 @@ def add(assembly: Assembly) -> Historical:
         lease_ms=settings.lease_ttl_ms,
     )
     presence = Presence(historical, record, metadata, clock, grace_ms=settings.historical_grace_ms)
+    scrub = _scrub_loop(historical, settings, clock)
+    steps.callback(scrub.stop)
     assembly.leaves.callback(presence.leave)
-    assembly.loops.append(presence.loop)
-    assembly.starts.append(presence.say)
-    assembly.starts.append(presence.loop.start)
+    assembly.loops.extend([presence.loop, scrub])
+    assembly.starts.extend([presence.say, presence.loop.start, scrub.start])
     assembly.starts.append(
         lambda: _log.info("historical %s answers at %s", record.server_id, record.url)
     )
     _show(assembly.registry, historical)
     return historical
+
+
+def _scrub_loop(historical: Historical, settings: Settings, clock: Clock) -> Loop:
+    """Return the rounds of reading all files that are held again and again, slowly."""
+    share_bytes = settings.scrub_bytes_per_s * SCRUB_PERIOD_MS // 1000
+    return Loop(
+        "held-files",
+        lambda: historical.scrub(share_bytes),
+        log=_log,
+        period_ms=SCRUB_PERIOD_MS,
+        clock=clock,
+        stale_ms=SCRUB_STALE_MS,
+    )
 
 
 def open_historical(
