@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from carnac.bootstrap.store import make_spark
+from carnac.bootstrap.spark import make_spark
 
 if TYPE_CHECKING:
     from carnac.config import Settings

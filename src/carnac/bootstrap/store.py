@@ -18,15 +18,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from carnac.bootstrap.engines import make_engine
+from carnac.bootstrap.spark import make_spark_pipeline, write_notice
 from carnac.clock import RandomIds, StoreClock
-from carnac.config import NICENESS, SecretUrl, Settings, load_settings, reveal
+from carnac.config import SecretUrl, Settings, load_settings
 from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
 from carnac.errors import Invalid, NotFound
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
     from carnac.core.log.allocation import AllocationReply, AllocationRequest
     from carnac.overlord import Lockbox
-    from carnac.spark.session import SparkHolder
 
 T = TypeVar("T")
 
@@ -137,6 +138,7 @@ def open_store(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
+    on_notice: Callable[[str], None] | None = None,
     **overrides: object,
 ) -> Store:
     """Open a store; with `create`, make it first if there is none.
@@ -149,6 +151,7 @@ def open_store(
         clock: In place of the machine's clock, for tests.
         ids: In place of random ids, for tests.
         pipeline: Makes what runs data jobs in place of Spark, for tests.
+        on_notice: Told in a line what takes long, as when Spark starts. None: it is written to standard error.
         **overrides: Single settings by name, such as `spark_master="local[2]"` or `deep_storage="s3://bucket/events"`.
 
     Raises:
@@ -168,14 +171,13 @@ def open_store(
     except BaseException:
         metadata.close()
         raise
-    make_pipeline = pipeline or (lambda root: make_spark_pipeline(root, settings, clock, ids))
-    jobs = _Once(lambda: make_pipeline(deep_storage))
+    tell = on_notice or write_notice
+    spark = partial(make_spark_pipeline, settings=settings, clock=clock, ids=ids, tell=tell)
+    jobs = _Once(lambda: (pipeline or spark)(deep_storage))
     engine = _Once(lambda: make_engine(deep_storage, settings))
-
-    def close_all() -> None:
-        jobs.close()
-        engine.close()
-
+    opened = ExitStack()
+    opened.callback(engine.close)
+    opened.callback(jobs.close)
     return Store(
         metadata=metadata,
         deep_storage=deep_storage,
@@ -184,7 +186,7 @@ def open_store(
         clock=clock,
         settings=settings,
         holder=process_name(),
-        on_close=close_all,
+        on_close=opened.close,
         allocator=_Allocator(metadata, settings),
     )
 
@@ -363,51 +365,6 @@ def open_files(metadata: MetadataStore, settings: Settings) -> DeepStorage:
     return _open_deep_storage(
         locate_store(name_of_store(None, settings)), metadata, settings, create=False
     )
-
-
-def make_spark_pipeline(
-    deep_storage: DeepStorage,
-    settings: Settings,
-    clock: Clock,
-    ids: IdSource,
-    *,
-    spark: SparkHolder | None = None,
-) -> DataPipeline:
-    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
-
-    Args:
-        spark: The Spark to use; None: one of its own.
-    """
-    from carnac.jobs.pipeline import SparkPipeline
-
-    return SparkPipeline(
-        output_url=deep_storage.url,
-        clock=clock,
-        ids=ids,
-        spark=spark or make_spark(settings),
-        verify_reads=settings.verify_reads == "once",
-    )
-
-
-def make_spark(settings: Settings) -> SparkHolder:
-    """Return a Spark that starts when it is first needed; whoever makes it closes it."""
-    from carnac.spark.session import SparkHolder, SparkSettings
-
-    return SparkHolder(
-        SparkSettings(
-            master=settings.spark_master,
-            remote=reveal(settings.spark_remote),
-            config=settings.spark_conf.get_secret_value(),
-            niceness=settings.spark_niceness or 0,
-        )
-    )
-
-
-def giving_way(settings: Settings) -> Settings:
-    """Return the settings for work that nobody waits for: unless they say otherwise, its Spark gives way to others."""
-    if settings.spark_niceness is not None:
-        return settings
-    return settings.model_copy(update={"spark_niceness": NICENESS})
 
 
 def no_store(name: str) -> NotFound:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from carnac.bootstrap.spark import giving_way
 from carnac.bootstrap.store import (
-    giving_way,
     make_lockbox,
     name_of_store,
     open_files,

@@ -24,6 +24,7 @@ class Output:
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json
+        self._opening = ""
         self.is_colored = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def stop_colors(self) -> None:
@@ -57,6 +58,17 @@ class Output:
     def note(self, text: str) -> None:
         """Say something beside the answer."""
         print(self.style(printable(text), "dim", stream=sys.stderr), file=sys.stderr)
+
+    def notice(self, text: str) -> None:
+        """Say what takes long, unless it was said just before."""
+        if text != self._opening:
+            self.note(text)
+
+    def open_with(self, text: str) -> None:
+        """Say what goes on until there is progress; at a terminal a bar says so."""
+        self._opening = text
+        if not sys.stderr.isatty():
+            self.note(text)
 
     def warning(self, text: str) -> None:
         """Say what the user should know though it stopped nothing."""

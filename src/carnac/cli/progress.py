@@ -142,9 +142,9 @@ def _name_prepare(session: Session, waited_ms: int) -> None:
 def _listening(
     session: Session, opening: str | None, unit: str
 ) -> Iterator[Callable[[JobProgress], None]]:
+    if opening is not None:
+        session.output.open_with(opening)
     if not sys.stderr.isatty():
-        if opening is not None:
-            session.output.note(opening)
         yield PlainProgress(session.output.note, session.clock, unit=unit)
         return
     from rich.console import Console

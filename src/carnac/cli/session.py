@@ -81,14 +81,15 @@ class Session:
         Raises:
             NotFound: There is none.
         """
-        from carnac.bootstrap.store import giving_way, open_store
+        from carnac.bootstrap.spark import giving_way
+        from carnac.bootstrap.store import open_store
 
         settings = giving_way(self.settings) if gives_way else self.settings
         if deep_storage is not None:
             settings = settings.model_copy(update={"deep_storage": deep_storage})
         if query_timeout_ms is not None:
             settings = settings.model_copy(update={"query_timeout_ms": query_timeout_ms})
-        return open_store(create=create, settings=settings)
+        return open_store(create=create, settings=settings, on_notice=self.output.notice)
 
     def show_failure(self, error: Exception) -> int:
         """Say what went wrong in one sentence; return the exit code."""

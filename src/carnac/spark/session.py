@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,12 +26,19 @@ from typing import TYPE_CHECKING
 
 from carnac.core.redaction import hide_secrets, show_url
 from carnac.errors import CarnacError, Unavailable
+from carnac.spark import startup
 from carnac.spark.class_archive import use_archive
 from carnac.spark.connect import connect
 from carnac.spark.interrupts import Held, hold_signals
 from carnac.spark.java import COMPILES_LATE, prepare_java, with_option
 from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
-from carnac.spark.startup import require_master, size_of_log, why_it_does_not_start
+from carnac.spark.startup import (
+    STARTING,
+    require_master,
+    size_of_log,
+    told_if_slow,
+    why_it_does_not_start,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -104,10 +111,16 @@ class SparkHolder:
     """Starts the session when it is first asked for, and stops what it started.
 
     Safe for use by many threads.
+
+    Args:
+        tell: Told in a line that a start takes long; None: nobody is.
     """
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(
+        self, settings: SparkSettings, *, tell: Callable[[str], None] | None = None
+    ) -> None:
         self.settings = settings
+        self._tell = tell
         self._lock = RLock()
         self._session: SparkSession | None = None
         self._is_ours = self._is_ending = False
@@ -210,7 +223,9 @@ class SparkHolder:
             return self._connect(self.settings.remote)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-        return self._start(prepare_java(), held)
+        java = prepare_java()
+        with told_if_slow(self._tell, STARTING, after_s=startup.SLOW_S):
+            return self._start(java, held)
 
     def _connect(self, url: str) -> SparkSession:
         try:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from carnac.errors import Unavailable
 
+STARTING = "starting Spark"
+SLOW_S = 2.0
+"""A start that takes longer is told of: somebody waits, and nothing is to be seen."""
 REACH_TIMEOUT_S = 10
 LOG_READ_MAX_BYTES = 1 << 20
 
@@ -45,6 +51,38 @@ def require_master(master: str) -> None:
         else:
             return
     raise Unavailable(f"Spark's master at {master} does not answer: {reasons[0]}", master=master)
+
+
+@contextmanager
+def told_if_slow(
+    tell: Callable[[str], None] | None, text: str, *, after_s: float
+) -> Iterator[threading.Event]:
+    """Tell a text if the block takes longer than that; give what is set once it has been told.
+
+    Args:
+        tell: Called from a thread of its own; None: nobody is told.
+    """
+    told = threading.Event()
+    if tell is None:
+        yield told
+        return
+    lock, is_over = threading.Lock(), threading.Event()
+
+    def say() -> None:
+        with lock:
+            if not is_over.is_set():
+                tell(text)
+                told.set()
+
+    timer = threading.Timer(after_s, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield told
+    finally:
+        timer.cancel()
+        with lock:
+            is_over.set()
 
 
 def size_of_log(path: Path) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from carnac.bootstrap.store import giving_way
+from carnac.bootstrap.spark import giving_way
 from carnac.config import NICENESS, Settings
 
 PROGRAM = """
 import os
-from carnac.bootstrap.store import make_spark
+from carnac.bootstrap.spark import make_spark
 from carnac.config import Settings
 
 holder = make_spark(Settings(spark_master="local[1]", spark_niceness={niceness}))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from carnac.errors import Unavailable
-from carnac.spark.startup import require_master, size_of_log, why_it_does_not_start
+from carnac.spark.startup import require_master, size_of_log, told_if_slow, why_it_does_not_start
+from tests.waiting import PATIENCE_S
 
 PRINTED = {
     "a master that is none": (
@@ -67,3 +68,21 @@ def test_a_master_that_nobody_listens_at_is_refused() -> None:
         require_master(master)
     for other in ("local[2]", "yarn", "spark://nobody"):
         require_master(other)
+
+
+def test_a_slow_start_is_told_of_once() -> None:
+    said: list[str] = []
+    with told_if_slow(said.append, "starting", after_s=0) as told:
+        assert told.wait(PATIENCE_S)
+    assert said == ["starting"]
+
+
+def test_a_fast_start_and_one_that_nobody_waits_for_are_silent() -> None:
+    said: list[str] = []
+    with told_if_slow(said.append, "starting", after_s=PATIENCE_S) as told:
+        pass
+    with told_if_slow(None, "starting", after_s=0) as nobody:
+        pass
+    assert said == []
+    assert not told.is_set()
+    assert not nobody.is_set()

@@ -14,11 +14,10 @@ from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
+from carnac.bootstrap.spark import make_spark, make_spark_pipeline
 from carnac.bootstrap.store import (
     locate_store,
     make_lockbox,
-    make_spark,
-    make_spark_pipeline,
     name_of_store,
     open_files,
     open_records,

@@ -39,6 +39,7 @@ from carnac.cli.tables import counted, format_count
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
 from carnac.ports.jobs import APPEND_ROWS_MAX
+from carnac.spark.startup import STARTING
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -126,7 +127,7 @@ def ingest(
         return
     with (
         session.open_store() as store,
-        job_progress(session, opening="starting Spark") as on_progress,
+        job_progress(session, opening=STARTING) as on_progress,
     ):
         outcome = store.ingest(
             loaded, message=message, allow_missing=allow_missing, on_progress=on_progress
@@ -165,7 +166,7 @@ def _ingest_files(
     with session.open_store() as store:
 
         def load(hints: dict[str, object] | None) -> WriteOutcome:
-            with job_progress(session, opening="starting Spark") as on_progress:
+            with job_progress(session, opening=STARTING) as on_progress:
                 return store.ingest(
                     name,
                     paths,
@@ -296,7 +297,7 @@ def delete(
         if where is None:
             outcome = store.delete(datasource, interval=parsed, message=message)
         else:
-            with job_progress(session, opening="starting Spark") as on_progress:
+            with job_progress(session, opening=STARTING) as on_progress:
                 outcome = store.delete(
                     datasource,
                     interval=parsed,

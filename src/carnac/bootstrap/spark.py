@@ -1,0 +1,73 @@
+"""The Spark of a store or an overlord, as the settings say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from carnac.config import NICENESS, Settings, reveal
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+
+if TYPE_CHECKING:
+    from carnac.spark.session import SparkHolder
+
+
+def make_spark_pipeline(
+    deep_storage: DeepStorage,
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    spark: SparkHolder | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> DataPipeline:
+    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
+
+    Args:
+        spark: The Spark to use; None: one of its own.
+        tell: Told that the Spark of its own takes long to start; None: nobody is.
+    """
+    from carnac.jobs.pipeline import SparkPipeline
+
+    return SparkPipeline(
+        output_url=deep_storage.url,
+        clock=clock,
+        ids=ids,
+        spark=spark or make_spark(settings, tell=tell),
+        verify_reads=settings.verify_reads == "once",
+    )
+
+
+def make_spark(settings: Settings, *, tell: Callable[[str], None] | None = None) -> SparkHolder:
+    """Return a Spark that starts when it is first needed; whoever makes it closes it.
+
+    Args:
+        tell: Told that it takes long to start; None: nobody is.
+    """
+    from carnac.spark.session import SparkHolder, SparkSettings
+
+    return SparkHolder(
+        SparkSettings(
+            master=settings.spark_master,
+            remote=reveal(settings.spark_remote),
+            config=settings.spark_conf.get_secret_value(),
+            niceness=settings.spark_niceness or 0,
+        ),
+        tell=tell,
+    )
+
+
+def giving_way(settings: Settings) -> Settings:
+    """Return the settings for work that nobody waits for: unless they say otherwise, its Spark gives way to others."""
+    if settings.spark_niceness is not None:
+        return settings
+    return settings.model_copy(update={"spark_niceness": NICENESS})
+
+
+def write_notice(text: str) -> None:
+    """Write a line on standard error, if there is one: a program without a terminal may have none."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"carnac: {text}\n")
+        sys.stderr.flush()
