@@ -95,6 +95,10 @@ def test_what_is_published_is_loaded_by_real_historicals_and_told(cluster: Clust
     until(lambda: (told := cluster.metadata.told()) and told.revision == revision, "it told")
     assert cluster.get(f"{V1}/loadstatus") == {"flights": 100.0}
     until(lambda: cluster.get(f"{V1}/loadstatus?full") == {"_default_tier": {"flights": 0}}, "all")
+    metrics = httpx.get(f"{cluster.coordinator.url}/metrics").text
+    assert "carnac_coordinator_is_leader 1.0" in metrics
+    assert "carnac_coordinator_servers 2.0" in metrics
+    assert f"carnac_coordinator_told_revision {revision}.0" in metrics
 
 
 def test_when_a_historical_dies_its_copies_are_made_elsewhere(cluster: Cluster) -> None:

@@ -26,6 +26,7 @@ from carnac.ports.loops import Loop, Wait
 from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
+    from carnac.core.balancing.live.picture import LiveSegment
     from carnac.core.balancing.plan.limits import CoordinatorLimits
     from carnac.ports import Clock, MetadataStore
     from carnac.ports.serving import SegmentServer
@@ -179,6 +180,15 @@ class Coordinator:
     def now_ms(self) -> int:
         """Return the present by the clock of the store, epoch milliseconds, UTC."""
         return self._clock.now_ms()
+
+    def live_segments(self) -> list[LiveSegment] | None:
+        """Return the segments that the newest revision needs, as of the last round; None: it does not follow the log.
+
+        From any thread.
+        """
+        if self._fence_in_use() is None or not self.log.is_following:
+            return None
+        return list(self.log.live.values())
 
     @property
     def failures(self) -> Mapping[str, str]:

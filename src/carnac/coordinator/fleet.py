@@ -9,6 +9,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from carnac.coordinator.links import Link
+from carnac.core.time.leases import is_over
 from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
     from carnac.ports import Clock
     from carnac.ports.serving import SegmentServer, ServerRecord
+
+SILENT_MS = 5_000
+"""How long a server that has joined is waited for, to say what it holds, before others get that."""
 
 _log = logging.getLogger(__name__)
 
@@ -150,6 +154,14 @@ class Fleet:
     def is_revoked(self) -> bool:
         """Whether a server has heard a higher fence than ours."""
         return any(link.revoked_by_other for link in self)
+
+    @property
+    def has_silent(self) -> bool:
+        """Whether a server has joined and is about to say what it holds."""
+        now_ms = self._clock.now_ms()
+        return any(
+            not link.is_known and not is_over(link.joined_at_ms, SILENT_MS, now_ms) for link in self
+        )
 
     def views(self) -> list[ServerView]:
         """Return what is known of each server that has said what it holds, in order of id."""

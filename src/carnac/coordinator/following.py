@@ -43,6 +43,11 @@ class LogView:
             return SegmentLives()
         return self._lives
 
+    @property
+    def is_following(self) -> bool:
+        """Whether it has caught up with the log, and not been told to forget it."""
+        return self._lives is not None
+
     def restart(self) -> None:
         """Forget everything; the next `follow` starts anew."""
         self._lives = None

@@ -98,6 +98,7 @@ class Link:
         on_news: Callable[[], object],
     ) -> None:
         self.record = record
+        self.joined_at_ms = clock.now_ms()
         self.is_known = False
         self.heard_fence = 0
         self.reported_fence = 0

@@ -123,7 +123,8 @@ class Planner:
         self._look_at_moves(views)
         self._look_at_failures(views)
         rules = self._rules.current()
-        if self._is_urgent() or self._is_due():
+        is_wanted = self._is_urgent() or self._is_due()
+        if is_wanted and not self._fleet.has_silent:
             self._run(views, rules, fence)
         elif self._log.fresh and self.last is not None:
             self._place_news(self.last, fence)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from carnac.coordinator.coordinator import Coordinator
     from carnac.coordinator.dropping import Delete
     from carnac.coordinator.links import Link
+    from carnac.core.balancing.live.picture import LiveSegment
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.tasks.leadership import Leadership
     from carnac.ports import DatasourceInfo, MetadataStore
@@ -94,6 +95,22 @@ class LoadStatus:
     lacking: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCounts:
+    """What is on its way in a cluster.
+
+    Attributes:
+        waiting: Segments that keep a later revision from being told.
+        loading: Loads that are under way or wait in a queue.
+        failed: Loads that failed.
+    """
+
+    waiting: int
+    loading: int
+    loading_bytes: int
+    failed: int
+
+
 class ClusterView:
     """Answers questions about a cluster.
 
@@ -137,6 +154,20 @@ class ClusterView:
         intervals = None if within is None else IntervalSet((within,))
         return self._metadata.visible(datasource, intervals=intervals)
 
+    def segments(self, datasource: str, within: Interval | None = None) -> Sequence[LiveSegment]:
+        """Return the segments of a datasource, each once, whose time chunks overlap an interval; None: all.
+
+        A leader knows them; they are a round old at most.
+        """
+        known = self._coordinator.live_segments()
+        if known is None:
+            known = _live_of(datasource, self.visible(datasource, within))
+        return [
+            one
+            for one in known
+            if one.datasource == datasource and (within is None or one.chunk.overlaps(within))
+        ]
+
     def delete(self, datasource: str, within: Interval, message: str) -> int:
         """Delete the whole time chunks within an interval; return how many segments are not seen any more."""
         chunks = [
@@ -173,33 +204,21 @@ class ClusterView:
         ]
 
     def load_status(
-        self, items: Iterable[VisibleSegment], datasource: str, *, by_servers: bool = False
+        self, segments: Sequence[LiveSegment], *, by_servers: bool = False
     ) -> LoadStatus:
         """Return how much of some segments is loaded.
 
         Args:
-            items: Of the datasource; several entries of a segment count once.
             by_servers: Whether no more copies are wanted than there are servers.
         """
-        from carnac.core.balancing.live.picture import LiveSegment
         from carnac.core.balancing.live.replicas import wanted_copies
 
-        segments = {
-            one.segment.segment_id: LiveSegment(
-                segment_id=one.segment.segment_id,
-                datasource=datasource,
-                chunk=one.entry.chunk,
-                partition=one.entry.partition_id,
-                size_bytes=one.segment.size_bytes,
-            )
-            for one in items
-        }
         servers = self.servers()
         hosts: dict[str, int] = {}
         for server in servers:
             hosts[server.tier] = hosts.get(server.tier, 0) + 1
         wanted = wanted_copies(
-            list(segments.values()),
+            segments,
             self._coordinator.rules.current(),
             now_ms=self._coordinator.now_ms(),
             servers=hosts,
@@ -245,6 +264,18 @@ class ClusterView:
 
     # --------------------------------------------------------------------------------------------- what goes on
 
+    def counts(self) -> LoadCounts:
+        """Return how much is on its way; from memory alone."""
+        fleet, rollout = self._coordinator.fleet, self._coordinator.rolling.last
+        with fleet.mutex:
+            states = [_state_of(link) for link in fleet]
+        return LoadCounts(
+            waiting=0 if rollout is None else len(rollout.waiting),
+            loading=sum(len(one.loading) for one in states),
+            loading_bytes=sum(item.size_bytes for one in states for item in one.loading),
+            failed=sum(len(one.failed) for one in states),
+        )
+
     def activity(self) -> dict[str, Any]:
         """Return what the coordinator does now, as JSON: what is told and waited for, what moves, and what keeps it."""
         coordinator = self._coordinator
@@ -283,6 +314,24 @@ class ClusterView:
             "failures": dict(coordinator.failures),
             "servers": [_shown(one) for one in self.servers()],
         }
+
+
+def _live_of(datasource: str, items: Iterable[VisibleSegment]) -> list[LiveSegment]:
+    from carnac.core.balancing.live.picture import LiveSegment
+
+    segments: dict[str, LiveSegment] = {}
+    for one in items:
+        segments.setdefault(
+            one.segment.segment_id,
+            LiveSegment(
+                segment_id=one.segment.segment_id,
+                datasource=datasource,
+                chunk=one.entry.chunk,
+                partition=one.entry.partition_id,
+                size_bytes=one.segment.size_bytes,
+            ),
+        )
+    return list(segments.values())
 
 
 def _shown(server: ServerState) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from carnac.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     from carnac.coordinator.view import ClusterView, ServerState
+    from carnac.core.balancing.live.picture import LiveSegment
     from carnac.core.log.entries import VisibleSegment
 
 Partial = Annotated[bool, Query(description="Also time chunks that the interval cuts.")]
@@ -53,7 +54,7 @@ def _add_lists(router: APIRouter, view: ClusterView) -> None:
         if simple is not None:
             servers = view.servers()
             return [
-                {"name": name, "properties": _sums(view.visible(name), servers)} for name in names
+                {"name": name, "properties": _sums(view.segments(name), servers)} for name in names
             ]
         if full is not None:
             return [_whole(name, view.visible(name)) for name in names]
@@ -75,14 +76,16 @@ def _add_one(router: APIRouter, view: ClusterView) -> None:
         response_model=None,
     )
     def one(datasource: DatasourceName, full: Full = None) -> dict[str, Any] | Response:
-        items = view.visible(datasource)
-        if not items:
+        segments = view.segments(datasource)
+        if not segments:
             return _nothing()
-        return _whole(datasource, items) if full is not None else _sums(items, view.servers())
+        if full is not None:
+            return _whole(datasource, view.visible(datasource))
+        return _sums(segments, view.servers())
 
     @router.get("/datasources/{datasource}/tiers", summary="List the tiers that hold some of it")
     def tiers(datasource: DatasourceName) -> list[str]:
-        ids = {item.segment.segment_id for item in view.visible(datasource)}
+        ids = [one.segment_id for one in view.segments(datasource)]
         return sorted({one.tier for one in view.servers() if any(key in one.loaded for key in ids)})
 
 
@@ -247,9 +250,9 @@ def _with_servers(
     return {str(chunk): found[chunk] for chunk in sorted(found, reverse=True)}
 
 
-def _sums(items: Sequence[VisibleSegment], servers: Sequence[ServerState]) -> dict[str, Any]:
+def _sums(segments: Sequence[LiveSegment], servers: Sequence[ServerState]) -> dict[str, Any]:
     """Return a datasource in numbers: what there is, and what tiers hold of it."""
-    sizes = {item.segment.segment_id: item.segment.size_bytes for item in items}
+    sizes = {one.segment_id: one.size_bytes for one in segments}
     tiers: dict[str, dict[str, int]] = {}
     seen: dict[str, set[str]] = {}
     for server in servers:
@@ -268,7 +271,7 @@ def _sums(items: Sequence[VisibleSegment], servers: Sequence[ServerState]) -> di
             "count": len(sizes),
             "size": sum(sizes.values()),
             "replicatedSize": sum(tier["replicatedSize"] for tier in tiers.values()),
-            "minTime": format_ms(min(item.entry.chunk.start_ms for item in items)),
-            "maxTime": format_ms(max(item.entry.chunk.end_ms for item in items)),
+            "minTime": format_ms(min(one.chunk.start_ms for one in segments)),
+            "maxTime": format_ms(max(one.chunk.end_ms for one in segments)),
         },
     }

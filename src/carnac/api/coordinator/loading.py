@@ -45,9 +45,7 @@ def _add_statuses(router: APIRouter, view: ClusterView) -> None:
     )
     def every(simple: Simple = None, full: Full = None, limited: Limited = None) -> dict[str, Any]:
         found = {
-            info.name: view.load_status(
-                view.visible(info.name), info.name, by_servers=limited is not None
-            )
+            info.name: view.load_status(view.segments(info.name), by_servers=limited is not None)
             for info in view.datasources()
         }
         return _shown(found, simple=simple is not None, full=full is not None)
@@ -77,10 +75,10 @@ def _add_statuses(router: APIRouter, view: ClusterView) -> None:
         if refresh is None:
             raise Invalid("Invalid request. forceMetadataRefresh must be specified")
         within = None if interval is None else interval_of(interval)
-        items = view.visible(datasource, within)
-        if not items:
+        segments = view.segments(datasource, within)
+        if not segments:
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        status = view.load_status(items, datasource, by_servers=limited is not None)
+        status = view.load_status(segments, by_servers=limited is not None)
         return _shown({datasource: status}, simple=simple is not None, full=full is not None)
 
 
@@ -120,7 +118,7 @@ def _add_handoff(router: APIRouter, view: ClusterView) -> None:
         ]
         if not items:
             return False
-        if not view.load_status(items, datasource).wanted:
+        if not view.load_status(view.segments(datasource, within)).wanted:
             return True
         servers = view.servers()
         for item in items:

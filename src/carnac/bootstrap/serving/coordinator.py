@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, cast
 
+from prometheus_client import Gauge
+
 from carnac.api.coordinator import make_routers
 from carnac.bootstrap.store import open_records, open_store, process_name
 from carnac.clock import RandomIds
@@ -14,6 +16,10 @@ from carnac.ports.closing import Closing
 from carnac.ports.serving import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
     from carnac.bootstrap.serving.assembly import Assembly
     from carnac.config import Settings
     from carnac.core.time.intervals import Interval
@@ -55,6 +61,7 @@ def add(assembly: Assembly) -> None:
     assembly.routers.extend(make_routers(view))
     assembly.loops.extend(coordinator.loops)
     assembly.starts.append(coordinator.start)
+    _show(assembly.registry, coordinator, view)
 
 
 def settings_of(settings: Settings, *, url: str) -> CoordinatorSettings:
@@ -72,6 +79,30 @@ def connect(record: ServerRecord) -> FlightSegmentServer:
     from carnac.flight import FlightSegmentServer
 
     return FlightSegmentServer(record.url, record.server_id)
+
+
+def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterView) -> None:
+    planner = coordinator.planner
+    shown: dict[str, tuple[str, Callable[[], float]]] = {
+        "is_leader": ("1 if this coordinator leads.", lambda: coordinator.is_leader),
+        "servers": ("Historicals that are alive.", lambda: len(coordinator.fleet)),
+        "told_revision": (
+            "The revision that brokers are told; 0 if none or not the leader.",
+            lambda: (coordinator.rolling.told or 0) if coordinator.is_leader else 0,
+        ),
+        "waited_for": (
+            "Segments that keep a later revision from being told.",
+            lambda: view.counts().waiting,
+        ),
+        "loading": ("Segments on their way to servers.", lambda: view.counts().loading),
+        "loading_bytes": ("Bytes of them.", lambda: view.counts().loading_bytes),
+        "failed": ("Loads that failed.", lambda: view.counts().failed),
+        "moving": ("Segments that move.", lambda: len(planner.memory.moves)),
+        "unplaced": ("Segments that no server can take.", lambda: len(planner.memory.unplaced)),
+        "failing_duties": ("Duties that came to nothing.", lambda: len(coordinator.failures)),
+    }
+    for name, (help_text, value) in shown.items():
+        Gauge(f"carnac_coordinator_{name}", help_text, registry=registry).set_function(value)
 
 
 class Deleting(Closing):
