@@ -34,12 +34,8 @@ def load_spec_file(
     *,
     inputs: list[str] | None = None,
     mode: Literal["append", "replace"] | None = None,
-    allow_type_change: bool = False,
 ) -> IngestSpec:
     """Return the spec in a file (`-`: standard input), with the input paths and the mode replaced if given.
-
-    Args:
-        allow_type_change: Set in the spec's limits; False: as the spec says.
 
     Raises:
         NotFound: There is no such file.
@@ -50,7 +46,7 @@ def load_spec_file(
     text = read_text(file)
     name = "from standard input" if file == "-" else file
     spec = load_spec(text, has_rows=bool(inputs), name=name)
-    if not inputs and mode is None and not allow_type_change:
+    if not inputs and mode is None:
         return spec
     block = spec.to_json_dict()
     if inputs:
@@ -59,8 +55,6 @@ def load_spec_file(
             "paths": inputs,
             **{key: kept[key] for key in ("inputFormat",) if key in kept},
         }
-    if allow_type_change:
-        block["tuningConfig"] = {**(block.get("tuningConfig") or {}), "allowTypeChange": True}
     if mode is not None and mode != spec.mode:
         block["mode"] = mode
         block.pop("replaceScope", None)

@@ -137,6 +137,7 @@ class Store(StoreReading, Closing):
         *,
         time: str | Mapping[str, object] | None = None,
         message: str = "",
+        allow_type_change: bool = False,
         allow_missing: bool = False,
         on_plan: PlanListener | None = None,
         on_progress: ProgressListener | None = None,
@@ -148,8 +149,8 @@ class Store(StoreReading, Closing):
             spec: An `IngestSpec`, a mapping, or JSON or YAML text, Carnac's or Druid's; with `writer` and `batch` it is
                 published once. Or the name of a datasource: rows are read as by `append`.
             rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files.
-            allow_missing: A declared column that no row has is null, as with `tuningConfig.allowMissing`; else it is
-                an error.
+            allow_type_change, allow_missing: As in `tuningConfig`: a column may change its type so that queries break;
+                a declared column that no row has is null. Else both are errors.
 
         Raises:
             Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
@@ -157,8 +158,9 @@ class Store(StoreReading, Closing):
             Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
         """
         how = {"message": message, "on_progress": on_progress, "guard": guard}
+        allowed = (allow_type_change, allow_missing)
         return self._services.writer.ingest(
-            spec, rows, time=time, on_plan=on_plan, allow_missing=allow_missing, **how
+            spec, rows, time=time, on_plan=on_plan, allowed=allowed, **how
         )
 
     def append(
@@ -171,6 +173,7 @@ class Store(StoreReading, Closing):
         writer: str | None = None,
         batch: str | None = None,
         message: str = "",
+        allow_type_change: bool = False,
         allow_missing: bool = False,
         on_plan: PlanListener | None = None,
     ) -> WriteOutcome:
@@ -180,7 +183,7 @@ class Store(StoreReading, Closing):
             rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
             spec: As for `ingest`, without input. None: as the datasource was loaded before, else as the rows show.
             time: Column of the time, or parts of a `timestampSpec`, where the rows show it to nobody.
-            allow_missing: As for `ingest`.
+            allow_type_change, allow_missing: As for `ingest`.
             on_plan: Told what is about to be done.
 
         Raises:
@@ -192,7 +195,7 @@ class Store(StoreReading, Closing):
             rows,
             on_plan=on_plan,
             message=message,
-            allow_missing=allow_missing,
+            allowed=(allow_type_change, allow_missing),
             **how,
         )
 

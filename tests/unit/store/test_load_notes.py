@@ -110,3 +110,11 @@ def test_many_rejected_rows_are_told(store: Store) -> None:
     rows = [{"t": AT, "page": "a", "n": n} for n in range(4)]
     (note,) = load(store, [*rows, {"t": "never", "page": "a", "n": 1}])
     assert note == "1 of 5 rows were rejected, more than 10%"
+
+
+def test_a_change_of_type_may_be_allowed_beside_the_spec(store: Store) -> None:
+    rows = [{"t": AT, "page": "a", "n": "many"}]
+    done = store.append(
+        "edits", rows, spec=spec(dimensions=with_n("string")), allow_type_change=True
+    )
+    assert done.revision == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -101,6 +101,7 @@ def ingest(
     """
     session = session_of(ctx)
     hints, files = hints_of(time, time_format, time_default), [*(inputs or ()), *(paths or ())]
+    allowed: Any = {"allow_type_change": allow_type_change, "allow_missing": allow_missing}
     if not is_spec(source):
         _ingest_files(
             session,
@@ -109,7 +110,7 @@ def ingest(
             time=hints,
             spec_out=spec_out,
             replace=replace,
-            allow_missing=allow_missing,
+            allowed=allowed,
             message=message,
             dry_run=dry_run,
         )
@@ -117,7 +118,7 @@ def ingest(
     refuse_beside_spec(source, datasource, hints, spec_out)
     modes: dict[bool | None, Literal["append", "replace"]] = {True: "replace", False: "append"}
     mode = modes.get(replace)
-    loaded = load_spec_file(source, inputs=files, mode=mode, allow_type_change=allow_type_change)
+    loaded = load_spec_file(source, inputs=files, mode=mode)
     if loaded.input.type == "frame":
         raise Invalid(
             "the spec takes rows from memory (input frame); on the command line name files with --input"
@@ -129,9 +130,7 @@ def ingest(
         session.open_store() as store,
         job_progress(session, opening=STARTING) as on_progress,
     ):
-        outcome = store.ingest(
-            loaded, message=message, allow_missing=allow_missing, on_progress=on_progress
-        )
+        outcome = store.ingest(loaded, message=message, on_progress=on_progress, **allowed)
     _print_ingested(session, outcome, loaded, f"--spec {source} ", as_json=as_json)
 
 
@@ -143,7 +142,7 @@ def _ingest_files(
     time: dict[str, object],
     spec_out: str | None,
     replace: bool | None,
-    allow_missing: bool,
+    allowed: Any,
     message: str,
     dry_run: bool,
 ) -> None:
@@ -172,9 +171,9 @@ def _ingest_files(
                     paths,
                     time=hints,
                     message=message,
-                    allow_missing=allow_missing,
                     on_plan=show,
                     on_progress=on_progress,
+                    **allowed,
                 )
 
         outcome = ask_and_load(session, time, load)
@@ -232,12 +231,9 @@ def append(
     quarantine. Larger inputs are for ingest, and so are transforms and filters that mean another thing without Spark.
     """
     session = session_of(ctx)
-    if spec is None and allow_type_change:
-        raise Invalid("--allow-type-change goes with --spec: only a spec changes types")
     block = None
     if spec is not None:
-        loaded = load_spec_file(spec, inputs=paths, allow_type_change=allow_type_change)
-        block = loaded.to_json_dict()
+        block = load_spec_file(spec, inputs=paths).to_json_dict()
     with session.open_store() as store:
         outcome = ask_and_load(
             session,
@@ -250,6 +246,7 @@ def append(
                 writer=writer,
                 batch=batch,
                 message=message,
+                allow_type_change=allow_type_change,
                 allow_missing=allow_missing,
                 on_plan=lambda plan: show_plan(session, plan, spec_out=spec_out),
             ),

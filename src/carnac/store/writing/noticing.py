@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from carnac.core.segments.evolution import (
@@ -23,19 +23,32 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What a load may do that is refused by itself.
+
+    Attributes:
+        type_change: Change a column's type so that queries which compute with it break.
+        missing: Take a declared field that no row has as null.
+    """
+
+    type_change: bool = False
+    missing: bool = False
+
+
 def with_notes(
     metadata: MetadataStore,
     spec: IngestSpec,
     result: JobResult,
     *,
     base: int,
-    may_lack: bool = False,
+    allowed: Allowed,
 ) -> JobResult:
     """Return the result with notes in its report.
 
     Args:
         base: The revision that the load found.
-        may_lack: Fields that no row has are told of and no error: nobody declared them for this load.
+        allowed: Beside what the spec allows.
 
     Raises:
         Invalid: A type would change so that queries break, or no row has a declared field, and the spec does not
@@ -43,14 +56,14 @@ def with_notes(
     """
     before = _columns_before(metadata, spec, base)
     evolution = compare_schemas(before, result.segments)
-    if evolution.breaking and not spec.tuning.allow_type_change:
+    if evolution.breaking and not (allowed.type_change or spec.tuning.allow_type_change):
         raise Invalid(
             f"{'; '.join(evolution.breaking)}: queries that compute with it would break, and nothing was published;"
             " cast it in the spec, or allow it (--allow-type-change, tuningConfig.allowTypeChange)",
             datasource=spec.datasource,
         )
     missing = _missing(spec, result)
-    if missing and not (may_lack or allows_missing(spec)):
+    if missing and not (allowed.missing or allows_missing(spec)):
         raise Invalid(
             f"{'; '.join(missing)}; nothing was published: correct the name, or take it as null"
             " (--allow-missing, tuningConfig.allowMissing)",

@@ -40,7 +40,7 @@ from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding
 from carnac.store.writing.chunking import layout_of
-from carnac.store.writing.noticing import with_notes
+from carnac.store.writing.noticing import Allowed, with_notes
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ class Writer:
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
         is_here: bool = False,
-        may_lack: bool = False,
+        allowed: Allowed | None = None,
     ) -> WriteOutcome:
         """Run the spec and publish its segments in one commit.
 
         Args:
             guard: The locks of the task that this is done for.
             is_here: Run it in this process, without Spark.
-            may_lack: A declared field that no row has is told of, and no error.
+            allowed: Beside what the spec allows; None: nothing.
 
         Raises:
             Conflict: A replacement's inputs were changed meanwhile. The written files are removed.
@@ -154,7 +154,8 @@ class Writer:
                         places=places,
                     )
             with self._files_until_published(result.segments):
-                result = with_notes(self._metadata, spec, result, base=base, may_lack=may_lack)
+                may = allowed or Allowed()
+                result = with_notes(self._metadata, spec, result, base=base, allowed=may)
                 outcome = self._publish_ingest(
                     spec, result, base=base, lease=lease, message=message, guard=guard
                 )
@@ -167,7 +168,7 @@ class Writer:
         *what: Any,
         on_plan: PlanListener | None,
         time: Any,
-        allow_missing: bool,
+        allowed: tuple[bool, bool],
         **how: Any,
     ) -> WriteOutcome:
         """Run a spec, or load rows into the datasource that it names; see `plan_ingest`."""
@@ -176,15 +177,15 @@ class Writer:
         plan = plan_ingest(self._metadata, *what, time=time)
         if on_plan is not None:
             on_plan(plan)
-        may_lack = allow_missing or plan.is_remembered
-        return self.run_ingest(plan.spec, rows=plan.rows, may_lack=may_lack, **how)
+        may = _allowed_for(plan, allowed)
+        return self.run_ingest(plan.spec, rows=plan.rows, allowed=may, **how)
 
     def append(
         self,
         *what: Any,
         on_plan: PlanListener | None,
         message: str,
-        allow_missing: bool,
+        allowed: tuple[bool, bool],
         **how: Any,
     ) -> WriteOutcome:
         """Append few rows in this process; see `plan_append`."""
@@ -198,7 +199,7 @@ class Writer:
             rows=plan.rows,
             message=message,
             is_here=True,
-            may_lack=allow_missing or plan.is_remembered,
+            allowed=_allowed_for(plan, allowed),
         )
 
     def _publish_ingest(
@@ -491,3 +492,9 @@ class Writer:
             # what is left is an orphan, which garbage collection removes
             with suppress(CarnacError):
                 self._deep_storage.delete(segment.path)
+
+
+def _allowed_for(plan: LoadPlan, allowed: tuple[bool, bool]) -> Allowed:
+    """Return what a load may do: what an earlier one declared, and nobody for this one, may be missing."""
+    type_change, missing = allowed
+    return Allowed(type_change=type_change, missing=missing or plan.is_remembered)
