@@ -115,7 +115,7 @@ class Distributor:
             stand = Stand(leaf=scan.view, view=view, types=sent.types, select=_cast_all(sent.types))
             self.cursor.execute(stand_sql(stand, []))
             merged = bind(self.cursor, final_sql)
-        except duckdb.BinderException as error:
+        except (duckdb.ProgrammingError, duckdb.NotSupportedError) as error:
             raise NotOneRound(
                 f"its parts do not fit together ({first_sentence(str(error))})"
             ) from error
