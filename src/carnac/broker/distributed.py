@@ -10,10 +10,11 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from carnac.broker.execution import Reach
+from carnac.broker.plans import PlanCache
 from carnac.broker.scatter import Lack, Plan, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
 from carnac.core.time.intervals import IntervalSet
@@ -51,6 +52,7 @@ class Tools:
         planned: See there.
         catalog: Returns what a query may see of a revision.
         earlier: See there.
+        plans: Of statements that were asked before.
     """
 
     engine: BrokerEngine
@@ -58,6 +60,7 @@ class Tools:
     planned: Planned
     catalog: Callable[[int], Catalog]
     earlier: Earlier
+    plans: PlanCache = field(default_factory=PlanCache)
 
 
 class DistributedExecutor:
@@ -78,13 +81,17 @@ class DistributedExecutor:
 
 def plan_at(tools: Tools, statement: Statement, revision: int, timeout_ms: int) -> Distribution:
     """Return how a statement is run at a revision."""
-    return tools.engine.plan_distributed(
-        statement.sql,
-        tools.catalog(revision),
-        parameters=statement.parameters,
-        query_id=statement.query_id,
-        timeout_ms=timeout_ms,
-    )
+
+    def make() -> Distribution:
+        return tools.engine.plan_distributed(
+            statement.sql,
+            tools.catalog(revision),
+            parameters=statement.parameters,
+            query_id=statement.query_id,
+            timeout_ms=timeout_ms,
+        )
+
+    return tools.plans.plan(statement, revision, timeout_ms, make)
 
 
 class DistributedExecution:
