@@ -1,4 +1,4 @@
-"""`docs/reference/http.md`: every path of the overlord's API, as the application knows them."""
+"""`docs/reference/http.md`: every path of the API, as the application knows them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from carnac.api import allocation, coordinator, overlord
 from carnac.api.app import make_app
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
+from carnac.api.sql import routes
 
 _INTRO = """\
 # HTTP API
@@ -17,7 +18,8 @@ _INTRO = """\
 <!-- Made by `make docs`; do not edit. -->
 
 `carnac serve` and `carnac overlord` serve this, each what its roles answer;
-[running an overlord](../concepts/overlord.md) says how, and [the coordinator](../concepts/coordinator.md) what that
+[serving](../concepts/serving.md) says how SQL is asked and answered, [running an overlord](../concepts/overlord.md) how
+tasks are run, and [the coordinator](../concepts/coordinator.md) what that
 decides. The same is at `/docs` of a running process, and as OpenAPI at `/openapi.json`. Paths below `/druid` are those
 of Apache Druid, with its names and status codes; paths below `/carnac` are Carnac's own. A slash at the end of a path
 changes nothing.
@@ -31,8 +33,9 @@ says how to open it, and what to put in front of it.
 
 ## Errors
 
-An object whose `error` (and `errorMessage`) is one sentence; `errorCode` and `errorClass` name the kind, `category` is
-Druid's word, `context` holds the ids.
+Those of SQL are told [where it is](../concepts/serving.md#what-goes-wrong). Of the rest: an object whose `error` (and
+`errorMessage`) is one sentence; `errorCode` and `errorClass` name the kind, `category` is Druid's word, `context` holds
+the ids.
 
 | status | when |
 |---|---|
@@ -62,6 +65,7 @@ def describe() -> Mapping[str, Any]:
     nobody = cast("Any", None)
     services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
     routers = [
+        routes.make_router(nobody, new_id=nobody, threads=nobody),
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),
@@ -89,7 +93,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
 
 
 def _answer(operation: Mapping[str, Any]) -> str:
-    content = operation["responses"]["200"].get("content", {})
+    content = operation["responses"].get("200", {}).get("content", {})
     if "text/plain" in content:
         return "text"
     return _type(content.get("application/json", {}).get("schema", {}))
