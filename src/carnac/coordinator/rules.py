@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from carnac.core.texts import check_nested
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Invalid
 
@@ -96,6 +97,7 @@ def rules_text(raw: object) -> str:
     """
     from carnac.core.balancing.plan.rules import dump_rule, parse_rules
 
+    check_nested(raw, "the rules")
     parsed = parse_rules(raw)
     if len(parsed) > LIST_MAX:
         raise Invalid(f"{len(parsed):,} rules are too many; at most {LIST_MAX:,} are taken")

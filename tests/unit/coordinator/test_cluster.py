@@ -146,6 +146,30 @@ class TestServers:
         assert cluster.copies() == before
         assert cluster._orders() == orders
 
+    def test_one_that_was_started_again_is_waited_for_to_say_what_it_holds(
+        self, cluster: LiveCluster
+    ) -> None:
+        cluster.publish(*DAYS)
+        cluster.settle()
+        orders = cluster._orders()
+        cluster.servers["h2"].restart()
+        cluster.servers["h2"].is_down = True
+        for _ in range(3):
+            cluster.turn(after_ms=1_500)
+        assert cluster._orders() == orders
+        cluster.servers["h2"].is_down = False
+        cluster.settle()
+        assert cluster._orders() == orders
+
+    def test_one_that_never_says_what_it_holds_counts_as_empty(self, cluster: LiveCluster) -> None:
+        cluster.publish(*DAYS)
+        cluster.settle()
+        cluster.servers["h2"].restart()
+        cluster.servers["h2"].is_down = True
+        cluster.settle(after_ms=6_000)
+        held = [name for name, server in cluster.servers.items() if server.ids() == set(DAYS)]
+        assert held == ["h1", "h3"]
+
     def test_a_target_that_dies_takes_no_copy_with_it(self) -> None:
         """Once ten segments ended as five: a copy that was to move away was dropped though its target had died."""
         with live_cluster("h1") as cluster:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from carnac.api.bodies import JsonObject, body_shown
 from carnac.api.coordinator.shapes import (
     PREFIX,
     DatasourceName,
@@ -20,8 +19,8 @@ from carnac.api.coordinator.shapes import (
     interval_of,
     server_in_view,
 )
-from carnac.core.time.intervals import Interval, format_ms, parse_interval
-from carnac.errors import Invalid, NotFound
+from carnac.core.time.intervals import Interval, format_ms
+from carnac.errors import NotFound
 
 if TYPE_CHECKING:
     from carnac.coordinator.view import ClusterView, ServerState
@@ -38,7 +37,6 @@ def make_router(view: ClusterView) -> APIRouter:
     _add_one(router, view)
     _add_intervals(router, view)
     _add_segments(router, view)
-    _add_orders(router, view)
     _add_metadata(router, view)
     return router
 
@@ -67,6 +65,22 @@ def _add_lists(router: APIRouter, view: ClusterView) -> None:
             for chunk, sums in _by_chunk(view.visible(info.name)).items():
                 found.setdefault(chunk, {})[info.name] = sums
         return dict(sorted(found.items(), reverse=True))
+
+    @router.get(
+        "/intervals/{interval}",
+        summary="Say what the time chunks within an interval hold: in all, of each chunk, or by datasource",
+        response_model=None,
+    )
+    def within(interval: IntervalInPath, simple: Simple = None, full: Full = None) -> Any:
+        asked = interval_of(interval)
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for info in view.datasources():
+            for chunk, sums in _by_chunk(_inside(view, info.name, asked, is_partial=False)).items():
+                found.setdefault(chunk, {})[info.name] = sums
+        if full is not None:
+            return dict(sorted(found.items(), reverse=True))
+        by_chunk = {chunk: _added(found[chunk].values()) for chunk in sorted(found, reverse=True)}
+        return by_chunk if simple is not None else _added(by_chunk.values())
 
 
 def _add_one(router: APIRouter, view: ClusterView) -> None:
@@ -164,24 +178,6 @@ def _add_segments(router: APIRouter, view: ClusterView) -> None:
         return _nothing()
 
 
-def _add_orders(router: APIRouter, view: ClusterView) -> None:
-    @router.post(
-        "/datasources/{datasource}/markUnused",
-        summary="Delete the whole time chunks within an interval, in a commit that can be reverted",
-        openapi_extra=body_shown("object", {"interval": "2024-01-01/2024-02-01"}),
-    )
-    def mark_unused(datasource: DatasourceName, body: JsonObject) -> dict[str, Any]:
-        text = body.get("interval")
-        if not isinstance(text, str) or body.keys() - {"interval"}:
-            raise Invalid(
-                'the body must be {"interval": "…/…"}: segments are not marked one by one here; what is to go is '
-                "deleted by its time"
-            )
-        within = parse_interval(text)
-        changed = view.delete(datasource, within, f"markUnused {within}")
-        return {"numChangedSegments": changed, "segmentStateChanged": changed > 0}
-
-
 def _add_metadata(router: APIRouter, view: ClusterView) -> None:
     @router.get("/metadata/datasources", summary="List datasources as the log has them")
     def datasources() -> list[str]:
@@ -236,6 +232,11 @@ def _by_chunk(items: Iterable[VisibleSegment]) -> dict[str, dict[str, int]]:
         sums["size"] += item.segment.size_bytes
         sums["count"] += 1
     return {str(chunk): found[chunk] for chunk in sorted(found, reverse=True)}
+
+
+def _added(sums: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found = list(sums)
+    return {name: sum(one[name] for one in found) for name in ("size", "count")}
 
 
 def _with_servers(

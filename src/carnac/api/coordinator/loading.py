@@ -15,6 +15,7 @@ from carnac.api.coordinator.shapes import (
     interval_of,
     version_text,
 )
+from carnac.core.texts import WHOLE_MAX
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _add_handoff(router: APIRouter, view: ClusterView) -> None:
     def handoff(
         datasource: DatasourceName,
         interval: Annotated[str, Query(description="Time chunk of the segment.")],
-        partition: Annotated[int, Query(alias="partitionNumber", ge=0)],
+        partition: Annotated[int, Query(alias="partitionNumber", ge=0, le=WHOLE_MAX)],
         version: Annotated[str, Query(description="Version of the segment.")],
     ) -> bool:
         within = interval_of(interval)

@@ -62,6 +62,17 @@ def _add_servers(router: APIRouter, view: ClusterView) -> None:
             sums["maxSize"] += one.capacity_bytes
         return found if simple is not None else sorted(found)
 
+    @router.get("/tiers/{tier}", summary="List the datasources of which a tier has something")
+    def tier(tier: str) -> list[str]:
+        hosts = [one for one in view.servers() if one.tier == tier]
+        return [
+            info.name
+            for info in view.datasources()
+            if any(
+                one.segment_id in host.loaded for one in view.segments(info.name) for host in hosts
+            )
+        ]
+
 
 def _add_queues(router: APIRouter, view: ClusterView) -> None:
     @router.get("/loadqueue", summary="Say what each server is to load and to drop")

@@ -13,7 +13,7 @@ from carnac.api.hosts import hosts_of
 from carnac.coordinator.view import ClusterView
 from carnac.core.log.commits import CommitKind
 from tests.clusters_live import LiveCluster, live_cluster
-from tests.logs import append, names, segment
+from tests.logs import append, names, revert_of, segment
 from tests.unit.api.conftest import InProcessClient
 
 V1 = "/druid/coordinator/v1"
@@ -118,6 +118,13 @@ class TestDatasources:
         (one,) = full[DAY_2].values()  # type: ignore[index]
         assert one["servers"] == ["h1:8083", "h2:8083"]
         assert one["metadata"]["interval"] == DAY_2
+
+    def test_an_interval_of_all_datasources(self, stage: Stage) -> None:
+        inside = "/intervals/2013-01-01_2013-01-02T12"
+        assert stage.get(inside) == {"size": 300, "count": 2}
+        assert stage.get(f"{inside}?simple") == {DAY_1: {"size": 300, "count": 2}}
+        assert stage.get(f"{inside}?full") == {DAY_1: {"events": {"size": 300, "count": 2}}}
+        assert stage.get("/intervals/2020_2021") == {"size": 0, "count": 0}
 
     def test_segments_of_an_interval(self, stage: Stage) -> None:
         inside = "/datasources/events/intervals/2013-01-01_2013-01-02"
@@ -258,6 +265,8 @@ class TestServers:
         assert stage.get("/servers/h1:8083/segments") == list(full["segments"])  # type: ignore[index]
         assert len(full["segments"]) == 3  # type: ignore[index]
         assert stage.get("/tiers") == ["_default_tier"]
+        assert stage.get("/tiers/_default_tier") == ["events"]
+        assert stage.get("/tiers/nope") == []
         assert stage.get("/tiers?simple") == {
             "_default_tier": {"currSize": 1_200, "maxSize": 2_000_000}
         }
@@ -338,6 +347,7 @@ class TestRules:
         ("body", "said"),
         [
             ({}, "rules must be an array of objects, in the order in which they are tried"),
+            ([{"type": "loadForever", "tieredReplicants": {"\0": 1}}], "a key in the rules"),
             ([{"type": "nope"}], "rule 1 of 1: 'nope' is not a type of rule; "),
             ([{"type": "loadForever", "x": 1}], "rule 1 of 1: loadForever has no field 'x'"),
         ],
@@ -363,6 +373,14 @@ class TestOrders:
         again = stage.http.post(path, json={"interval": "2013-01-01/2013-01-02"})
         assert again.json() == {"numChangedSegments": 0, "segmentStateChanged": False}
         assert stage.cluster.metadata.head().revision == 4
+
+    def test_a_datasource_is_deleted_whole_and_can_be_had_back(self, stage: Stage) -> None:
+        answer = stage.http.request("DELETE", "/druid/indexer/v1/datasources/events")
+        assert answer.json() == {"numChangedSegments": 3, "segmentStateChanged": True}
+        metadata = stage.cluster.metadata
+        assert metadata.count_visible("events") == 0
+        metadata.publish(revert_of(metadata, 4))
+        assert names(metadata) == ["a1", "a2", "b1"]
 
     def test_segments_are_not_marked_one_by_one(self, stage: Stage) -> None:
         answer = stage.http.post(f"{V1}/datasources/events/markUnused", json={"segmentIds": ["a1"]})
