@@ -139,7 +139,10 @@ def is_gone(group: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "sentence"),
-    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")],
+    [
+        (signal.SIGINT, "interrupted: nothing was published"),
+        (signal.SIGTERM, "ended by SIGTERM: nothing was published"),
+    ],
     ids=["Ctrl-C, which Java does not hear", "SIGTERM, of which Java ends at once"],
 )
 def test_a_signal_during_an_ingestion_publishes_nothing(

@@ -16,7 +16,6 @@ from carnac.core.segments.evolution import (
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid, Unavailable
 from carnac.ports import JobResult, MetadataStore
-from carnac.specs.problems import nearest
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
@@ -99,6 +98,8 @@ def allows_missing(spec: IngestSpec) -> bool:
 
 def _missing(spec: IngestSpec, result: JobResult) -> list[str]:
     """Return a sentence for each declared field that no row has; it names the one that may be meant."""
+    from carnac.specs.problems import nearest
+
     declared = {field for fields in spec.declared_fields.values() for field in fields}
     others = [name for name in result.fields if name not in declared]
     sentences = []
