@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -111,6 +112,11 @@ COLUMNS = [
 ]
 
 
+@cache
+def weight_of(place: int) -> int:
+    return int(mix(np.array([place], np.uint64))[0]) | 1
+
+
 def code_of_text(text: bytes) -> int:
     """What the docstring says, in Python."""
     if len(text) > LONG_TEXT_BYTES:
@@ -118,8 +124,7 @@ def code_of_text(text: bytes) -> int:
     total = len(text)
     for place in range(-(-len(text) // 8)):
         lane = int.from_bytes(text[8 * place : 8 * place + 8], "little")
-        weight = int(mix(np.array([place], np.uint64))[0]) | 1
-        total += (lane ^ lane >> 32) * weight
+        total += (lane ^ lane >> 32) * weight_of(place)
     return int(mix(np.array([total & MASK], np.uint64))[0])
 
 

@@ -92,7 +92,7 @@ def test_lost_copies_come_back_no_faster_than_the_throttle_allows() -> None:
 
 
 def test_decommissioning_servers_are_emptied_and_leave() -> None:
-    outcome = simulate("tiers", ("cost",), measureEveryHours=24)
+    outcome = simulate("tiers", ("cost",), days=5, history={"days": 11}, measureEveryHours=24)
     (cold,) = [tier for tier in outcome.futures[0].measures[-1].tiers if tier.name == "cold"]
     assert cold.servers == 9  # 8, and 2 added, and 1 decommissioned
     hot = outcome.futures[0].measures[-1].tiers[0]

@@ -19,11 +19,11 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
     "sql bytes": (lambda s: s.sql(b"SELECT 1"), r"^sql\(text=…\) takes a text, not b'SELECT 1'$"),
     "sql parameters": (
         lambda s: s.sql("SELECT ?", parameters=5),
-        r"^sql\(parameters=…\) takes a list, not 5$",
+        r"^sql\(parameters=…\) takes a list, or a mapping by name, not 5$",
     ),
     "sql one text": (
         lambda s: s.sql("SELECT ?", parameters="a"),
-        r"^sql\(parameters=…\) takes a list, not 'a'$",
+        r"^sql\(parameters=…\) takes a list, or a mapping by name, not 'a'$",
     ),
     "delete where": (
         lambda s: s.delete("events", where=5),
