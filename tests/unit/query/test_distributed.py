@@ -18,6 +18,7 @@ from carnac.ports.distributed import GatherLimit, Way
 from carnac.ports.queries import LeafFiles
 from carnac.query import DuckDbQueryEngine
 from carnac.query.distributed.aggregates import AGGREGATES, CLOCK_READERS, CLOCKS, VOLATILE
+from carnac.query.distributed.sorting import SMALL_ROWS_MAX
 from carnac.query.functions import NAMES
 from carnac.query.parameters import Parameters
 from tests.support.segments import MemoryCatalog
@@ -223,6 +224,18 @@ def test_a_leaf_can_be_cancelled(engines: list[DuckDbQueryEngine], catalog: Memo
         list(batches)
     assert not report.is_whole
     assert ask(engines[1], leaf)[1].is_whole, "the next one of that name runs"
+
+
+def test_a_large_lookup_stays_at_the_broker(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    names = {str(number): "x" for number in range(SMALL_ROWS_MAX)} | {"AA": "American"}
+    large = replace(catalog, named_lookups={"names": names})
+    sql = "SELECT v, count(*) FROM flights JOIN lookup.names ON carrier = k GROUP BY v"
+    found = spread_query(engines, sql, large)
+    assert found.plan.way is Way.GATHERED
+    assert not any(leaf.tables for leaf in found.plan.leaves)
+    assert found.table.to_pylist() == [{"v": "American", "count_star()": 80}]
 
 
 def test_explain_says_which_way_and_why(
