@@ -362,12 +362,42 @@ def _read_table(name: str, body: bytes) -> pa.Table:
     try:
         table = pa.ipc.open_stream(body).read_all()
         table.validate(full=True)  # the bytes may be anybody's, and reading checks lengths alone
+        table = _without_dictionaries(table)
+        table.validate(full=True)
+        for field in table.schema:
+            _check_field(field)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         first_line = str(error).partition("\n")[0]
         raise Invalid(
             f"small table '{name}' of a request is no Arrow stream: {first_line}"
         ) from error
     return table
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table of plain values, since Arrow validates no words of dictionaries."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = table.column(place).cast(field.type.value_type)
+            table = table.set_column(place, field.name, plain)
+    return table
+
+
+def _check_field(field: pa.Field) -> None:
+    """Refuse a column, or a part of one, of which Arrow does not check everything.
+
+    Raises:
+        ValueError: Its name is no text, or it has a dictionary inside.
+    """
+    import pyarrow as pa
+
+    _ = field.name  # decoded here
+    if pa.types.is_dictionary(field.type):
+        raise ValueError(f"column {field.name} has a dictionary inside")
+    for place in range(field.type.num_fields):
+        _check_field(field.type.field(place))
 
 
 def _limit(what: str, number: int, most: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from carnac import errors
@@ -89,6 +89,51 @@ def test_small_tables_arrive_as_they_were() -> None:
     empty = table.slice(0, 0)
     found = sent(request(tables={"t": table, "e": empty})).tables
     assert found == {"t": table, "e": empty}
+
+
+def test_dictionaries_arrive_as_their_words_and_hide_nowhere() -> None:
+    words = pa.array(["x", None, "x"]).dictionary_encode()
+    assert sent(request(tables={"t": pa.table({"d": words})})).tables == {
+        "t": pa.table({"d": ["x", None, "x"]})
+    }
+    inside = pa.table({"s": pa.StructArray.from_arrays([words], ["w"])})
+    with pytest.raises(Invalid, match="has a dictionary inside"):
+        sent(request(tables={"t": inside}))
+
+
+TABLE = wire._dump_table(
+    pa.table(
+        {
+            "word": ["a", "bb", None],
+            "list": [[1], [], None],
+            "dictionary": pa.array(["x", "y", "x"]).dictionary_encode(),
+            "struct": [{"a": 1}, {"a": 2}, None],
+        }
+    )
+)
+
+
+@settings(max_examples=4 * settings.default.max_examples)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(TABLE) - 4),
+            st.binary(min_size=1, max_size=1)
+            | st.sampled_from([b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\0"]),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_damaged_table_is_invalid_or_can_be_read(spoiled: list[tuple[int, bytes]]) -> None:
+    body = bytearray(TABLE)
+    for place, found in spoiled:
+        body[place : place + len(found)] = found
+    try:
+        table = wire._read_table("t", bytes(body))
+    except Invalid:
+        return
+    table.to_pylist()
 
 
 def test_ten_thousand_segments_are_one_request() -> None:
