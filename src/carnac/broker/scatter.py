@@ -340,7 +340,7 @@ class Scatter:
             raise error or Unavailable("a request came to nothing")
         told = error if isinstance(error, CarnacError) else Unavailable(reason_of(error))
         server_id = task.member.record.server_id
-        _log.info("historical %s is not asked again for this query: %s", server_id, told.message)
+        _log.debug("historical %s is not asked again for this query: %s", server_id, told.message)
         if not isinstance(told, Corrupt | NotFound):
             task.member.is_suspect = True
         self._reopen(task.request, task.member, told)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from carnac.broker import scatter
 from carnac.errors import Cancelled, TimedOut, Unavailable
 from carnac.ports.answers import Engine, OnMissing, QueryService
 from carnac.ports.serving import Role
@@ -138,6 +139,21 @@ def test_a_server_that_dies_is_not_noticed(
     assert answer is not None
     assert answer.facts.is_complete
     assert dying.server_id not in answer.facts.servers
+
+
+def test_a_scan_is_asked_part_by_part(served: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that dies between two parts is not noticed either: what was handed on is not asked for again."""
+    monkeypatch.setattr(scatter, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(scatter, "AHEAD_MAX", 2)
+    answer = served.open_broker().queries.run(statement(STATEMENTS[3]))
+    assert answer is not None
+    batches = answer.batches()
+    rows = next(batches).to_pylist()  # type: ignore[attr-defined]
+    served.kill(served.lines[0])
+    for batch in batches:
+        rows += batch.to_pylist()  # type: ignore[attr-defined]
+    assert in_order(rows) == in_order(served.store.sql(STATEMENTS[3]).rows())
+    assert max(len(one.slices) for line in served.lines for one in line.asked) == 1
 
 
 def test_a_server_whose_report_is_not_what_was_asked_does_not_count(served: ServedStore) -> None:
