@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -137,3 +138,28 @@ def test_what_is_no_role_is_said(tmp_path: Path) -> None:
     make_store(tmp_path / "store")
     with serving(tmp_path / "store", "--role", "king") as running:
         assert running.process.wait(60) == 2
+
+
+STARTS = """
+import sys
+from carnac.bootstrap.serving.process import ROLES, open_process
+from carnac.config import Settings
+
+process = open_process(ROLES, settings=Settings(store=sys.argv[1]), host="127.0.0.1", port=0)
+process.start()
+heavy = {"pyspark", "py4j", "pandas", "numba", "polars", "duckdb", "sqlalchemy"}
+print(sorted(heavy & set(sys.modules)))
+process.close()
+"""
+
+
+def test_it_starts_without_what_takes_long_to_load(tmp_path: Path) -> None:
+    make_store(tmp_path / "store")
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS, str(tmp_path / "store")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "[]\n"

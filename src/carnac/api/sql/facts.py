@@ -20,6 +20,7 @@ ARROW_TYPE = "application/vnd.apache.arrow.stream"
 MISSING_MAX = 4_000
 """Characters of a header that lists what is missing."""
 _TAG = re.compile(r'"([^"]*)"')
+_NOT_PRINTED = re.compile(r"[^ -~]")
 _MARK_DIGITS = 8
 
 
@@ -104,4 +105,4 @@ def _compact(value: object) -> str:
 
 
 def _ascii(text: str) -> str:
-    return text.encode("ascii", "replace").decode("ascii")
+    return _NOT_PRINTED.sub("?", text)

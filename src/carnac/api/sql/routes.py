@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import APIRouter, Path, Request, Response
 
-from carnac.api.bodies import body_shown, read_body
+from carnac.api.bodies import body_shown, read_body, read_json
 from carnac.api.gate import TEXT_TYPE
 from carnac.api.problems import Refused
 from carnac.api.sql.answering import FailedAnswer, SqlAnswer
 from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted
 from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request
-from carnac.core.json_text import parse_json
 from carnac.errors import CarnacError, Invalid, NotFound
 from carnac.ports.answers import Statement
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from carnac.ports.answers import QueryService
 
 SQL_PATH = "/druid/v2/sql"
+LIST_TIMEOUT_MS = 10_000
+"""Of a list of names, which waits for its turn as queries do; threads for it are few."""
 _EXAMPLE = {"query": "SELECT COUNT(*) AS flights FROM flights", "resultFormat": "object"}
 _TABLES = "SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = 'druid' ORDER BY 1"
 _COLUMNS = (
@@ -104,13 +105,13 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
         Refused: It is too large, or did not come whole, or is JSON that calls itself text.
     """
     client = request.client.host if request.client is not None else ""
-    data = await read_body(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != TEXT_TYPE:
         try:
-            body = parse_json(data, "body")
+            body = await read_json(request)
         except Invalid as error:
             raise Unreadable(error.message) from None
         return parse_request(body, new_id=new_id, client=client)
+    data = await read_body(request)
     if data.lstrip()[:1] == b"{":
         raise Refused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -126,7 +127,10 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
 def _rows(
     service: QueryService, sql: str, parameters: Sequence[object], query_id: str
 ) -> Iterable[tuple[object, ...]]:
-    answer = service.run(Statement(sql=sql, parameters=parameters, query_id=query_id))
+    statement = Statement(
+        sql=sql, parameters=parameters, query_id=query_id, timeout_ms=LIST_TIMEOUT_MS
+    )
+    answer = service.run(statement)
     if answer is None:
         return
     try:
