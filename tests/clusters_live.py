@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
-from carnac.core.balancing.plan.limits import CoordinatorLimits
+from carnac.core.balancing.plan.limits import Throttles
 from carnac.core.log.commits import CommitKind
 from carnac.core.time.intervals import Interval
 from carnac.metadata import open_metadata
@@ -28,13 +28,13 @@ class LiveCluster:
         deleted: What drop rules had deleted: datasource, interval, message.
     """
 
-    def __init__(self, *, limits: CoordinatorLimits | None = None) -> None:
+    def __init__(self, *, throttles: Throttles | None = None) -> None:
         self.clock = FakeClock()
         self.metadata = open_metadata("memory://", clock=self.clock, ids=SequentialIds())
         self.servers: dict[str, HandHistorical] = {}
         self.deleted: list[tuple[str, Interval, str]] = []
         self.brokers: dict[str, ServerRecord] = {}
-        self._limits = limits
+        self._throttles = throttles or Throttles()
         self.coordinator = self.another("one")
 
     def another(
@@ -50,7 +50,7 @@ class LiveCluster:
             settings=CoordinatorSettings(
                 lease_ms=LEASE_MS,
                 url=f"http://{leader_id}:8081",
-                limits=self._limits,
+                throttles=self._throttles,
                 tier_aliases=tier_aliases or {},
             ),
             delete=self._delete,
@@ -147,11 +147,9 @@ class LiveCluster:
 
 
 @contextmanager
-def live_cluster(
-    *server_ids: str, limits: CoordinatorLimits | None = None
-) -> Iterator[LiveCluster]:
+def live_cluster(*server_ids: str, throttles: Throttles | None = None) -> Iterator[LiveCluster]:
     """A cluster with some servers, closed at the end."""
-    cluster = LiveCluster(limits=limits)
+    cluster = LiveCluster(throttles=throttles)
     try:
         cluster.join(*server_ids)
         yield cluster

@@ -226,6 +226,20 @@ class Settings(BaseModel):
         description="Names that load rules may use for several tiers (JSON in the environment): each of the tiers gets "
         "as many copies as the rule says for the name.",
     )
+    moves_max: int = Field(
+        default=100,
+        ge=0,
+        description="How many segments of a tier the coordinator moves from server to server at a time.",
+    )
+    load_queue_max: int = Field(
+        default=500, ge=1, description="How many loads the coordinator queues at one historical."
+    )
+    load_replicas_max: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many further copies of segments are loaded in a tier at a time; first copies are never held "
+        "back. Default: one in twenty of all segments, 100 at least.",
+    )
     load_patience_ms: int = Field(
         default=600_000,
         ge=1,

@@ -147,6 +147,14 @@ class TestPlan:
         assert steps == [("load", "d", None, "h2"), ("move", "a", "h1", "h2")]
         assert done["runs"][0]["cost_after"] < done["runs"][0]["cost_before"]
 
+    def test_no_more_is_moved_than_the_settings_say(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CARNAC_MOVES_MAX", "0")
+        write(tmp_path, segments_csv=SEGMENTS, servers_csv=SERVERS)
+        done = run("balance", "plan", "segments.csv", "--servers", "servers.csv", "--json").json
+        assert [one["what"] for one in done["steps"]] == ["load"]
+
     def test_a_server_that_is_decommissioned_is_emptied(self, run: Run, tmp_path: Path) -> None:
         leaves = SERVERS.replace("h1,1000,_default_tier,", "h1,1000,_default_tier,true")
         write(tmp_path, segments_csv=SEGMENTS, servers_csv=leaves)

@@ -18,6 +18,7 @@ from carnac.coordinator.following import LogView
 from carnac.coordinator.planner import RUN_PERIOD_MS, Planner
 from carnac.coordinator.rolling import Rolling
 from carnac.coordinator.rules import Rules
+from carnac.core.balancing.plan.limits import Throttles
 from carnac.core.rollout.model import LOAD_PATIENCE_MS
 from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.time.leases import is_over
@@ -27,7 +28,6 @@ from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
     from carnac.core.balancing.live.picture import LiveSegment
-    from carnac.core.balancing.plan.limits import CoordinatorLimits
     from carnac.ports import Clock, MetadataStore
     from carnac.ports.serving import SegmentServer
 
@@ -51,7 +51,7 @@ class CoordinatorSettings:
         url: Where its HTTP interface is; empty if it has none.
         tier_aliases: Tiers by the name that stands for them in rules.
         patience_ms: How long a revision waits for segments that are not loaded.
-        limits: Of runs of the planner; None: by the number of segments.
+        throttles: Of runs of the planner.
         period_ms: Pause between rounds.
         run_period_ms: A run of the planner comes at least so often.
     """
@@ -60,7 +60,7 @@ class CoordinatorSettings:
     url: str = ""
     tier_aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
     patience_ms: int = LOAD_PATIENCE_MS
-    limits: CoordinatorLimits | None = None
+    throttles: Throttles = field(default_factory=Throttles)
     period_ms: int = ROUND_PERIOD_MS
     run_period_ms: int = RUN_PERIOD_MS
 
@@ -120,7 +120,7 @@ class Coordinator:
             self.fleet,
             self.rules,
             clock,
-            limits=settings.limits,
+            throttles=settings.throttles,
             run_period_ms=settings.run_period_ms,
         )
         self.rolling = Rolling(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from carnac.coordinator.rules import Rules
     from carnac.core.balancing.live.picture import Departed, MoveUnderWay, ServerView
     from carnac.core.balancing.live.planning import ClusterPlan
-    from carnac.core.balancing.plan.limits import CoordinatorLimits
+    from carnac.core.balancing.plan.limits import Throttles
     from carnac.core.balancing.plan.rules import RuleSet
     from carnac.core.segments.segment import Segment
     from carnac.ports import Clock
@@ -78,7 +78,7 @@ class Planner:
     """Plans and orders loads and moves. What may be unloaded is decided by the rollout (`rolling`).
 
     Args:
-        limits: Of runs; None: by the number of segments.
+        throttles: Of runs.
         run_period_ms: A run comes at least so often.
 
     Attributes:
@@ -93,11 +93,11 @@ class Planner:
         rules: Rules,
         clock: Clock,
         *,
-        limits: CoordinatorLimits | None = None,
+        throttles: Throttles,
         run_period_ms: int = RUN_PERIOD_MS,
     ) -> None:
         self._log, self._fleet, self._rules, self._clock = log, fleet, rules, clock
-        self._limits, self._run_period_ms = limits, run_period_ms
+        self._throttles, self._run_period_ms = throttles, run_period_ms
         self.memory = Memory()
         self.last: ClusterPlan | None = None
         self.retries: list[Surplus] = []
@@ -168,7 +168,7 @@ class Planner:
             now_ms=began_ms,
             moves=memory.moves,
             departed=memory.departed,
-            limits=self._limits,
+            throttles=self._throttles,
         )
         if self._fleet.left:
             memory.surplus = []

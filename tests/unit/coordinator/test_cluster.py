@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
+from carnac.core.balancing.plan.limits import Throttles
 from carnac.core.log.commits import CommitKind
 from carnac.errors import Revoked
 from carnac.ports.serving import HoldState
@@ -186,8 +186,8 @@ class TestServers:
             assert cluster.copies() == {name: ["h1"] for name in DAYS}
 
     def test_loads_that_wait_go_to_a_server_that_joins(self) -> None:
-        limits = CoordinatorLimits(moves=MoveLimits(max_moves=0))
-        with live_cluster(limits=limits) as cluster:
+        throttles = Throttles(max_moves=0)
+        with live_cluster(throttles=throttles) as cluster:
             cluster.rules("_default", ONE)
             cluster.join("h1", is_eager=False)
             days = [f"e{number}" for number in range(1, 29)]
@@ -421,8 +421,8 @@ class TestRules:
 
 class TestThrottles:
     def test_no_more_moves_are_under_way_than_may_be(self) -> None:
-        limits = CoordinatorLimits(moves=MoveLimits(max_moves=2))
-        with live_cluster("h1", limits=limits) as cluster:
+        throttles = Throttles(max_moves=2)
+        with live_cluster("h1", throttles=throttles) as cluster:
             cluster.rules("_default", ONE)
             cluster.publish(*DAYS)
             cluster.settle()
@@ -438,8 +438,8 @@ class TestThrottles:
             assert cluster.servers["h2"].ids()
 
     def test_no_more_further_replicas_are_under_way_than_may_be(self) -> None:
-        limits = CoordinatorLimits(loads=LoadLimits(max_replicas=3), moves=MoveLimits(max_moves=0))
-        with live_cluster("h1", limits=limits) as cluster:
+        throttles = Throttles(max_replicas=3, max_moves=0)
+        with live_cluster("h1", throttles=throttles) as cluster:
             cluster.publish(*DAYS)
             cluster.settle()
             cluster.join("h2", is_eager=False)
@@ -453,8 +453,8 @@ class TestThrottles:
             assert homes(cluster) == dict.fromkeys(DAYS, 2)
 
     def test_queues_are_no_longer_than_they_may_be(self) -> None:
-        limits = CoordinatorLimits(loads=LoadLimits(max_queue=4), moves=MoveLimits(max_queue=4))
-        with live_cluster(limits=limits) as cluster:
+        throttles = Throttles(max_queue=4)
+        with live_cluster(throttles=throttles) as cluster:
             cluster.join("h1", is_eager=False)
             cluster.publish(*DAYS)
             for _ in range(3):

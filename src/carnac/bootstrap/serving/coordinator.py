@@ -12,6 +12,7 @@ from carnac.bootstrap.store import open_records, open_store, process_name
 from carnac.clock import RandomIds
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
 from carnac.coordinator.view import ClusterView
+from carnac.core.balancing.plan.limits import Throttles
 from carnac.ports.closing import Closing
 from carnac.ports.serving import Role
 
@@ -71,6 +72,16 @@ def settings_of(settings: Settings, *, url: str) -> CoordinatorSettings:
         url=url,
         tier_aliases=settings.tier_aliases,
         patience_ms=settings.load_patience_ms,
+        throttles=throttles_of(settings),
+    )
+
+
+def throttles_of(settings: Settings) -> Throttles:
+    """Return how much runs of the planner may do."""
+    return Throttles(
+        max_moves=settings.moves_max,
+        max_queue=settings.load_queue_max,
+        max_replicas=settings.load_replicas_max,
     )
 
 

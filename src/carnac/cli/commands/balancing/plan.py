@@ -122,6 +122,7 @@ def plan(
 
 
 def _facts_of_cluster(session: Session, rules: Path | None) -> ClusterFacts:
+    from carnac.bootstrap.serving.coordinator import throttles_of
     from carnac.bootstrap.serving.looking import look_at_cluster
     from carnac.bootstrap.serving.own_tables import load_rules
     from carnac.core.balancing.live.planning import ClusterFacts
@@ -141,18 +142,24 @@ def _facts_of_cluster(session: Session, rules: Path | None) -> ClusterFacts:
         servers=views,
         rules=sight.rules if rules is None else load_rules(rules),
         now_ms=session.clock.now_ms(),
+        throttles=throttles_of(session.settings),
     )
 
 
 def _facts_of_files(
     session: Session, segments: Path, servers: Path | None, rules: Path | None
 ) -> ClusterFacts:
+    from carnac.bootstrap.serving.coordinator import throttles_of
     from carnac.bootstrap.serving.own_tables import load_own_cluster
     from carnac.core.balancing.live.planning import ClusterFacts
 
     own = load_own_cluster(segments, servers, rules)
     return ClusterFacts(
-        live=own.live, servers=own.servers, rules=own.rules, now_ms=session.clock.now_ms()
+        live=own.live,
+        servers=own.servers,
+        rules=own.rules,
+        now_ms=session.clock.now_ms(),
+        throttles=throttles_of(session.settings),
     )
 
 

@@ -20,14 +20,11 @@ from carnac.core.balancing.live.picture import (
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, smart_limits
+from carnac.core.balancing.plan.limits import Throttles, throttled
 from carnac.core.balancing.plan.moves import Policy
 from carnac.core.balancing.plan.plans import REASONS, Blocker, Move
 from carnac.core.balancing.plan.rules import Action, RuleMatches, RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import index_of
-
-QUEUE_MAX = 500
-"""Loads that one server has queued at most, moves included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +80,6 @@ class ClusterFacts:
     Attributes:
         moves: That were ordered and have not ended.
         departed: Moves that have.
-        limits: None: by the number of segments.
     """
 
     live: Collection[LiveSegment]
@@ -92,19 +88,13 @@ class ClusterFacts:
     now_ms: int
     moves: Collection[MoveUnderWay] = ()
     departed: Collection[Departed] = ()
-    limits: CoordinatorLimits | None = None
+    throttles: Throttles = field(default_factory=Throttles)
     policy: Policy = field(default_factory=Policy)
-
-
-def limits_for(segments: int) -> CoordinatorLimits:
-    """Return the limits of runs over so many segments: Druid's smart ones, with queues that end."""
-    smart = smart_limits(segments)
-    return CoordinatorLimits(loads=LoadLimits(max_replicas=smart.max_replicas, max_queue=QUEUE_MAX))
 
 
 def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
     """Return what one run does on a running cluster."""
-    limits = facts.limits or limits_for(len(facts.live))
+    limits = throttled(facts.throttles, len(facts.live))
     picture = cluster_of(
         facts.live,
         facts.servers,

@@ -121,3 +121,34 @@ def smart_limits(used_segments: int) -> LoadLimits:
         max_queue=0,
         replica_lifetime_runs=60,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttles:
+    """What an operator says of how much runs may do.
+
+    Attributes:
+        max_moves: See `MoveLimits`.
+        max_queue: See `MoveLimits`.
+        max_replicas: See `LoadLimits`; None: what `smart_limits` says of the number of segments.
+    """
+
+    max_moves: int = 100
+    max_queue: int = 500
+    max_replicas: int | None = None
+
+
+def throttled(throttles: Throttles, used_segments: int) -> CoordinatorLimits:
+    """Return the limits of a run over so many segments.
+
+    Raises:
+        Invalid: A throttle is negative.
+    """
+    replicas = throttles.max_replicas
+    return CoordinatorLimits(
+        loads=LoadLimits(
+            max_replicas=smart_limits(used_segments).max_replicas if replicas is None else replicas,
+            max_queue=throttles.max_queue,
+        ),
+        moves=MoveLimits(max_moves=throttles.max_moves, max_queue=throttles.max_queue),
+    )
