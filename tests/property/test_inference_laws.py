@@ -56,7 +56,7 @@ def write(table: pa.Table, path: Path) -> None:
             path.write_text(json.dumps(table.to_pylist(), indent=1))
 
 
-@settings(max_examples=25)
+@settings(max_examples=min(25, settings().max_examples))
 @given(tables())
 def test_every_format_shows_the_same_time_and_types(given: tuple[dict[str, str], pa.Table]) -> None:
     types, table = given
