@@ -51,6 +51,9 @@ def run(args: Sequence[str], *, owns_process: bool) -> int:
         return code
     with contextlib.suppress(OSError):  # the terminal may be what is gone
         session.output.note(interruption.sentence)
+    # Of `python -m carnac`: if Ctrl-C came while a text was run (as `dataclass` does), Python ends by SIGINT whatever
+    # the exit code is, unless another text was run since.
+    exec("")  # noqa: S102
     return interruption.exit_code
 
 
