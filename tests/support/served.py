@@ -30,6 +30,7 @@ class Line:
     Attributes:
         batches_left: Batches that still come through; None: all.
         lies: Whether reports leave a segment out.
+        is_moving: Cleared: nothing comes through, and nobody is told.
     """
 
     def __init__(self, historical: Historical) -> None:
@@ -37,6 +38,8 @@ class Line:
         self.is_cut = False
         self.batches_left: int | None = None
         self.lies = False
+        self.is_moving = threading.Event()
+        self.is_moving.set()
         self.asked: list[LeafRequest] = []
         self._lock = threading.Lock()
 
@@ -58,6 +61,8 @@ class Line:
     def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
         """As the historical."""
         self._pass()
+        if not self.is_moving.is_set():
+            raise Unavailable(f"historical {self.server_id} does not answer in time")
         return self.historical.inventory(epoch=epoch, since=since, wait_ms=min(wait_ms, 50))
 
     def run(self, request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
@@ -81,6 +86,7 @@ class Line:
                         self.batches_left -= 1
                         self.is_cut = self.is_cut or self.batches_left < 0
                 self._pass()
+                self.is_moving.wait()
                 yield batch
             if self.lies:
                 report.slices = list(report.slices)[1:]

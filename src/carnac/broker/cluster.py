@@ -20,6 +20,8 @@ FOLLOW_PERIOD_MS = 200
 ASK_WAIT_MS = 500
 """How long a server waits with its answer for something to change."""
 ASK_PAUSE_MS = 10
+FIRST_WAIT_S = 1.0
+"""How long a broker that starts waits to hear what a server holds; it may be asked before that."""
 ASK_AGAIN_MS = 500
 """After a question that was not answered."""
 
@@ -27,12 +29,21 @@ _log = logging.getLogger(__name__)
 
 
 class Member:
-    """A historical that lives, and what it said last that it holds."""
+    """A historical that lives, and what it said last that it holds.
+
+    Attributes:
+        is_suspect: It has refused or failed a query since it was heard last: others are asked first.
+        is_silent: It did not answer when it was asked what it holds.
+        was_asked: Set once it was, whatever became of that.
+    """
 
     def __init__(self, record: ServerRecord, server: SegmentServer) -> None:
         self.record = record
         self.server = server
         self.is_suspect = False
+        self.is_silent = False
+        self.was_asked = threading.Event()
+        self._is_closed = threading.Event()
         self._lock = threading.Lock()
         self._epoch, self._number = "", 0
         self._states: dict[str, HoldState] = {}
@@ -40,7 +51,7 @@ class Member:
         self._asked = 0
         self._loop = Loop(
             f"inventory of {record.server_id}",
-            lambda: self.ask(wait_ms=ASK_WAIT_MS),
+            self._ask_on,
             log=_log,
             period_ms=ASK_PAUSE_MS,
             is_eager=True,
@@ -50,20 +61,25 @@ class Member:
         """Follow what it holds."""
         self._loop.start()
 
-    def ask(self, *, wait_ms: int = 0) -> None:
-        """Ask what it holds, or what has changed.
+    def _ask_on(self) -> None:
+        try:
+            self._ask(wait_ms=ASK_WAIT_MS)
+        except BaseException:
+            self._is_closed.wait(ASK_AGAIN_MS / 1000)
+            raise
 
-        Raises:
-            CarnacError: It does not answer.
-        """
+    def _ask(self, *, wait_ms: int) -> None:
+        """Ask what it holds, or what has changed."""
         try:
             answer = self.server.inventory(epoch=self._epoch, since=self._number, wait_ms=wait_ms)
+            with self._lock:
+                self._take(answer)
+            self.is_suspect = self.is_silent = False
         except BaseException:
-            self.is_suspect = True
+            self.is_suspect = self.is_silent = True
             raise
-        with self._lock:
-            self._take(answer)
-        self.is_suspect = False
+        finally:
+            self.was_asked.set()
 
     def _take(self, answer: Inventory) -> None:
         if answer.is_whole:
@@ -98,6 +114,7 @@ class Member:
 
     def close(self) -> None:
         """Ask nothing more, and hang up. Idempotent."""
+        self._is_closed.set()
         self._loop.stop()
         end = getattr(self.server, "close", None)
         if end is not None:
@@ -124,6 +141,7 @@ class Cluster:
         self._records = records
         self._connect = connect
         self._lock = threading.Lock()
+        self._following = threading.Lock()
         self._state = _State()
         self._loop = Loop(
             "historicals", self.follow, log=_log, period_ms=FOLLOW_PERIOD_MS, is_eager=False
@@ -140,12 +158,14 @@ class Cluster:
         return self._state.was_seen
 
     def start(self) -> None:
-        """Look who lives, and go on doing so.
+        """Look who lives, hear them for a moment, and go on doing so.
 
         Raises:
             Unavailable: The metadata store does not answer.
         """
         self.follow()
+        for member in self.known().values():
+            member.was_asked.wait(FIRST_WAIT_S)
         self._loop.start()
 
     def follow(self) -> None:
@@ -154,6 +174,10 @@ class Cluster:
         Raises:
             Unavailable: The metadata store does not answer.
         """
+        with self._following:  # else two threads would take up with one server twice
+            self._follow()
+
+    def _follow(self) -> None:
         found = {one.server_id: one for one in self._records.servers(Role.HISTORICAL)}
         with self._lock:
             before = dict(self._state.members)
@@ -177,7 +201,6 @@ class Cluster:
 
     def _join(self, record: ServerRecord) -> None:
         member = Member(record, self._connect(record))
-        safely(_log, f"to ask {record.server_id} what it holds", member.ask)
         with self._lock:
             self._state.members[record.server_id] = member
             self._state.was_seen = True

@@ -372,16 +372,19 @@ class Scatter:
         task.part.close()
 
     def _drop_dead(self) -> None:
-        """Ask others for what servers were asked that do not live any more."""
+        """Ask others for what servers were asked that do not live any more, or are silent while others are not."""
         members = self._cluster.known()
+        others_speak = any(not one.is_silent for one in members.values())
         for task in list(self._asked):
-            if members.get(task.member.record.server_id) is task.member:
+            member = task.member
+            is_gone = members.get(member.record.server_id) is not member
+            if not is_gone and not (member.is_silent and others_speak):
                 continue
             with self._lock:
                 self._asked.discard(task)
             self._drop(task)
-            error = Unavailable(f"historical {task.member.record.server_id} is gone")
-            self._reopen(task.request, task.member, error)
+            error = Unavailable(f"historical {member.record.server_id} does not answer any more")
+            self._reopen(task.request, member, error)
 
     def _drop(self, task: _Task) -> None:
         """Let nothing of a request count any more, and stop its leaf in the background."""

@@ -141,6 +141,18 @@ def test_a_server_that_dies_is_not_noticed(
     assert dying.server_id not in answer.facts.servers
 
 
+def test_a_server_that_hangs_is_not_waited_for(served: ServedStore) -> None:
+    queries = served.open_broker().queries
+    served.lines[0].is_moving.clear()
+    try:
+        answer = queries.run(statement(STATEMENTS[0]))
+        assert rows_of(answer) == served.store.sql(STATEMENTS[0]).rows()
+    finally:
+        served.lines[0].is_moving.set()
+    assert answer is not None
+    assert served.lines[0].server_id not in answer.facts.servers
+
+
 def test_a_scan_is_asked_part_by_part(served: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """And one that dies between two parts is not noticed either: what was handed on is not asked for again."""
     monkeypatch.setattr(scatter, "CHUNK_BYTES", 1)
