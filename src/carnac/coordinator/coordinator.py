@@ -282,7 +282,7 @@ class Coordinator:
         if self._fence_in_use() is None or not len(self.fleet):
             self.log.restart()
             return
-        self.log.follow(since=self._oldest_in_use())
+        self.log.follow(since=None if self.log.is_following else self._oldest_in_use())
 
     def _oldest_in_use(self) -> int | None:
         """Return the oldest revision that queries may read; None if brokers plan on the newest."""
