@@ -54,10 +54,16 @@ def druid_spec(datasource: str) -> Mapping[str, Any]:
     return {"type": "index_parallel", "spec": {"dataSchema": schema, "ioConfig": io}}
 
 
-def load_wikipedia(store: Path) -> None:
-    """Make a store with the datasource `wikipedia`."""
-    with open_store(store, create=True) as opened:
+def load_recorded(folder: Path) -> Path:
+    """Make a store with the datasources `wikipedia` and `mixed` and the lookup `country` of the recorded Druid."""
+    specs = json.loads(need(RECORDED / "specs.json").read_text(encoding="utf-8"))
+    rows = folder / "mixed.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in specs["mixed_rows"]))
+    with open_store(folder / "store", create=True) as opened:
         opened.append("wikipedia", wikipedia_rows(), spec=druid_spec("wikipedia"))
+        opened.append("mixed", str(rows), spec=druid_spec("mixed"))
+        opened.set_lookup("country", {"FR": "Fra", "DE": "Deu", "US": "Usa"})
+    return folder / "store"
 
 
 @contextmanager

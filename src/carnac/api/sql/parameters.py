@@ -34,14 +34,14 @@ def _value(one: object, place: int) -> object:
             f'parameter {place} must be an object like {{"type": "VARCHAR", "value": "x"}}'
         )
     kind, value = str(one["type"]).upper(), one.get("value")
-    if kind not in _READERS:
+    if kind not in READERS:
         raise Invalid(
-            f"parameter {place} is of a type that there is not: {short(kind)}; there are {', '.join(_READERS)}"
+            f"parameter {place} is of a type that there is not: {short(kind)}; there are {', '.join(READERS)}"
         )
     if value is None:
         return None
     try:
-        return _READERS[kind](value)
+        return READERS[kind](value)
     except (TypeError, ValueError, OverflowError, InvalidOperation):
         raise Invalid(f"parameter {place} is no {kind}: {short(value)}") from None
 
@@ -104,7 +104,7 @@ def _list(value: object) -> object:
     return value
 
 
-_READERS: Mapping[str, Callable[[object], object]] = {
+READERS: Mapping[str, Callable[[object], object]] = {
     "VARCHAR": _text,
     "CHAR": _text,
     "BOOLEAN": _boolean,
@@ -117,3 +117,4 @@ _READERS: Mapping[str, Callable[[object], object]] = {
     "DATE": _day,
     "ARRAY": _list,
 }
+"""What makes a value of each type; it raises TypeError, ValueError, OverflowError or InvalidOperation if it cannot."""

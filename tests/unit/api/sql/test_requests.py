@@ -6,10 +6,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted, mark_of, unmarked
 from carnac.api.sql.formats import ResultFormat
-from carnac.api.sql.parameters import parse_parameters
+from carnac.api.sql.parameters import READERS, parse_parameters
 from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request, split_settings
 from carnac.errors import Invalid
 from carnac.ports.answers import OnMissing
@@ -183,3 +185,36 @@ def test_an_etag_belongs_to_one_representation() -> None:
 def test_blanks_before_a_query_cost_no_time() -> None:
     sql, _ = split_settings(" " * 100_000 + "SELECT 1")
     assert sql.endswith("SELECT 1")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYS = ("query", "resultFormat", "header", "typesHeader", "context", "parameters")
+CONTEXT = (
+    *("sqlQueryId", "queryId", "timeout", "priority", "lane", "at", "onMissing"),
+    *("sqlOuterLimit", "sqlStringifyArrays", "sqlTimeZone"),
+)
+
+
+@given(
+    JSON
+    | st.dictionaries(st.sampled_from(KEYS), JSON)
+    | st.dictionaries(st.sampled_from(CONTEXT), JSON).map(
+        lambda one: {"query": "SELECT 1", "context": one}
+    )
+    | st.tuples(st.sampled_from(sorted(READERS)), JSON).map(
+        lambda one: {"query": "SELECT ?", "parameters": [{"type": one[0], "value": one[1]}]}
+    )
+)
+def test_any_body_is_a_request_or_refused(body: object) -> None:
+    try:
+        request = parse_request(body, new_id=lambda: "new", client="")
+    except Invalid:
+        return
+    assert request.statement.query_id.isascii()
+    assert request.statement.query_id.isprintable()
