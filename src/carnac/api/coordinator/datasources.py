@@ -179,9 +179,34 @@ def _add_segments(router: APIRouter, view: ClusterView) -> None:
 
 
 def _add_metadata(router: APIRouter, view: ClusterView) -> None:
-    @router.get("/metadata/datasources", summary="List datasources as the log has them")
-    def datasources() -> list[str]:
-        return [info.name for info in view.datasources()]
+    @router.get(
+        "/metadata/datasources",
+        summary="List datasources as the log has them",
+        response_model=None,
+    )
+    def datasources(full: Full = None) -> list[Any]:
+        names = [info.name for info in view.datasources()]
+        return names if full is None else [_whole(name, view.visible(name)) for name in names]
+
+    @router.get(
+        "/metadata/datasources/{datasource}",
+        summary="Return a datasource with its segments as the log has them",
+    )
+    def one(datasource: DatasourceName) -> dict[str, Any]:
+        items = view.visible(datasource)
+        if not items:
+            raise NotFound(f"there is no datasource '{datasource}'", datasource=datasource)
+        return _whole(datasource, items)
+
+    @router.get(
+        "/metadata/segments", summary="List the segments of all datasources, or of those named"
+    )
+    def all_segments(
+        datasources: Annotated[list[str] | None, Query(description="Only of these.")] = None,
+    ) -> list[dict[str, Any]]:
+        names = [info.name for info in view.datasources()]
+        wanted = [name for name in names if datasources is None or name in datasources]
+        return [one for name in wanted for one in data_segments(name, view.visible(name))]
 
     @router.get(
         "/metadata/datasources/{datasource}/segments",

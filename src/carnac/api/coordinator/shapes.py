@@ -85,6 +85,7 @@ def server_head(server: ServerState) -> dict[str, Any]:
     """Return what is said of a server wherever it is named."""
     return {
         "host": server.name,
+        "currSize": server.used_bytes,
         "maxSize": server.capacity_bytes,
         "type": TYPE,
         "tier": server.tier,

@@ -141,6 +141,11 @@ class TestDatasources:
             "/metadata/datasources/events/segments"
         )
         assert stage.get("/metadata/datasources") == ["events"]
+        whole = stage.get("/metadata/datasources/events")
+        assert stage.get("/metadata/datasources?full") == [whole]
+        assert stage.get("/metadata/segments") == whole["segments"]  # type: ignore[index]
+        assert stage.get("/metadata/segments?datasources=nope") == []
+        assert stage.http.get(f"{V1}/metadata/datasources/nope").status_code == 404
 
     def test_the_server_view_names_segments_with_their_servers(self, stage: Stage) -> None:
         path = "/datasources/events/intervals/2013-01-01_2013-01-02T12/serverview"
