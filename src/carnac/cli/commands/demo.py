@@ -1,4 +1,4 @@
-"""`demo`, `demo locks` and `demo cluster`: a story on real data, late rows beside compactions, servers that die."""
+"""`demo` and its parts: a story on real data, late rows beside compactions, servers that die, and what queries see."""
 
 from __future__ import annotations
 
@@ -137,6 +137,48 @@ def demo_cluster(
         print_report(session.output, cluster, picture)
     if not cluster.is_right:
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+@command(
+    "demo replacement",
+    panel=START,
+    examples=["carnac demo replacement", "carnac demo replacement --out replacement.svg --json"],
+)
+def demo_replacement(
+    ctx: typer.Context,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="A picture of it: .svg, .png or .html.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what queries see, second by second, when a server dies while segments are replaced: a simulation.
+
+    Falling back to what is announced is held against rollouts of a told revision, with and without cold reads, for a
+    server that dies while the new segments load, right after the switch, and after the old ones were dropped.
+    """
+    from carnac.cli.demo.replacement import (
+        courses_document,
+        print_courses,
+        write_replacement_picture,
+    )
+    from carnac.console.export import check_picture
+    from carnac.simulation.replacement import Replacement, simulate_all
+
+    session = session_of(ctx)
+    if out is not None:
+        check_picture(out)
+    courses = simulate_all(Replacement())
+    picture = None if out is None else write_replacement_picture(courses, out)
+    if as_json:
+        session.output.json(courses_document(courses, picture))
+    else:
+        print_courses(session.output, courses, picture)
 
 
 def _document(story: Story) -> dict[str, object]:

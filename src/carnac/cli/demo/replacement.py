@@ -1,0 +1,70 @@
+"""What `demo replacement` says of its courses: a table, a document for programs, a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.cli.tables import Column, format_count
+from carnac.console.export import write_chart
+from carnac.console.replacement import draw_replacements
+from carnac.simulation.replacement import Sight
+
+if TYPE_CHECKING:
+    from carnac.cli.output import Output
+    from carnac.simulation.replacement import Course
+
+
+def write_replacement_picture(courses: Sequence[Course], path: Path) -> Path:
+    """Draw the courses; return the path."""
+    write_chart(draw_replacements(courses), path)
+    return path
+
+
+def print_courses(output: Output, courses: Sequence[Course], picture: Path | None) -> None:
+    """Say for how many seconds queries saw what."""
+    columns = [Column("answered by"), Column("a server dies")]
+    columns += [Column(sight.value, is_number=True) for sight in Sight]
+    columns.append(Column("fewest rows", is_number=True))
+    output.table(
+        columns,
+        [
+            [
+                course.way,
+                course.death,
+                *(format_count(course.counts[sight]) for sight in Sight),
+                f"{course.least_share:.0%}",
+            ]
+            for course in courses
+        ],
+    )
+    output.line()
+    output.line(
+        "Seconds of each; fewest rows: the least share that an answer without an error had."
+    )
+    if picture is not None:
+        output.line(f"picture: {picture}")
+
+
+def courses_document(courses: Sequence[Course], picture: Path | None) -> dict[str, object]:
+    """Return the same for programs, second by second."""
+    return {
+        "picture": None if picture is None else str(picture),
+        "courses": [
+            {
+                "way": course.way,
+                "death": course.death,
+                "publishedS": course.published_s,
+                "switchedS": course.switched_s,
+                "droppedS": course.dropped_s,
+                "diedS": course.died_s,
+                "noticedS": course.noticed_s,
+                "seconds": [
+                    {"sees": one.sight.value, "share": round(one.share, 4)}
+                    for one in course.seconds
+                ],
+            }
+            for course in courses
+        ],
+    }
