@@ -13,6 +13,7 @@ from carnac.api.coordinator.shapes import (
     DatasourceName,
     Full,
     IntervalInPath,
+    SegmentId,
     Simple,
     data_segments,
     identifier_of,
@@ -169,7 +170,7 @@ def _add_segments(router: APIRouter, view: ClusterView) -> None:
         summary="Return a segment and its servers; 204 if there is none of that id",
         response_model=None,
     )
-    def segment(datasource: DatasourceName, segment_id: str) -> dict[str, Any] | Response:
+    def segment(datasource: DatasourceName, segment_id: SegmentId) -> dict[str, Any] | Response:
         items = view.visible(datasource)
         for item, found in zip(items, data_segments(datasource, items), strict=True):
             if found["identifier"] == segment_id:

@@ -107,7 +107,15 @@ def _add_handoff(router: APIRouter, view: ClusterView) -> None:
     def handoff(
         datasource: DatasourceName,
         interval: Annotated[str, Query(description="Time chunk of the segment.")],
-        partition: Annotated[int, Query(alias="partitionNumber", ge=0, le=WHOLE_MAX)],
+        partition: Annotated[
+            int,
+            Query(
+                alias="partitionNumber",
+                ge=0,
+                le=WHOLE_MAX,
+                description="Its number in the time chunk, from 0.",
+            ),
+        ],
         version: Annotated[str, Query(description="Version of the segment.")],
     ) -> bool:
         within = interval_of(interval)

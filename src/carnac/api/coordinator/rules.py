@@ -66,8 +66,8 @@ def make_router(view: ClusterView) -> APIRouter:
     def put_rules(
         datasource: DatasourceName,
         body: Annotated[object, Depends(read_json)],
-        author: Annotated[str, Header(alias="X-Druid-Author")] = "",
-        comment: Annotated[str, Header(alias="X-Druid-Comment")] = "",
+        author: Annotated[str, Header(alias="X-Druid-Author", description="Who changes it.")] = "",
+        comment: Annotated[str, Header(alias="X-Druid-Comment", description="Why.")] = "",
     ) -> Response:
         view.put_rules(datasource, body, author=author, comment=comment)
         return Response(media_type="application/json")

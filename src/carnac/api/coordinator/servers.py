@@ -10,7 +10,9 @@ from fastapi import APIRouter
 from carnac.api.coordinator.shapes import (
     PREFIX,
     Full,
+    ServerName,
     Simple,
+    TierName,
     data_segments,
     server_head,
     server_simple,
@@ -42,14 +44,14 @@ def _add_servers(router: APIRouter, view: ClusterView) -> None:
         )
 
     @router.get("/servers/{name}", summary="Return a server and what it has loaded")
-    def server(name: str, simple: Simple = None) -> dict[str, Any]:
+    def server(name: ServerName, simple: Simple = None) -> dict[str, Any]:
         found = _find(view, name)
         return server_simple(found) if simple is not None else _with_segments(view, found)
 
     @router.get(
         "/servers/{name}/segments", summary="List what a server has loaded", response_model=None
     )
-    def segments(name: str, full: Full = None) -> list[Any]:
+    def segments(name: ServerName, full: Full = None) -> list[Any]:
         found = _segments_of(view, _find(view, name))
         return list(found.values()) if full is not None else list(found)
 
@@ -63,7 +65,7 @@ def _add_servers(router: APIRouter, view: ClusterView) -> None:
         return found if simple is not None else sorted(found)
 
     @router.get("/tiers/{tier}", summary="List the datasources of which a tier has something")
-    def tier(tier: str) -> list[str]:
+    def tier(tier: TierName) -> list[str]:
         hosts = [one for one in view.servers() if one.tier == tier]
         return [
             info.name

@@ -19,6 +19,9 @@ BINARY_VERSION = 9
 TYPE = "historical"
 
 DatasourceName = Annotated[str, Path(description="Name of the datasource.")]
+SegmentId = Annotated[str, Path(description="The segment's id.")]
+ServerName = Annotated[str, Path(description="The server's name: host and port.")]
+TierName = Annotated[str, Path(description="Name of the tier.")]
 IntervalInPath = Annotated[
     str, Path(description="ISO 8601, with `_` for `/`: `2024-01-01_2024-02-01`.")
 ]

@@ -91,7 +91,9 @@ def open_process(
             server.start(app, has_access_log=has_access_log)
             for begin in assembly.starts:
                 begin()
-            _log.info("listening at %s: %s", url, ", ".join(role for role in Role if role in roles))
+            _log.info(
+                "listening at %s, roles %s", url, ", ".join(role for role in Role if role in roles)
+            )
 
         return ServingProcess(url, _example(url, roles), start, steps.pop_all())
 
