@@ -39,13 +39,16 @@ from carnac.ports import (
     Tag,
     TaskFilter,
 )
+from carnac.ports.answers import Receipt
 from carnac.store import Store
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
 from carnac.store.reading import StoreReading
+from carnac.store.receipts import ReceiptCheck
 from carnac.store.results import Result
 from carnac.store.upkeep.maintenance import GcAction, GcReport
 from carnac.store.upkeep.verifying import Finding, ScrubStatus
+from carnac.store.why import Why, WhyReport
 from carnac.store.writing.writer import WriteOutcome
 
 VALUES: tuple[type, ...] = (
@@ -54,6 +57,10 @@ VALUES: tuple[type, ...] = (
     RejectedRows,
     JobProgress,
     ExportResult,
+    Receipt,
+    ReceiptCheck,
+    WhyReport,
+    Why,
     Published,
     Head,
     CommitSummary,
