@@ -77,6 +77,9 @@ def revisions(store: Path, cwd: Path) -> list[int]:
         (["ingest", "missing.json"], 5, "missing.json"),
         (["ingest", "."], 2, "the name of . says no datasource"),
         (["spec", "check", "missing.json"], 5, "missing.json"),
+        (["serve", "--role", "nosuch"], 2, "overlord, coordinator, broker, historical"),
+        (["serve", "--role", "historical", "--capacity", "10 gallons"], 2, "like 50GB"),
+        (["serve", "--role", "historical", "--folder", "/dev/null"], 2, "/dev/null is a file"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from carnac.core.answers.replicas import Server
@@ -121,12 +120,6 @@ class Member:
             safely(_log, f"to hang up on {self.record.server_id}", end)
 
 
-@dataclass(slots=True)
-class _State:
-    members: dict[str, Member] = field(default_factory=dict)
-    was_seen: bool = False
-
-
 class Cluster:
     """All historicals that live. Safe for threads.
 
@@ -142,7 +135,7 @@ class Cluster:
         self._connect = connect
         self._lock = threading.Lock()
         self._following = threading.Lock()
-        self._state = _State()
+        self._members: dict[str, Member] = {}
         self._loop = Loop(
             "historicals", self.follow, log=_log, period_ms=FOLLOW_PERIOD_MS, is_eager=False
         )
@@ -151,11 +144,6 @@ class Cluster:
     def loop(self) -> Loop:
         """What follows them."""
         return self._loop
-
-    @property
-    def was_seen(self) -> bool:
-        """Whether a historical was ever seen to live."""
-        return self._state.was_seen
 
     def start(self) -> None:
         """Look who lives, hear them for a moment, and go on doing so.
@@ -180,7 +168,7 @@ class Cluster:
     def _follow(self) -> None:
         found = {one.server_id: one for one in self._records.servers(Role.HISTORICAL)}
         with self._lock:
-            before = dict(self._state.members)
+            before = dict(self._members)
         for server_id, record in found.items():
             member = before.get(server_id)
             if member is None or _is_other(member.record, record):
@@ -190,33 +178,32 @@ class Cluster:
         gone = [
             member
             for server_id, member in before.items()
-            if server_id not in found or self._state.members.get(server_id) is not member
+            if server_id not in found or self._members.get(server_id) is not member
         ]
         with self._lock:
             for member in gone:
-                if self._state.members.get(member.record.server_id) is member:
-                    del self._state.members[member.record.server_id]
+                if self._members.get(member.record.server_id) is member:
+                    del self._members[member.record.server_id]
         for member in gone:
             member.close()
 
     def _join(self, record: ServerRecord) -> None:
         member = Member(record, self._connect(record))
         with self._lock:
-            self._state.members[record.server_id] = member
-            self._state.was_seen = True
+            self._members[record.server_id] = member
         member.start()
 
     def known(self) -> dict[str, Member]:
         """Return all that live, by id, those that drain too."""
         with self._lock:
-            return dict(self._state.members)
+            return dict(self._members)
 
     def members(self) -> dict[str, Member]:
         """Return those that take queries, by id: alive, not draining; those that answered last, if any did."""
         with self._lock:
             found = {
                 server_id: member
-                for server_id, member in self._state.members.items()
+                for server_id, member in self._members.items()
                 if not member.record.is_draining
             }
         trusted = {key: one for key, one in found.items() if not one.is_suspect}
@@ -226,7 +213,7 @@ class Cluster:
         """Leave all. Idempotent."""
         self._loop.stop()
         with self._lock:
-            members, self._state.members = self._state.members, {}
+            members, self._members = self._members, {}
         for member in members.values():
             member.close()
 

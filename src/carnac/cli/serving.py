@@ -44,12 +44,11 @@ Folder: TypeAlias = Annotated[
     ),
 ]
 Capacity: TypeAlias = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--capacity",
-        metavar="BYTES",
-        min=0,
-        help="What a historical may hold. Default: the setting historical_capacity_bytes.",
+        metavar="SIZE",
+        help="What a historical may hold: 50GB, 512MiB, or bytes. Default: the setting historical_capacity_bytes.",
     ),
 ]
 Tier: TypeAlias = Annotated[

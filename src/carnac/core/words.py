@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal
 from functools import lru_cache
 
 from carnac.core.time.intervals import ETERNITY, Interval, interval_text
@@ -27,6 +29,24 @@ def bytes_text(size_bytes: int) -> str:
         if size_bytes < 1000 * size or unit == "PB":
             return f"{size_bytes / size:.1f} {unit}"
     raise AssertionError("unreachable")
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(k|m|g|t|p)(i?))?b?", re.IGNORECASE | re.ASCII)
+_DIGITS_MAX = 20
+
+
+def parse_bytes(text: str) -> int:
+    """Return a size that people write, in bytes: `50GB`, `1.5 TB` (powers of 1000), `512MiB` (of 1024), `50000000000`.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = _SIZE.fullmatch(text.strip()) if len(text) <= _DIGITS_MAX else None
+    if found is None:
+        raise ValueError(f"'{text}' is no size; write it like 50GB, 512MiB or 50000000000")
+    number, unit, binary = found.groups()
+    power = 1 + "kmgtp".index(unit.lower()) if unit else 0
+    return int(Decimal(number) * (1024 if binary else 1000) ** power)
 
 
 @lru_cache(maxsize=1 << 12)  # the reasons of a plan say the same few numbers again and again

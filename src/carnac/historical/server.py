@@ -80,6 +80,8 @@ class Historical:
         back_off_ms: int = BACK_OFF_MS,
     ) -> None:
         folder = folder.absolute()
+        if folder.exists() and not folder.is_dir():
+            raise Invalid(f"{folder} is a file; a historical keeps its segments in a folder")
         self._engine = engine
         self.capacity_bytes = capacity_bytes
         self._running: weakref.WeakSet[Leaf] = weakref.WeakSet()

@@ -90,7 +90,6 @@ def test_answers_are_those_of_one_engine(kept: tuple[ServedStore, QueryService],
 
 def test_facts_agree_with_those_of_the_embedded_engine(served: ServedStore) -> None:
     over = served.open_broker().queries.run(statement(STATEMENTS[0]))
-    within = served.open_broker(is_alone=False).queries
     assert over is not None
     rows_of(over)
     assert over.facts.engine is Engine.ONE_ROUND
@@ -103,8 +102,27 @@ def test_facts_agree_with_those_of_the_embedded_engine(served: ServedStore) -> N
     assert alone.facts.engine is Engine.EMBEDDED
     assert alone.facts.receipt == over.facts.receipt
     assert alone.facts.etag == over.facts.etag
-    with pytest.raises(Unavailable):  # it has seen historicals: it does not go around them
-        rows_of(within.run(statement(STATEMENTS[0])))
+
+
+def test_a_process_whose_historicals_have_all_gone_reads_the_files_itself(
+    served: ServedStore,
+) -> None:
+    """Whoever tries a historical beside `carnac serve` and ends it again need not start the rest anew."""
+    queries = served.open_broker(is_alone=False).queries
+
+    def engine() -> Engine:
+        answer = queries.run(statement(STATEMENTS[0]))
+        assert answer is not None
+        assert rows_of(answer) == served.store.sql(STATEMENTS[0]).rows()
+        return answer.facts.engine
+
+    assert engine() is Engine.ONE_ROUND
+    for line in served.lines:
+        served.announce(line, is_draining=True)
+    until(lambda: engine() is Engine.EMBEDDED, "a broker that knows that nobody takes queries")
+    for line in served.lines:
+        served.kill(line)
+    assert engine() is Engine.EMBEDDED
 
 
 def test_segments_are_asked_of_who_has_them(served: ServedStore) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import carnac
-from carnac.core.words import counted
+from carnac.core.words import bytes_text, counted, parse_bytes
 
 SOURCE = Path(carnac.__file__).parent
 THINGS = "segment|datasource|row|time chunk|server|task|group"
@@ -19,6 +19,29 @@ THINGS = "segment|datasource|row|time chunk|server|task|group"
 )
 def test_a_number_agrees_with_its_word(number: int, text: str) -> None:
     assert counted(number, "row") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("50000000000", 50_000_000_000),
+        ("50GB", 50_000_000_000),
+        (" 1.5 tb ", 1_500_000_000_000),
+        ("512MiB", 512 << 20),
+        ("8g", 8_000_000_000),
+        ("0", 0),
+        ("7B", 7),
+    ],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size_bytes: int) -> None:
+    assert parse_bytes(text) == size_bytes
+    assert parse_bytes(bytes_text(size_bytes)) == pytest.approx(size_bytes, rel=0.1)
+
+
+@pytest.mark.parametrize("text", ["", "-5", "GB", "10 GBit", "1e9", "1.5.5GB", "9" * 21, "٣GB"])
+def test_what_is_no_size_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size; write it like 50GB"):
+        parse_bytes(text)
 
 
 def test_pictures_and_commands_count_with_the_helper() -> None:

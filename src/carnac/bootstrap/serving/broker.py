@@ -197,8 +197,8 @@ def _head_of(metadata: MetadataStore) -> Callable[[], int]:
 
 
 def _asks_historicals(place: Place, cluster: Cluster) -> Callable[[], bool]:
-    """Return whether historicals answer: once there were any, or always if the broker is alone in its process."""
-    return lambda: place.is_alone or cluster.was_seen
+    """Return whether historicals answer: while any takes queries, or always if the broker is alone in its process."""
+    return lambda: place.is_alone or bool(cluster.members())
 
 
 def _tools(

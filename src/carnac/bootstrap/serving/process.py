@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from carnac.bootstrap.serving.assembly import Assembly
 from carnac.clock import StoreClock
-from carnac.errors import Invalid
 from carnac.ports.serving import Role
 
 if TYPE_CHECKING:
@@ -106,11 +105,7 @@ def _example(url: str, roles: Collection[Role]) -> str:
 
 
 def _add(role: Role, assembly: Assembly) -> None:
-    """Add a role; a process loads what its own roles need.
-
-    Raises:
-        Invalid: Processes of that role cannot be started.
-    """
+    """Add a role; a process loads what its own roles need."""
     match role:
         case Role.OVERLORD:
             from carnac.bootstrap.serving import overlord
@@ -128,5 +123,3 @@ def _add(role: Role, assembly: Assembly) -> None:
             from carnac.bootstrap.serving import historical
 
             historical.add(assembly)
-        case _:
-            raise Invalid(f"there is no role '{role}' here; there are {', '.join(ROLES)}")

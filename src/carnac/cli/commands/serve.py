@@ -38,7 +38,7 @@ PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 80
         "carnac serve",
         "carnac serve --port 9000 --access-log",
         "carnac serve --role overlord --host 0.0.0.0",
-        "carnac serve --role historical --folder h1 --capacity 50000000000 --tier hot",
+        "carnac serve --role historical --folder h1 --capacity 50GB --tier hot",
     ],
 )
 def serve(
@@ -65,7 +65,7 @@ def serve(
     ] = None,
     url: Url = None,
     folder: Folder = None,
-    capacity_bytes: Capacity = None,
+    capacity: Capacity = None,
     tier: Tier = None,
     flight_port: FlightPort = None,
     has_access_log: AccessLog = False,
@@ -81,7 +81,7 @@ def serve(
         session.settings,
         chosen,
         historical_folder=folder,
-        historical_capacity_bytes=capacity_bytes,
+        historical_capacity_bytes=_capacity_bytes(capacity),
         historical_tier=tier,
         flight_port=flight_port,
     )
@@ -108,8 +108,24 @@ def _roles(names: list[str]) -> set[Role]:
 
     unknown = [name for name in names if name not in set(Role)]
     if unknown:
-        raise Invalid(f"there is no role '{unknown[0]}'; there are {', '.join(ROLES)}")
+        raise Invalid(f"there is no role '{unknown[0]}'; there are {', '.join(Role)}")
     return {Role(name) for name in names} or set(ROLES)
+
+
+def _capacity_bytes(text: str | None) -> int | None:
+    """Return a capacity in bytes.
+
+    Raises:
+        Invalid: It is no size.
+    """
+    if text is None:
+        return None
+    from carnac.core.words import parse_bytes
+
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise Invalid(f"--capacity: {error}") from error
 
 
 def _with_historical(settings: Settings, roles: set[Role], **given: str | int | None) -> Settings:
