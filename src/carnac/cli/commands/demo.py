@@ -155,12 +155,23 @@ def demo_replacement(
             show_default=False,
         ),
     ] = None,
+    is_real: Annotated[
+        bool,
+        typer.Option("--real", help="Do the same to real processes, too.", metavar=""),
+    ] = False,
+    folder: Annotated[
+        Path,
+        typer.Option(
+            "--keep", metavar="DIR", help="Where their store and logs go; they stay there."
+        ),
+    ] = Path("demo-output-replacement"),
     as_json: AsJson = False,
 ) -> None:
-    """Show what queries see, second by second, when a server dies while segments are replaced: a simulation.
+    """Show what queries see, second by second, when a server dies while segments are replaced.
 
     Falling back to what is announced is held against rollouts of a told revision, with and without cold reads, for a
-    server that dies while the new segments load, right after the switch, and after the old ones were dropped.
+    server that dies while the new segments load, right after the switch, and after the old ones were dropped. With
+    --real the same is done to processes, for two minutes; exits with 1 unless all their answers are right.
     """
     from carnac.cli.demo.replacement import (
         courses_document,
@@ -174,11 +185,23 @@ def demo_replacement(
     if out is not None:
         check_picture(out)
     courses = simulate_all(Replacement())
+    is_right = True
+    if is_real:
+        from carnac.cli.demo.cluster.replacing import RealReplacements
+        from carnac.cli.demo.story import prepare_folder
+
+        prepare_folder(folder)
+        say = session.output.note if as_json else session.output.line
+        real = RealReplacements(session=session, folder=folder.absolute(), say=say)
+        courses += real.run()
+        is_right = real.is_right
     picture = None if out is None else write_replacement_picture(courses, out)
     if as_json:
         session.output.json(courses_document(courses, picture))
     else:
         print_courses(session.output, courses, picture)
+    if not is_right:
+        raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _document(story: Story) -> dict[str, object]:

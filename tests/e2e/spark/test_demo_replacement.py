@@ -1,0 +1,30 @@
+"""`demo replacement --real`: one copy of each segment, a historical killed at three moments, and every answer whole."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from carnac.simulation.replacement import Death, Sight, Way
+from tests.e2e.conftest import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_no_second_is_short_or_refused_whenever_the_only_copy_dies(
+    run: Run, spark: SparkSession
+) -> None:
+    assert spark is not None
+    done = run("demo", "replacement", "--real", "--keep", "out", "--json")
+    courses = json.loads(done.out)["courses"][len(Way) * len(Death) :]
+    assert [one["death"] for one in courses] == [death.value for death in Death]
+    for course in courses:
+        assert course["diedS"] is not None
+        assert course["switchedS"] is not None
+        seen = {Sight(one["sees"]) for one in course["seconds"]}
+        assert all(sight.is_whole for sight in seen), course
