@@ -47,7 +47,7 @@ def test_a_plan_shows_tasks_and_every_reason(run: Run, store: Path, spec: Path) 
 
 
 def test_where_there_is_nothing_one_sentence_says_so(run: Run, store: Path) -> None:
-    words = "nothing to compact: flights has no time chunk in 2030-01-01\n"
+    words = "nothing to compact: flights has no time chunk in 2030-01-01/2030-01-02\n"
     for how in ((), ("--dry-run",), ("--explain",)):
         done = run("compact", "flights", *how, "--interval", "2030-01-01/P1D", "--store", store)
         assert (done.out, done.err) == (words, ""), how
