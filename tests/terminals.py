@@ -51,6 +51,11 @@ class Terminal:
         self._read()
         return not self.is_raw
 
+    def ends_input_at(self, key: str) -> bool:
+        """Whether the terminal itself takes that key as the end of what is typed, as shells leave it."""
+        controls: list[bytes] = termios.tcgetattr(self._master)[6]
+        return controls[termios.VEOF] == key.encode()
+
     def type(self, text: str) -> None:
         """Press keys; `\\x03` is Ctrl-C, `\\x04` is Ctrl-D, `\\r` is Enter, `\\t` is Tab."""
         self._seen = len(self.shown)

@@ -39,6 +39,17 @@ def test_a_statement_over_two_lines_is_answered(terminal: Terminal) -> None:
     assert not terminal.is_raw
 
 
+def test_ctrl_d_while_a_statement_runs_ends_the_prompt_after_it(terminal: Terminal) -> None:
+    """The terminal made a mark of it that reached the prompt as Ctrl-Space, and the prompt stayed."""
+    terminal.type("SELECT count(*) AS n FROM range(200000000) t(x) WHERE x % 7 = 3;\r")
+    until(lambda: terminal.is_busy, "the prompt leave the terminal")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+    assert "28571429" in terminal.shown
+    assert not terminal.is_raw
+    assert terminal.ends_input_at("\x04")
+
+
 def test_tab_completes_datasources_and_columns(terminal: Terminal) -> None:
     terminal.type("SELECT max(delay) AS most FROM fli\t")
     terminal.wait_for(r"ghts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,13 +24,16 @@ GRACE_MS = 2_000
 
 
 @contextmanager
-def ended_after(session: Session, limit_ms: int) -> Iterator[None]:
+def ended_after(
+    session: Session, limit_ms: int, *, before_end: Callable[[], None] | None = None
+) -> Iterator[None]:
     """End the process if a statement does not even heed that it is stopped: one function over one huge value.
 
     What it leaves, a folder of temporary files and a lease, others remove.
 
     Args:
         limit_ms: After which it is stopped; 0: never.
+        before_end: What is still to be done before the process ends; None: nothing.
     """
     if not session.owns_process or not limit_ms:
         yield
@@ -38,6 +41,8 @@ def ended_after(session: Session, limit_ms: int) -> Iterator[None]:
 
     def end() -> None:
         detail = f"the query took longer than {limit_ms} ms and could not be stopped"
+        if before_end is not None:
+            before_end()
         session.show_error(Unavailable(f"{detail}; its process was ended"))
         sys.stderr.flush()
         os._exit(Unavailable.exit_code)

@@ -26,6 +26,7 @@ from carnac.cli.prompt.commands import (
 from carnac.cli.prompt.completing import StatementCompleter, StoreNames
 from carnac.cli.prompt.history import KeptHistory, history_file
 from carnac.cli.prompt.statements import is_dot_command, is_whole, split_statements
+from carnac.cli.prompt.typed_ahead import ctrl_d_kept
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import Column, format_count, format_seconds, second_ms, short_ms
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
@@ -70,6 +71,7 @@ class Prompt:
         self._rows_max = rows_max
         self._limit_ms = limit_ms
         self._is_left = False
+        self._restore_terminal: Callable[[], None] = lambda: None
 
     def run(self) -> None:
         """Read and run until `.quit`, Ctrl-D, or a signal that ends the process."""
@@ -78,7 +80,10 @@ class Prompt:
             f"{NAME} {__version__}, {self._session.shown_store} at revision {head.revision}; a statement ends with ; "
             "and .help lists the rest"
         )
-        ask = self._asker()
+        with ctrl_d_kept() as self._restore_terminal:
+            self._read_and_run(self._asker())
+
+    def _read_and_run(self, ask: Callable[[], str]) -> None:
         while not self._is_left:
             try:
                 self._do(ask())
@@ -135,7 +140,7 @@ class Prompt:
     def _ask(self, statement: str) -> None:
         clock = self._session.clock
         started_ms = clock.now_ms()
-        with ended_after(self._session, self._limit_ms):
+        with ended_after(self._session, self._limit_ms, before_end=self._restore_terminal):
             result = self._store.sql(statement, at=self._at)
         took = format_seconds(max(0, clock.now_ms() - started_ms) / 1000)
         print_table(self._output, result, self._rows_max, took=took)
