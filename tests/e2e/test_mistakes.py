@@ -94,8 +94,8 @@ def test_mistakes_are_one_sentence_and_change_nothing(
     assert revisions(store, tmp_path) == [3, 2, 1]
 
 
-MAKES_ONE = {"append", "ingest", "spec new"}
-"""These need no datasource that is there."""
+NEEDS_NONE = {"append", "ingest", "spec new", "rules show", "rules set"}
+"""These need no datasource that is there: the first three make one, and rules may be set before, as Druid's may."""
 
 
 def commands_about_a_datasource() -> list[list[str]]:
@@ -103,7 +103,7 @@ def commands_about_a_datasource() -> list[list[str]]:
     lines = []
     for name, command in click_commands().items():
         for param in command.params:
-            if param.name != "datasource" or param.metavar == "COLUMN" or name in MAKES_ONE:
+            if param.name != "datasource" or param.metavar == "COLUMN" or name in NEEDS_NONE:
                 continue
             given = [] if param.param_type_name == "argument" else [param.opts[0]]
             lines.append([*name.split(), *given, "nope", *MORE.get(name, [])])
@@ -121,6 +121,23 @@ def test_every_command_refuses_an_unknown_datasource_in_the_same_sentence(
     done = run(*args, "--store", str(store), code=5)
     assert one_sentence(done) == "there is no datasource 'nope'; there are flights"
     assert done.out == ""
+
+
+def test_rules_may_come_before_their_datasource_with_a_warning(run: Run, store: Path) -> None:
+    warning = "warning: there is no datasource 'nope' now; its rules hold once it is there\n"
+    rules = '[{"type": "loadForever", "tieredReplicants": {"_default_tier": 1}}]'
+    assert run("rules", "show", "nope", "--store", store).err == warning
+    assert run("rules", "set", "nope", rules, "--store", store).err == warning
+    shown = run("rules", "show", "nope", "--json", "--store", store)
+    assert shown.err == warning
+    assert [rule["type"] for rule in shown.json["rules"]["nope"]] == ["loadForever"]
+    for known in (
+        ("show",),
+        ("show", "flights"),
+        ("set", "flights", rules),
+        ("set", "_default", rules),
+    ):
+        assert run("rules", *known, "--store", store).err == ""
 
 
 def test_a_datasource_that_was_emptied_is_known_to_the_log(run: Run, store: Path) -> None:

@@ -69,7 +69,10 @@ def show(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show load rules as they are tried: a datasource's own in their order, then _default. The first match counts."""
+    """Show load rules as they are tried: a datasource's own in their order, then _default. The first match counts.
+
+    A datasource that is not there yet has rules, too: those that will hold for it.
+    """
     output = session_of(ctx).output
     metadata = _open(ctx)
     try:
@@ -77,6 +80,7 @@ def show(
             _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN), as_json)
             return
         rules = _rules_of(metadata, datasource)
+        _warn_of_unknown(output, metadata, datasource)
     finally:
         metadata.close()
     if as_json:
@@ -132,6 +136,7 @@ def set_rules(
         metadata.put_rules(
             datasource, None if text == "[]" else text, author=_author(), comment=message
         )
+        _warn_of_unknown(session.output, metadata, datasource)
     finally:
         metadata.close()
     kept = json.loads(text)
@@ -149,6 +154,14 @@ def _open(ctx: typer.Context) -> MetadataStore:
 
     session = session_of(ctx)
     return open_records(settings=session.settings, clock=session.clock)
+
+
+def _warn_of_unknown(output: Output, metadata: MetadataStore, datasource: str | None) -> None:
+    """Say that a datasource of rules has no segments: its rules may come first, as Druid's may, or it is misspelt."""
+    if datasource not in {None, DEFAULT, *(info.name for info in metadata.datasources())}:
+        output.warning(
+            f"there is no datasource '{datasource}' now; its rules hold once it is there"
+        )
 
 
 def _rules_of(metadata: MetadataStore, datasource: str | None) -> dict[str, list[dict[str, Any]]]:
