@@ -35,6 +35,7 @@ class _Asked:
     started_at_ms: int | None = None
     execution: Execution | None = None
     is_cancelled: threading.Event = field(default_factory=threading.Event)
+    is_left: bool = False
 
 
 class Broker:
@@ -100,12 +101,13 @@ class Broker:
 
         return BrokerAnswer(execution, facts, schema, end)
 
-    def cancel(self, query_id: str) -> bool:
+    def cancel(self, query_id: str, *, is_left: bool = False) -> bool:
         """Stop a statement; False: none of that id runs or waits here."""
         with self._lock:
             asked = self._asked.get(query_id)
         if asked is None:
             return False
+        asked.is_left = is_left and not asked.is_cancelled.is_set()
         asked.is_cancelled.set()
         self._queue.cancel(query_id)
         execution = asked.execution
@@ -160,6 +162,9 @@ class Broker:
         """End a statement by an error; return what to raise."""
         if isinstance(error, Unavailable) and asked.is_cancelled.is_set():
             error = error if isinstance(error, Cancelled) else _cancelled(asked)
+        if asked.is_left and isinstance(error, Cancelled):
+            self._end(asked, Outcome.ABANDONED)
+            return error
         asked.record.error = said(error)
         self._end(asked, outcome_of(error))
         return error

@@ -152,6 +152,10 @@ class QueryService(Protocol):
         """
         ...
 
-    def cancel(self, query_id: str) -> bool:
-        """Stop a statement; False: none of that id runs or waits here."""
+    def cancel(self, query_id: str, *, is_left: bool = False) -> bool:
+        """Stop a statement; False: none of that id runs or waits here.
+
+        Args:
+            is_left: Its asker has gone, and nobody waits for it any more.
+        """
         ...

@@ -189,7 +189,7 @@ def load(text: str, what: str) -> Asked:
     Raises:
         Invalid: It is none.
     """
-    content = parse_json(text, what)
+    content = parse_json(text, f"receipt {what}")
     if not isinstance(content, dict):
         raise Invalid(f"{what} is no receipt: it must be a JSON object")
     inner = content.get("receipt")

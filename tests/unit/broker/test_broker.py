@@ -131,6 +131,34 @@ def test_who_waits_can_be_cancelled_and_can_be_late(open_one: OpenBroker) -> Non
     assert len(rows_of(handle.queries.run(statement(COUNT, "second")))) == 2
 
 
+def test_whose_asker_has_gone_is_abandoned_and_not_cancelled(
+    open_one: OpenBroker, tmp_path: Path
+) -> None:
+    queries = open_one(query_slots=1).queries
+    first = queries.run(statement("SELECT n FROM events", "first"))
+    assert first is not None
+
+    def wait(query_id: str) -> None:
+        with pytest.raises(Cancelled):
+            queries.run(statement(COUNT, query_id))
+
+    for query_id, is_left in [("gone", True), ("stopped", False)]:
+        waiter = threading.Thread(target=wait, args=(query_id,))
+        waiter.start()
+        until(
+            lambda name=query_id, left=is_left: queries.cancel(name, is_left=left),  # type: ignore[misc]
+            "a query that waits",
+        )
+        waiter.join()
+    first.close()
+    lines = (tmp_path / "store" / "query-log.jsonl").read_text().splitlines()
+    outcomes = {
+        one["query_id"]: (one["outcome"], one.get("error")) for one in map(json.loads, lines)
+    }
+    assert outcomes["gone"] == ("abandoned", None)
+    assert outcomes["stopped"] == ("cancelled", "query 'stopped' was cancelled while it waited")
+
+
 def test_what_runs_is_cancelled_by_its_id(open_one: OpenBroker) -> None:
     queries = open_one().queries
     errors: list[Exception] = []

@@ -91,7 +91,7 @@ class Run:
         if answer is not None:
             answer.close()
         elif self._is_asking:  # what was refused has no right to the id: another query may have it
-            self._service.cancel(self._request.statement.query_id)
+            self._service.cancel(self._request.statement.query_id, is_left=True)
 
 
 def _at_most(answer: Answer, rows_max: int | None) -> Iterator[pa.RecordBatch]:
