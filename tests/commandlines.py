@@ -10,10 +10,12 @@ from carnac.cli.commands import all_commands
 from carnac.errors import CarnacError
 from scripts.docs.cli_page import click_commands
 
-RUNS_ON = frozenset(("overlord",))
+RUNS_ON = frozenset(("overlord", "serve"))
 """Commands that go on until they are told to end."""
 SHORTER = {
+    "demo cluster": ("demo cluster --help",),
     "demo locks": ("demo locks --help",),
+    "demo replacement": ("demo replacement --help",),
     "balance simulate": ("balance simulate --print-scenario",),
     "compaction simulate": ("compaction simulate --days 1",),
 }

@@ -35,7 +35,7 @@ def test_it_shows_who_holds_what_and_who_waits_for_it(run: Run, locked: Path) ->
     title, _, first, second, third = done.out.splitlines()
     for word in ("task", "type", "partitions", "age", "heartbeat", "waiters", "waits for"):
         assert word in title
-    assert "compact-1  replace  events      1970-01-01 03:00/1970-01-01 04:00  0-2" in first
+    assert "compact-1  replace  events      1970-01-01T03:00Z/1970-01-01T04:00Z  0-2" in first
     assert "compact-2 (5)" in first
     assert " all " in second
     assert "waiting" in third
