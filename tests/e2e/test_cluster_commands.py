@@ -98,9 +98,9 @@ class TestRules:
     def test_they_are_set_shown_and_removed(self, run: Run, store: Path) -> None:
         assert "2 in _default_tier" in run("rules", "show").out
         own = '[{"type": "loadByPeriod", "period": "P1M"}, {"type": "dropForever"}]'
-        assert run("rules", "set", "flights", own, "-m", "a month is enough").out == (
-            "flights: loadByPeriod, dropForever\n"
-        )
+        done = run("rules", "set", "flights", own, "-m", "a month is enough")
+        assert done.out == "flights: loadByPeriod, dropForever\n"
+        assert "warning: what a drop rule matches is deleted from the data" in done.err
         shown = run("rules", "show", "flights", "--json").json["rules"]
         assert [one["type"] for one in shown["flights"]] == ["loadByPeriod", "dropForever"]
         assert list(shown) == ["flights", "_default"]

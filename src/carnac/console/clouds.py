@@ -42,6 +42,10 @@ STRONGEST_POINT = 0.6
 """Strength of a point that lies alone."""
 DENSE = 0.25
 """Points per pixel from which on points are one pixel wide."""
+MANY = 4_000
+"""Points from which on they are two pixels wide."""
+FEW = 300
+"""Points up to which they are seven pixels wide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,9 @@ def paint_cloud(
     y = height - 1 - (share * height + draw.random(count) - 0.5).astype(np.int64)
     x, y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)
     hue = cloud.color[keep] % len(HUES)
-    size = 1 if count / (width * height) >= DENSE else 2 if count > 4_000 else 3
+    size = _point_size(count, width * height)
+    # the outermost points are whole, too
+    x, y = np.minimum(x, max(0, width - size)), np.minimum(y, max(0, height - size))
     pixels = np.zeros((height, width), np.uint8)
     order = draw.permutation(count)
     reach = range(size)
@@ -116,6 +122,15 @@ def paint_cloud(
     shade = np.minimum((strength * SHADES).astype(np.int64), SHADES - 1)
     pixels.reshape(-1)[painted] = 1 + top[painted] * SHADES + shade
     return encode_png(pixels, _palette())
+
+
+def _point_size(count: int, pixels: int) -> int:
+    """Return how many pixels a point is wide: the fewer there are, the larger, so that a few can be seen at all."""
+    if count / pixels >= DENSE:
+        return 1
+    if count > FEW:
+        return 2 if count > MANY else 3
+    return 7
 
 
 def draw_cloud(

@@ -66,6 +66,12 @@ def test_every_point_counts_and_what_is_outside_is_cut_off() -> None:
     assert pixels_of(outside).max() == 0
 
 
+def test_a_few_points_can_be_seen_the_first_and_the_last_too() -> None:
+    few = cloud_of([0, 1], [0, 48])
+    pixels = pixels_of(paint_cloud(few, low_ms=0, high_ms=48 * HOUR_MS + 1, width=400, height=200))
+    assert np.count_nonzero(pixels) == 2 * 7 * 7
+
+
 def test_one_server_is_one() -> None:
     alone = str(draw_cloud(cloud_of([0], [1]), title="one", subtitle=""))
     assert "1 server, one band each" in alone

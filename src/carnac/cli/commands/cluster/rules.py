@@ -140,6 +140,7 @@ def set_rules(
     finally:
         metadata.close()
     kept = json.loads(text)
+    _warn_of_drops(session.output, kept)
     if as_json:
         session.output.json({"datasource": datasource, "rules": kept})
     elif kept:
@@ -147,6 +148,14 @@ def set_rules(
         session.output.line(f"{datasource}: {types}")
     else:
         session.output.line(f"{datasource} has no rules of its own now")
+
+
+def _warn_of_drops(output: Output, rules: Sequence[dict[str, Any]]) -> None:
+    if any(str(one["type"]).startswith("drop") for one in rules):
+        output.warning(
+            "what a drop rule matches is deleted from the data, by a commit of the coordinator; carnac revert takes it "
+            "back once the rule is gone"
+        )
 
 
 def _open(ctx: typer.Context) -> MetadataStore:
