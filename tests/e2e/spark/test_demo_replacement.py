@@ -9,6 +9,7 @@ import pytest
 
 from carnac.simulation.replacement import Death, Sight, Way
 from tests.e2e.conftest import Run
+from tests.nightly import IS_NIGHTLY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.skipif(
+    not IS_NIGHTLY, reason="three clusters, one after the other: for the nightly profile"
+)
 def test_no_second_is_short_or_refused_whenever_the_only_copy_dies(
     run: Run, spark: SparkSession
 ) -> None:
