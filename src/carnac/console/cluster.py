@@ -147,7 +147,7 @@ def _asked(story: ClusterStory) -> Chart:
                 for one in story.asked
             ]
         },
-        "mark": {"type": "circle", "size": 9, "opacity": 0.55},
+        "mark": {"type": "circle", "size": 9, "opacity": 0.55, "aria": False},
         "encoding": {
             "x": _x(story),
             "y": {
