@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ from carnac.ports.serving import Role, ServerRecord
 if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.ports import Clock, MetadataStore
+    from carnac.store import Store
 
 _T = TypeVar("_T")
 
@@ -25,6 +27,8 @@ START_TIMEOUT_MS = 60_000
 """How long a server may take to say that it is there: a busy laptop with several starting at once."""
 STOP_TIMEOUT_S = 30
 LOOK_AGAIN_MS = 100
+LEASE_MS = 5_000
+"""How long the dead count as alive: a minute by default, too long to look at."""
 LOG_TAIL_LINES = 5
 
 
@@ -134,6 +138,33 @@ class Servers:
 
     def _environ(self) -> Mapping[str, str]:
         return {**os.environ, **to_environ(self.settings)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A store of a demo's own, its records, and the servers that will serve it."""
+
+    store: Store
+    metadata: MetadataStore
+    servers: Servers
+
+
+@contextmanager
+def opened_in(folder: Path, settings: Settings, clock: Clock) -> Iterator[Opened]:
+    """Make a store in a folder, whatever the settings say of others; its servers end with the block."""
+    from carnac.bootstrap.store import open_records, open_store
+
+    place = folder / "store"
+    settings = settings.model_copy(
+        update={"deep_storage": None, "store": str(place), "lease_ttl_ms": LEASE_MS}
+    )
+    with ExitStack() as steps:
+        store = steps.enter_context(open_store(place, create=True, settings=settings))
+        metadata = open_records(settings=settings, clock=clock)
+        steps.callback(metadata.close)
+        servers = Servers(settings=settings, metadata=metadata, clock=clock, folder=folder)
+        steps.callback(servers.close)
+        yield Opened(store=store, metadata=metadata, servers=servers)
 
 
 def wait_until(clock: Clock, find: Callable[[], _T | None], timeout_ms: int, what: str) -> _T:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.demo.cluster.checks import Judged, judge
 from carnac.cli.demo.cluster.load import Load, Sample
-from carnac.cli.demo.cluster.processes import Servers, wait_until
+from carnac.cli.demo.cluster.processes import Servers, opened_in, wait_until
 from carnac.cli.demo.flights import DATASOURCE, load_flights, make_spec, of_month
 from carnac.cli.tables import format_count
 from carnac.errors import CarnacError
@@ -32,7 +32,6 @@ WAY = "real processes: rollout, cold reads"
 MONTHS = 3
 HISTORICALS = 3
 CAPACITY_BYTES = 2 << 30
-LEASE_MS = 5_000
 TOTALS, PART = 0, 2
 """Indexes into `load.QUESTIONS`: the one without groups, and the one about some of the days."""
 ONE_COPY = '[{"type": "loadForever", "tieredReplicants": {"_default_tier": 1}}]'
@@ -98,18 +97,11 @@ class RealReplacements:
         Raises:
             Unavailable: A server did not start, or the cluster did not settle.
         """
-        from carnac.bootstrap.store import open_records, open_store
-
-        place, clock = self.folder / "store", self.session.clock
-        settings = self.session.settings.model_copy(
-            update={"deep_storage": None, "store": str(place), "lease_ttl_ms": LEASE_MS}
-        )
         with ExitStack() as steps:
-            store = steps.enter_context(open_store(place, create=True, settings=settings))
-            metadata = open_records(settings=settings, clock=clock)
-            steps.callback(metadata.close)
-            servers = Servers(settings=settings, metadata=metadata, clock=clock, folder=self.folder)
-            steps.callback(servers.close)
+            opened = steps.enter_context(
+                opened_in(self.folder, self.session.settings, self.session.clock)
+            )
+            store, metadata, servers = opened.store, opened.metadata, opened.servers
             trials = _Trials(run=self, store=store, metadata=metadata, servers=servers)
             steps.callback(trials.close)
             trials.start()

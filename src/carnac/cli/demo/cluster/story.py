@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.demo.cluster.checks import Judged, judge
 from carnac.cli.demo.cluster.load import Load
-from carnac.cli.demo.cluster.processes import Servers, wait_until
+from carnac.cli.demo.cluster.processes import Servers, opened_in, wait_until
 from carnac.cli.demo.cluster.watching import Watch
 from carnac.cli.demo.flights import DATASOURCE, load_flights, make_spec, of_month
 from carnac.cli.tables import format_count
@@ -29,8 +29,6 @@ HISTORICALS = 3
 MONTHS = 8
 CAPACITY_BYTES = 2 << 30
 SETTLE_TIMEOUT_MS = 120_000
-LEASE_MS = 5_000
-"""How long the dead count as alive: a minute by default, too long to look at."""
 COMPACTED = "2013-01-01/2013-04-01"
 DELETED = "2013-02-10/2013-02-13"
 
@@ -62,18 +60,10 @@ class ClusterDemo:
         Raises:
             Unavailable: A server did not start, or the cluster did not settle.
         """
-        from carnac.bootstrap.store import open_records, open_store
-
-        place, clock = self.folder / "store", self.session.clock
-        settings = self.session.settings.model_copy(
-            update={"deep_storage": None, "store": str(place), "lease_ttl_ms": LEASE_MS}
-        )
+        clock = self.session.clock
         with ExitStack() as steps:
-            store = steps.enter_context(open_store(place, create=True, settings=settings))
-            metadata = open_records(settings=settings, clock=clock)
-            steps.callback(metadata.close)
-            servers = Servers(settings=settings, metadata=metadata, clock=clock, folder=self.folder)
-            steps.callback(servers.close)
+            opened = steps.enter_context(opened_in(self.folder, self.session.settings, clock))
+            store, metadata, servers = opened.store, opened.metadata, opened.servers
             watch = Watch(metadata=metadata, store=store, clock=clock)
             acts = _Acts(demo=self, servers=servers, store=store, metadata=metadata, watch=watch)
             load = Load(acts.start(), clock)
