@@ -12,15 +12,9 @@ from carnac.core.log.commits import CommitKind
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
-from carnac.core.timeline import (
-    FollowedTimeline,
-    Timeline,
-    Visibility,
-    check_followed,
-    check_timeline,
-)
+from carnac.core.timeline import Timeline, Visibility, check_timeline
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
-from tests.support.told_timelines import apply_to_timeline, timeline_at
+from tests.support.told_timelines import Told, told_at
 
 
 @st.composite
@@ -35,30 +29,25 @@ class FollowingMachine(LogMachine):
     """The machine of the log, with timelines behind it.
 
     One announces what is added at once and forgets nothing. One expects it, and hears of it in random order later. One
-    unloads what was dropped, as a coordinator does after a rollout: retire, then remove. One follows the log, sometimes
-    long after servers have; they announce and take back whatever they have ever had, dead or alive.
+    unloads what was dropped, as a coordinator does after a rollout: retire, then remove.
     """
 
     @initialize(seed=st.integers(0, 1000))
     def start_following(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.revision = 0
-        self.prompt, self.late, self.tidy = Timeline(), Timeline(), Timeline()
+        self.prompt, self.late, self.tidy = Told(), Told(), Told()
         self.waiting: list[Entry] = []
         self.tidied: list[Entry] = []
-        self.followed = FollowedTimeline(DATASOURCE)
-        self.ever: list[Entry] = []
-        self.announced: set[int] = set()
 
     def follow(self) -> None:
         while self.revision < self.store.head().revision:
             self.revision += 1
             for change in self.store.commit(self.revision).changes:
-                apply_to_timeline(self.prompt, change)
-                apply_to_timeline(self.tidy, change)
-                apply_to_timeline(self.late, change, are_announced=False)
+                self.prompt.apply(change)
+                self.tidy.apply(change)
+                self.late.apply(change, are_announced=False)
                 self.waiting += change.adds
-                self.ever += change.adds
                 self.tidied += change.drops
 
     @rule(first=st.integers(0, 5), granularity=st.sampled_from(["hour", "day", "month"]))
@@ -96,41 +85,16 @@ class FollowingMachine(LogMachine):
             self.tidy.remove(item)
         self.tidied.clear()
 
-    @rule(number=st.integers(1, 20))
-    def announce_whatever_there_ever_was(self, number: int) -> None:
-        self.follow()
-        for item in self.random.sample(self.ever, min(number, len(self.ever))):
-            if item.entry_id in self.announced:
-                self.announced.discard(item.entry_id)
-                self.followed.remove(item)
-            else:
-                self.announced.add(item.entry_id)
-                self.followed.add(item)
-
-    @rule(number=st.integers(1, 9))
-    def follow_the_log(self, number: int) -> None:
-        self.follow()
-        for revision in range(self.followed.revision + 1, self.revision + 1)[:number]:
-            self.followed.follow(self.store.commit(revision))
-
-    @rule()
-    def start_again(self) -> None:
-        """A server that was started anew begins with the log, and hears of everything again."""
-        self.follow()
-        self.followed = FollowedTimeline(DATASOURCE, self.revision, self._live_at(self.revision))
-        for item in self.ever:
-            if item.entry_id in self.announced:
-                self.followed.add(item)
-
     @rule(number=st.integers(1, 12))
     def lose_a_server_and_get_it_back(self, number: int) -> None:
         self.follow()
-        announced = self.prompt.entries()
+        announced = list(self.prompt.announced.values())
         lost = self.random.sample(announced, min(number, len(announced)))
         for item in lost:
             self.prompt.expect(item)
-        check_timeline(self.prompt)
-        visible = {item.entry_id for item in self.prompt.entries(Visibility.VISIBLE)}
+        timeline = self.prompt.now()
+        check_timeline(timeline)
+        visible = {item.entry_id for item in timeline.entries(Visibility.VISIBLE)}
         assert not visible & {item.entry_id for item in lost}
         self.random.shuffle(lost)
         for item in lost:
@@ -142,30 +106,21 @@ class FollowingMachine(LogMachine):
             return
         self.follow()
         live = self.live()
-        for timeline in (self.prompt, self.tidy, timeline_at(self.states[-1], DATASOURCE)):
+        for told in (self.prompt, self.tidy, told_at(self.states[-1], DATASOURCE)):
+            timeline = told.now()
             assert shown(timeline) == live
             assert all(p.is_complete and p.is_newest for p in timeline.lookup(ETERNITY))
             assert {e.entry_id for e in timeline.entries(Visibility.VISIBLE)} == set(live)
             check_timeline(timeline)
         if not self.waiting:
-            assert shown(self.late) == live
-
-    @invariant()
-    def what_follows_the_log_shows_what_is_live_and_here(self) -> None:
-        if not hasattr(self, "followed"):
-            return
-        live = self._live_at(self.followed.revision)
-        check_followed(self.followed, live, self.announced)
-        rows = self._rows_of(by_segment(self.followed))
-        assert all(count == 1 for count in rows.values()), "a row shows twice"
-        to_come = [one for one in self.ever if one.added_revision > self.followed.revision]
-        assert self.followed.size <= len(live) + len(to_come)
+            assert shown(self.late.now()) == live
 
     @invariant()
     def nothing_shows_twice_whatever_is_announced(self) -> None:
         if hasattr(self, "late"):
-            check_timeline(self.late)
-            rows = self._rows_of(by_segment(self.late))
+            timeline = self.late.now()
+            check_timeline(timeline)
+            rows = self._rows_of(by_segment(timeline))
             assert all(count == 1 for count in rows.values()), "a row shows twice"
 
     def _segments(
@@ -188,9 +143,6 @@ class FollowingMachine(LogMachine):
             )
         )
 
-    def _live_at(self, revision: int) -> list[Entry]:
-        return list(self.states[revision].entries.get(DATASOURCE, {}).values())
-
     def live(self) -> dict[int, IntervalSet]:
         entries = self.states[-1].entries.get(DATASOURCE, {})
         return {number: item.visible for number, item in entries.items()}
@@ -205,10 +157,9 @@ def shown(timeline: Timeline) -> dict[int, IntervalSet]:
     return found
 
 
-def by_segment(timeline: Timeline | FollowedTimeline) -> dict[str, IntervalSet]:
+def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:
     found: dict[str, IntervalSet] = {}
-    is_followed = isinstance(timeline, FollowedTimeline)
-    for piece in timeline.lookup(ETERNITY, incomplete=is_followed):
+    for piece in timeline.lookup(ETERNITY):
         for item in piece.entries:
             before = found.get(item.segment_id, IntervalSet())
             instants = piece.shows(item)

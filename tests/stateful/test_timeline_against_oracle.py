@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis import given, settings
 
 from carnac.core.log.entries import Entry
-from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.core.timeline import (
     Timeline,
     check_timeline,
@@ -16,7 +16,10 @@ from tests.timelines import HOUR_MS, Oracle, assert_agrees, entry, hours
 
 HORIZON = range(8)
 CHUNKS = [hours(0, 8), hours(0, 4), hours(4, 8), hours(1, 2), hours(5, 6), hours(2, 4)]
-PICK = st.integers(0, 1000)
+STATES = st.tuples(
+    st.sampled_from(["announced"] * 4 + ["expected", "unknown"]),
+    st.sampled_from([False] * 7 + [True]),
+)
 
 
 @st.composite
@@ -76,90 +79,22 @@ def universes(draw: st.DrawFn) -> list[Entry]:
     return found
 
 
-class TimelineMachine(RuleBasedStateMachine):
-    """Announces, expects, removes and retires at random; asks now and then."""
-
-    @initialize(universe=universes())
-    def start(self, universe: list[Entry]) -> None:
-        self.universe = universe
-        self.oracle = Oracle()
-        self.timeline = Timeline()
-
-    def pick(self, which: int) -> Entry:
-        return self.universe[which % len(self.universe)]
-
-    @rule(which=PICK)
-    def add(self, which: int) -> None:
-        item = self.pick(which)
-        is_new = item.entry_id not in self.oracle.announced
-        self.oracle.expected.pop(item.entry_id, None)
-        self.oracle.announced[item.entry_id] = item
-        assert self.timeline.add(item) == is_new
-
-    @rule(picks=st.lists(PICK, max_size=12))
-    def add_many(self, picks: list[int]) -> None:
-        for which in picks:
-            self.add(which)
-
-    @rule(which=PICK)
-    def add_a_group(self, which: int) -> None:
-        chosen = self.pick(which)
-        for item in self.universe:
-            if (item.chunk, item.version, item.update_group) == (
-                chosen.chunk,
-                chosen.version,
-                chosen.update_group,
-            ):
-                self.add(self.universe.index(item))
-
-    @rule(which=PICK)
-    def expect(self, which: int) -> None:
-        item = self.pick(which)
-        is_new = item.entry_id not in self.oracle.expected
-        self.oracle.announced.pop(item.entry_id, None)
-        self.oracle.expected[item.entry_id] = item
-        assert self.timeline.expect(item) == is_new
-
-    @rule(which=PICK)
-    def remove(self, which: int) -> None:
-        item = self.pick(which)
-        was_known = item.entry_id in {**self.oracle.announced, **self.oracle.expected}
-        self.oracle.announced.pop(item.entry_id, None)
-        self.oracle.expected.pop(item.entry_id, None)
-        assert self.timeline.remove(item) == was_known
-
-    @rule(which=PICK)
-    def remove_and_put_back(self, which: int) -> None:
-        item = self.pick(which)
-        if item.entry_id in self.oracle.announced:
-            before = self.timeline.lookup(ETERNITY, incomplete=True)
-            self.timeline.remove(item)
-            self.timeline.add(item)
-            assert self.timeline.lookup(ETERNITY, incomplete=True) == before
-
-    @rule(which=PICK)
-    def retire(self, which: int) -> None:
-        item = self.pick(which)
-        self.timeline.retire(item)
-        self.oracle.retired[item.entry_id] = item
-
-    @invariant()
-    def it_is_what_the_definition_says(self) -> None:
-        if hasattr(self, "timeline"):
-            assert_agrees(self.timeline, self.oracle, HORIZON)
-            check_timeline(self.timeline)
-
-    @invariant()
-    def it_is_what_a_bulk_build_is(self) -> None:
-        if hasattr(self, "timeline"):
-            check_unchanged(
-                self.timeline,
-                Timeline(
-                    self.oracle.announced.values(),
-                    expected=self.oracle.expected.values(),
-                    retired=self.oracle.retired.values(),
-                ),
-            )
-
-
-TestTimeline = TimelineMachine.TestCase
+@given(universe=universes(), data=st.data())
+@settings(max_examples=3 * settings().max_examples)
+def test_it_is_what_the_definition_says(universe: list[Entry], data: st.DataObject) -> None:
+    """Whatever is announced, expected, given up or unknown; and in whatever order it is said (TL-3)."""
+    states = data.draw(st.lists(STATES, min_size=len(universe), max_size=len(universe)))
+    oracle = Oracle()
+    for item, (standing, is_retired) in zip(universe, states, strict=True):
+        if standing == "announced":
+            oracle.announced[item.entry_id] = item
+        elif standing == "expected":
+            oracle.expected[item.entry_id] = item
+        if is_retired:
+            oracle.retired[item.entry_id] = item
+    told = [list(facts.values()) for facts in (oracle.announced, oracle.expected, oracle.retired)]
+    timeline = Timeline(told[0], expected=told[1], retired=told[2])
+    assert_agrees(timeline, oracle, HORIZON)
+    check_timeline(timeline)
+    other = [data.draw(st.permutations(facts)) for facts in told]
+    check_unchanged(timeline, Timeline(other[0], expected=other[1], retired=other[2]))

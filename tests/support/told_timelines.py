@@ -7,6 +7,9 @@ their places. So with everything announced a timeline shows what the log says, e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from carnac.core.log.commits import DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.time.intervals import Interval, interval_set
@@ -14,40 +17,78 @@ from carnac.core.timeline import Timeline
 from tests.support.log_algebra import State
 
 
-def timeline_at(state: State, datasource: str) -> Timeline:
-    """Return a timeline in which exactly the entries of that state are announced.
+class Told:
+    """A server that is told one thing after another, and asks a new timeline each time."""
+
+    def __init__(self, announced: Iterable[Entry] = (), *, expected: Iterable[Entry] = ()) -> None:
+        self.announced = {entry.entry_id: entry for entry in announced}
+        self.expected = {entry.entry_id: entry for entry in expected}
+        self.retired: list[Entry] = []
+
+    def now(self) -> Timeline:
+        """Return the timeline of what it has been told."""
+        return Timeline(
+            self.announced.values(), expected=self.expected.values(), retired=self.retired
+        )
+
+    def add(self, entry: Entry) -> None:
+        """An entry is announced."""
+        self.expected.pop(entry.entry_id, None)
+        self.announced[entry.entry_id] = entry
+
+    def expect(self, entry: Entry) -> None:
+        """An entry belongs to the datasource and nobody announces it (any more)."""
+        self.announced.pop(entry.entry_id, None)
+        self.expected[entry.entry_id] = entry
+
+    def remove(self, entry: Entry) -> None:
+        """Forget an entry, as if it had never been there."""
+        self.announced.pop(entry.entry_id, None)
+        self.expected.pop(entry.entry_id, None)
+
+    def retire(self, entry: Entry) -> None:
+        """The log dropped an entry and put nothing in its stead."""
+        self.retired.append(entry)
+
+    def retire_unknown(self, entry: Entry, gone_id: int) -> None:
+        """Whatever is not known of an entry's update group is given up, up to entry id `gone_id`."""
+        told = (*self.announced.values(), *self.expected.values(), *self.retired)
+        known = {_place(one) for one in told}
+        for partition_id in entry.update_group:
+            sibling = replace(entry, partition_id=partition_id, entry_id=gone_id)
+            if _place(sibling) not in known:
+                self.retired.append(sibling)
+
+    def apply(self, change: DatasourceCommit, *, are_announced: bool = True) -> None:
+        """Hear what a commit did.
+
+        Args:
+            are_announced: Whether the added entries are served already; else they are expected, what they replace goes
+                on showing, and `add` follows for each when it is announced.
+        """
+        for entry in change.adds:
+            (self.add if are_announced else self.expect)(entry)
+        for entry in change.adds:
+            self.retire_unknown(entry, entry.entry_id - 1)
+        for entry in retired_by(change):
+            self.retire(entry)
+
+
+def told_at(state: State, datasource: str) -> Told:
+    """Return a server to which exactly the entries of that state are announced.
 
     What their update groups name beside them was dropped before; it is retired.
     """
     live = tuple(state.entries.get(datasource, {}).values())
-    timeline = Timeline(live)
+    told = Told(live)
     last_id = ((state.revision + 1) << ENTRY_BITS) - 1
     for entry in live:
-        timeline.retire_unknown(entry, last_id)
-    return timeline
+        told.retire_unknown(entry, last_id)
+    return told
 
 
-def apply_to_timeline(
-    timeline: Timeline, change: DatasourceCommit, *, are_announced: bool = True
-) -> None:
-    """Tell a timeline of the entries' datasource what a commit did to it.
-
-    Args:
-        are_announced: Whether the added entries are served already; else they are expected, what they replace goes on
-            showing, and `Timeline.add` follows for each when it is announced.
-
-    Raises:
-        Invalid: The timeline is of another datasource, or of another history.
-    """
-    for entry in change.adds:
-        if are_announced:
-            timeline.add(entry)
-        else:
-            timeline.expect(entry)
-    for entry in change.adds:
-        timeline.retire_unknown(entry, entry.entry_id - 1)
-    for entry in retired_by(change):
-        timeline.retire(entry)
+def _place(entry: Entry) -> tuple[Interval, int, int]:
+    return (entry.chunk, entry.version.major_ms, entry.partition_id)
 
 
 def retired_by(change: DatasourceCommit) -> tuple[Entry, ...]:

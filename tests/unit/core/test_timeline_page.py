@@ -8,7 +8,8 @@ from pathlib import Path
 from carnac.core.log.entries import Entry
 from carnac.core.segments.version import parse_id_ranges
 from carnac.core.time.intervals import ETERNITY, Interval, parse_instant, parse_interval
-from carnac.core.timeline import Timeline, Visibility, check_timeline
+from carnac.core.timeline import Visibility, check_timeline
+from tests.support.told_timelines import Told
 from tests.timelines import entry, hours
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "timeline.md"
@@ -51,14 +52,15 @@ def test_one_chunk() -> None:
             group=parse_id_ranges(group),
             replaces=parse_id_ranges(replaces),
         )
-    timeline = Timeline()
+    told = Told()
     rows = table("what happens", "visible")
     assert len(rows) > 10
     for what, *expected in rows:
         verb, *names = what.split()
         for name in names:
-            act = {"announce": timeline.add, "lose": timeline.expect, "retire": timeline.retire}
-            assert act[verb](entries[name])
+            act = {"announce": told.add, "lose": told.expect, "retire": told.retire}
+            act[verb](entries[name])
+        timeline = told.now()
         found = [
             " ".join(str(e.partition_id) for e in timeline.entries(visibility))
             for visibility in (
@@ -82,15 +84,15 @@ def test_several_granularities() -> None:
         for number, (name, chunk, major) in enumerate(rows, start=1)
     }
     names = {item.entry_id: name for name, item in entries.items()}
-    timeline = Timeline()
+    told = Told()
     for what, shown in table("what happens", "what shows, in order of time"):
         verb, name = what.split()
-        act = {"announce": timeline.add, "remove": timeline.remove}
-        assert act[verb](entries[name])
+        act = {"announce": told.add, "remove": told.remove}
+        act[verb](entries[name])
         expected = [part.split() for part in shown.split(", ")]
         found = [
             (names[e.entry_id], piece.interval)
-            for piece in timeline.lookup(parse_interval("2013-01-01/2014-01-01"))
+            for piece in told.now().lookup(parse_interval("2013-01-01/2014-01-01"))
             for e in piece.entries
         ]
         assert found == [(name, interval(text)) for name, text in expected]
