@@ -8,14 +8,9 @@ from collections.abc import Iterable
 import hypothesis.strategies as st
 import numpy as np
 
-from carnac.core.balancing.plan.cluster import (
-    ClusterState,
-    Hold,
-    ServedSegment,
-    Server,
-    cluster_state,
-)
+from carnac.core.balancing.plan.cluster import ClusterState, Hold, Server
 from carnac.core.time.intervals import Interval
+from tests.support.planned_clusters import ServedSegment, cluster_state
 
 HOUR_MS = 3_600_000
 START_MS = 16_000 * 24 * HOUR_MS

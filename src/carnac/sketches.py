@@ -186,11 +186,6 @@ def merge(kind: str, states: Iterable[State], params: Mapping[str, int]) -> byte
     return merger(states, params.get("lg_k", DEFAULT_LG_K))
 
 
-def empty(kind: str, params: Mapping[str, int]) -> bytes:
-    """Return the sketch of no values."""
-    return build(kind, (), params)
-
-
 def _update(sketch: Any, values: Iterable[Item]) -> None:
     update = sketch.update
     for value in values:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from carnac.core.balancing.plan.board import Reason
-from carnac.core.balancing.plan.cluster import ClusterState, Hold, apply_moves
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.laws import (
     check_distinct,
     check_move_plan,
@@ -19,9 +19,10 @@ from carnac.core.balancing.plan.laws import (
     check_settled,
 )
 from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits, Weights
-from carnac.core.balancing.plan.loads import plan_loads, requests_for
-from carnac.core.balancing.plan.moves import Policy, plan_moves, plan_rebalance
+from carnac.core.balancing.plan.loads import plan_loads
+from carnac.core.balancing.plan.moves import Policy, plan_moves
 from tests.clusters import clusters, naive_joint_cost, naive_total_cost
+from tests.support.planned_clusters import apply_moves, plan_rebalance, requests_for
 
 PERIOD_MS = 60_000
 policies = st.sampled_from(

@@ -22,7 +22,6 @@ from carnac.core.balancing.plan.cluster import (
     Replicas,
     SegmentTable,
     Server,
-    segment_table,
 )
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, is_in, plan_run
 from carnac.core.balancing.plan.laws import (
@@ -35,6 +34,7 @@ from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, Mov
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules, parse_rules
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, hour, naive_total_cost, segment
+from tests.support.planned_clusters import segment_table
 
 HOUR_MS = 3_600_000
 WINDOW_MS = 6 * HOUR_MS
@@ -115,7 +115,7 @@ class LivingCluster(RuleBasedStateMachine):
         joined = Server(server_id=f"h{self.names}", capacity_bytes=1500, tier=tier)
         self.state = replace(self.state, servers=(*self.state.servers, joined))
         self.names += 1
-        self.index.add_servers()
+        self.index = index_of(self.state)
 
     @rule(data=st.data())
     def decommission(self, data: st.DataObject) -> None:

@@ -1,4 +1,4 @@
-"""A cost index that lives: segments are loaded, dropped and placed, servers join; the oracle adds up pairs."""
+"""A cost index that lives: segments are loaded, dropped and placed; the oracle adds up pairs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from tests.pairs import Held, any_interval, brute_cost, brute_place, columns_of
 
-SERVERS_MAX = 5
 datasources = st.integers(0, 2)
 
 
 class CostIndexMachine(RuleBasedStateMachine):
     """Cells are cut at nearly every step."""
 
-    @initialize(servers=st.integers(1, 3))
+    @initialize(servers=st.integers(1, 5))
     def start(self, servers: int) -> None:
         self.index = CostIndex(servers)
         self.held: Held = Counter()
@@ -52,11 +51,6 @@ class CostIndexMachine(RuleBasedStateMachine):
         )
         expected = brute_place(self.held, servers, columns, room)
         assert [{int(server)} for server in self.index.place(columns, room)] == expected
-
-    @precondition(lambda self: self.index.server_count < SERVERS_MAX)
-    @rule()
-    def join(self) -> None:
-        assert self.index.add_servers() == self.index.server_count - 1
 
     @rule(datasource=datasources, interval=any_interval)
     def ask(self, datasource: int, interval: Interval) -> None:

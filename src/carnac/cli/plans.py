@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carnac.cli.records import to_json
 from carnac.cli.tables import format_count, interval_text
+from carnac.core.json_form import to_json
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
-from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, format_seconds
+from carnac.core.json_form import to_json
 from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from carnac.cli.records import to_json
+from carnac.core.json_form import to_json
 from carnac.core.log.commits import CommitKind
 from carnac.core.segments.version import IdRanges, SegmentVersion
 from carnac.core.time.intervals import interval_set, parse_interval

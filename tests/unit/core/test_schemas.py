@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from carnac.core.segments.schema import unite_columns, unite_types, widest
+from carnac.core.segments.schema import unite_columns, unite_types
 from carnac.core.segments.segment import Column, ColumnType
 from carnac.errors import Invalid
 
@@ -34,9 +34,13 @@ def test_unite(first: ColumnType, second: ColumnType, united: ColumnType) -> Non
     assert unite_types("c", second, first) is united
 
 
+def unite_three(first: ColumnType, second: ColumnType, third: ColumnType) -> ColumnType:
+    return unite_types("c", unite_types("c", first, second), third)
+
+
 def test_order_does_not_matter() -> None:
     for trio in itertools.combinations_with_replacement(PLAIN, 3):
-        assert len({widest("c", order) for order in itertools.permutations(trio)}) == 1, trio
+        assert len({unite_three(*order) for order in itertools.permutations(trio)}) == 1, trio
 
 
 def test_a_sketch_unites_with_its_own_kind_only() -> None:

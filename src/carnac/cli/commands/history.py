@@ -11,7 +11,6 @@ from carnac.cli.completion.values import complete_datasource, complete_moment, c
 from carnac.cli.log_table import print_log
 from carnac.cli.options import AsJson, At
 from carnac.cli.output import Output
-from carnac.cli.records import to_json
 from carnac.cli.tables import (
     Column,
     format_bytes,
@@ -19,6 +18,7 @@ from carnac.cli.tables import (
     interval_text,
     second_ms,
 )
+from carnac.core.json_form import to_json
 from carnac.core.log.commits import Commit, DatasourceCommit
 from carnac.core.time.intervals import IntervalSet, interval_set
 from carnac.core.words import counted

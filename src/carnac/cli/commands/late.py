@@ -8,8 +8,8 @@ import typer
 
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText
-from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text
+from carnac.core.json_form import to_json
 from carnac.core.segments.lateness import Lateness
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import typer
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
-from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_age, interval_text
+from carnac.core.json_form import to_json
 
 if TYPE_CHECKING:
     from carnac.core.locks.model import Lock

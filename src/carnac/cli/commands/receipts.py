@@ -12,8 +12,8 @@ import typer
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.options import AsJson
-from carnac.cli.records import to_json
 from carnac.cli.tables import Column, second_ms
+from carnac.core.json_form import to_json
 from carnac.core.words import counted
 from carnac.errors import Corrupt, Invalid, NotFound
 

@@ -10,8 +10,8 @@ import typer
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson, DryRun
 from carnac.cli.progress import count_progress
-from carnac.cli.records import to_json
 from carnac.cli.tables import Column, counted, format_bytes, format_count
+from carnac.core.json_form import to_json
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session

@@ -8,7 +8,6 @@ string; a sketch unites with nothing but its own kind.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 
 from carnac.core.segments.segment import Column, ColumnType
 from carnac.errors import Invalid
@@ -74,8 +73,3 @@ def _array_of(inner: ColumnType) -> ColumnType:
     if inner in {ColumnType.DOUBLE, ColumnType.FLOAT}:
         return ColumnType.DOUBLE_ARRAY
     return ColumnType.STRING_ARRAY
-
-
-def widest(name: str, types: Iterable[ColumnType]) -> ColumnType:
-    """Return the type that holds the values of all `types`, of which there is at least one."""
-    return reduce(lambda first, second: unite_types(name, first, second), types)

@@ -29,7 +29,6 @@ VERSION_TABLE = "carnac_version"
 """Alembic's own; it is no part of `METADATA`."""
 ZERO: ColumnElement[int] = literal_column("0")
 """Written as it is, not as a parameter, so that a database sees that a partial index fits."""
-ONE: ColumnElement[int] = literal_column("1")
 
 _KEY = BigInteger().with_variant(Integer(), "sqlite")  # so that SQLite uses it as the rowid
 

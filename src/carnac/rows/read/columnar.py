@@ -38,7 +38,6 @@ SOURCE_LINE = "__carnac_row"
 _F = "__carnac_f"
 _OF_ENGINE = re.compile(r".*_\d+|C\d+", re.DOTALL)
 """Names that the engine gives to columns that share one with another, or have none."""
-_ELEMENT = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

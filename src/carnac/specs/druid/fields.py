@@ -116,8 +116,6 @@ METRIC_HINTS: dict[str, str] = {
     "timeMax": "use longMax of a column computed from __time",
 }
 
-EMPTY: Mapping[str, Any] = {}
-
 
 class Block:
     """One object of a Druid spec, read field by field; what nobody reads is a typo.

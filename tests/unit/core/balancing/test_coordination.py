@@ -10,7 +10,7 @@ import pytest
 
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.coordination import CoordinatorPlan, finish_queues, plan_run
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
 from carnac.core.balancing.plan.laws import check_distinct
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits, Weights
 from carnac.core.balancing.plan.moves import Policy
@@ -18,13 +18,13 @@ from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rules import (
     RuleSet,
     decide_rules,
-    drop_forever,
     load_forever,
     parse_rules,
 )
 from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import Invalid
 from tests.clusters import START_MS, cluster, held_by, hour, segment, server
+from tests.support.planned_clusters import finish_queues
 
 
 def rules(**replicas: int) -> RuleSet:
@@ -273,7 +273,7 @@ def test_limits_by_tier() -> None:
 def test_rules_by_age_move_data_from_tier_to_tier() -> None:
     hot = {"type": "loadByPeriod", "period": "PT6H", "tieredReplicants": {"hot": 1}}
     cold = {"type": "loadByPeriod", "period": "PT12H", "tieredReplicants": {"cold": 1}}
-    rule_set = RuleSet(default=(*parse_rules([hot, cold]), drop_forever()))
+    rule_set = RuleSet(default=parse_rules([hot, cold, {"type": "dropForever"}]))
     state = cluster([server("h", tier="hot"), server("c", tier="cold")], [segment("s")], {})
     seen: list[Mapping[str, set[str]]] = []
     for hours in (1, 8, 20):

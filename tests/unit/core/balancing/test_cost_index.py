@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from carnac.core.balancing.cost.columns import NOWHERE, room_for, segment_columns
-from carnac.core.balancing.cost.index import CostIndex, place
+from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.cost.joint import DAY_MS, joint_cost
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.errors import Invalid
@@ -61,16 +61,6 @@ def test_a_weight_counts_like_so_many_segments() -> None:
     for _ in range(3):
         many.load(0, 0, *ends(HOUR))
     assert heavy.costs(0, *ends(hours(4))).tolist() == many.costs(0, *ends(hours(4))).tolist()
-
-
-def test_servers_can_be_added() -> None:
-    index = CostIndex(1)
-    index.load(0, 0, *ends(HOUR))
-    before = index.cost(0, 0, *ends(HOUR))
-    assert index.add_servers(9) == 1
-    index.load(9, 0, *ends(HOUR))
-    assert index.server_count == 10
-    assert index.costs(0, *ends(HOUR)).tolist() == [before] + [0] * 8 + [before]
 
 
 def test_dropping_what_is_not_held_is_refused() -> None:
@@ -149,17 +139,17 @@ def test_of_equal_costs_the_freer_disk_wins_then_the_lower_number() -> None:
     room = room_for(
         1, 4, free_bytes=np.array([5, 9, 9, 20]), capacity_bytes=np.array([10, 10, 10, 40])
     )
-    assert place(columns_of([(0, HOUR)]), 4, room=room).tolist() == [1]
+    assert CostIndex(4).place(columns_of([(0, HOUR)]), room).tolist() == [1]
 
 
 def test_copies_go_to_different_servers_and_nowhere_when_there_are_none_left() -> None:
     columns = columns_of([(0, HOUR)] * 3, copy_of=np.zeros(3, np.int64))
-    assert place(columns, 2).tolist() == [0, 1, NOWHERE]
+    assert CostIndex(2).place(columns).tolist() == [0, 1, NOWHERE]
 
 
 def test_servers_that_hold_a_copy_are_barred() -> None:
     room = room_for(2, 3, barred_offsets=np.array([0, 2, 2]), barred_servers=np.array([0, 1]))
-    assert place(columns_of([(0, HOUR)] * 2), 3, room=room).tolist() == [2, 0]
+    assert CostIndex(3).place(columns_of([(0, HOUR)] * 2), room).tolist() == [2, 0]
 
 
 def test_far_intervals_cost_nothing_and_never_less() -> None:

@@ -8,11 +8,12 @@ import pytest
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER, ClusterState
 from carnac.core.balancing.plan.limits import LoadLimits, Weights
-from carnac.core.balancing.plan.loads import LoadRequests, plan_loads, requests_for
+from carnac.core.balancing.plan.loads import LoadRequests, plan_loads
 from carnac.core.balancing.plan.moves import Policy
 from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import cluster, segment, server
+from tests.support.planned_clusters import requests_for
 
 EVERY_WAY = [
     Policy(),

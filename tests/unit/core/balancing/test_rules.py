@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from carnac.core.balancing.plan.cluster import segment_table
 from carnac.core.balancing.plan.rules import (
     NO_RULE,
     Action,
+    Match,
     Rule,
     RuleSet,
     decide_rules,
-    drop_forever,
     dump_rule,
     load_forever,
     parse_rule,
@@ -21,6 +20,7 @@ from carnac.core.balancing.plan.rules import (
 from carnac.core.time.intervals import parse_instant, parse_interval
 from carnac.errors import Invalid
 from tests.clusters import START_MS, hour, segment
+from tests.support.planned_clusters import segment_table
 
 NOW_MS = parse_instant("2020-03-31T12:00:00Z")
 
@@ -88,7 +88,9 @@ def test_an_interval_loads_what_it_touches_and_drops_what_lies_in_it(
 
 def test_drop_before_then_load_is_load_by_period_then_drop() -> None:
     one = RuleSet(default=(by_period("dropBeforeByPeriod", "P7D"), load_forever()))
-    other = RuleSet(default=(by_period("loadByPeriod", "P7D"), drop_forever()))
+    other = RuleSet(
+        default=(by_period("loadByPeriod", "P7D"), *parse_rules([{"type": "dropForever"}]))
+    )
     table = segment_table(segment(f"s{n}", at=n) for n in range(400))
     now_ms = START_MS + 300 * 3_600_000
     loaded = [decide_rules(rules, table, now_ms).by_action(Action.LOAD) for rules in (one, other)]
@@ -195,4 +197,5 @@ def test_a_list_of_rules_says_which_one_is_wrong() -> None:
         parse_rules([{"type": "dropForever"}, {"type": "x"}])
     with pytest.raises(Invalid, match="must be an array"):
         parse_rules({"type": "dropForever"})
-    assert parse_rules([{"type": "dropForever"}]) == (drop_forever(),)
+    [one] = parse_rules([{"type": "dropForever"}])
+    assert (one.action, one.match) == (Action.DROP, Match.FOREVER)

@@ -10,7 +10,6 @@ import typer
 from carnac.cli.app import TIDY, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, Datasource
-from carnac.cli.records import object_to_json
 from carnac.cli.tables import (
     Column,
     counted,
@@ -20,6 +19,7 @@ from carnac.cli.tables import (
     interval_text,
     second_ms,
 )
+from carnac.core.json_form import object_to_json
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session

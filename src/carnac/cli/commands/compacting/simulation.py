@@ -12,7 +12,6 @@ from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson
 from carnac.cli.progress import phase_progress
-from carnac.cli.records import object_to_json
 from carnac.cli.tables import (
     Column,
     counted,
@@ -21,6 +20,7 @@ from carnac.cli.tables import (
     format_count,
     second_ms,
 )
+from carnac.core.json_form import object_to_json
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:

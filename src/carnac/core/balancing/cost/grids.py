@@ -30,15 +30,6 @@ def memory_bytes(f: Field) -> int:
     return sum(column.nbytes for column in f[:-1])
 
 
-def widened(f: Field, count: int) -> Field:
-    """Return the field with so many more servers, all empty."""
-    return f._replace(
-        covered=np.pad(f.covered, ((0, 0), (0, count))),
-        among=np.pad(f.among, ((0, 0), (0, count))),
-        sums=np.pad(f.sums, ((0, 0), (0, 0), (0, count))),
-    )
-
-
 def has_edges(f: Field, grid_of: Ints, rows: Rows) -> bool:
     """Whether all rows start and end at edges of the grids of their datasources."""
     return _has_edges(f.grids, f.edges, grid_of, rows.datasources, rows.starts, rows.ends)

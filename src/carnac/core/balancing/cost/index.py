@@ -32,13 +32,13 @@ from carnac.core.balancing.cost.field import (
     scan_groups,
     search_for,
 )
-from carnac.core.balancing.cost.grids import empty_field, has_edges, memory_bytes, refined, widened
+from carnac.core.balancing.cost.grids import empty_field, has_edges, memory_bytes, refined
 from carnac.core.balancing.cost.grouping import Groups
 from carnac.core.balancing.cost.joint import DAY_MS, square_hours
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 
-__all__ = ["TIE", "CostIndex", "pair_cost", "place"]
+__all__ = ["TIE", "CostIndex", "pair_cost"]
 
 CELLS_PER_ROW = 8
 """To take all sums anew pays from one row on for so many cells."""
@@ -60,7 +60,7 @@ class CostIndex:
     several threads at once.
 
     Args:
-        server_count: How many servers there are, all empty; `add_servers` adds more.
+        server_count: How many servers there are, all empty.
         half_life_ms: Time difference at which two instants count half.
     """
 
@@ -84,14 +84,6 @@ class CostIndex:
     def memory_bytes(self) -> int:
         """How much memory the index uses."""
         return memory_bytes(self._field)
-
-    def add_servers(self, count: int = 1) -> int:
-        """Add empty servers; return the number of the first."""
-        first = self._server_count
-        self._server_count += count
-        self._field = widened(self._field, count)
-        self._own = np.pad(self._own, ((0, 0), (0, count)))
-        return first
 
     def reserve(self, segments: SegmentColumns) -> None:
         """Cut time where segments start and end that will come.
@@ -277,14 +269,3 @@ class CostIndex:
             self._grid_of = np.pad(self._grid_of, (0, missing), constant_values=-1)
         if not has_edges(self._field, self._grid_of, rows):
             self._field, self._grid_of = refined(self._field, self._grid_of, rows)
-
-
-def place(
-    segments: SegmentColumns,
-    server_count: int,
-    *,
-    room: Room | None = None,
-    half_life_ms: int = DAY_MS,
-) -> Ints:
-    """Place segments in any order on empty servers; see `CostIndex.place`."""
-    return CostIndex(server_count, half_life_ms=half_life_ms).place(segments, room)

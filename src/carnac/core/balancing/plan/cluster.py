@@ -6,18 +6,14 @@ make three million objects. A segment or a server is its index into the tables; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
 from carnac.errors import Invalid
-
-if TYPE_CHECKING:
-    from carnac.core.time.intervals import Interval
 
 DEFAULT_TIER = "_default_tier"
 """Druid's name of the tier of servers that name none."""
@@ -50,24 +46,6 @@ class Server:
     capacity_bytes: int
     tier: str = DEFAULT_TIER
     decommissioning: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedSegment:
-    """What the balancer knows of a segment, one by one; in bulk it is a row of `SegmentTable`.
-
-    Attributes:
-        interval: The time that its cost is counted over, usually the chunk.
-        partition: Which of the segments of its interval it is.
-        heat: Queries that read it lately; only its share of all matters.
-    """
-
-    segment_id: str
-    datasource: str
-    interval: Interval
-    size_bytes: int = 0
-    partition: int = 0
-    heat: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -208,97 +186,3 @@ class ClusterState:
         if self.broadcast is not None:
             counted &= ~self.broadcast[self.replicas.segment]
         return counted
-
-
-def segment_table(segments: Iterable[ServedSegment]) -> SegmentTable:
-    """Return a table of segments, in their order."""
-    rows = list(segments)
-    names = tuple(sorted({row.datasource for row in rows}))
-    codes = {name: code for code, name in enumerate(names)}
-    return SegmentTable(
-        ids=tuple(row.segment_id for row in rows),
-        datasources=names,
-        datasource=np.array([codes[row.datasource] for row in rows], np.int32),
-        start_ms=np.array([row.interval.start_ms for row in rows], np.int64),
-        end_ms=np.array([row.interval.end_ms for row in rows], np.int64),
-        size_bytes=np.array([row.size_bytes for row in rows], np.int64),
-        partition=np.array([row.partition for row in rows], np.int32),
-        heat=np.array([row.heat for row in rows], np.float64),
-    )
-
-
-def cluster_state(
-    servers: Iterable[Server],
-    segments: Iterable[ServedSegment],
-    held: Mapping[str, Iterable[str]],
-    *,
-    loading: Mapping[str, Iterable[str]] | None = None,
-    leaving: Mapping[str, Iterable[str]] | None = None,
-    blocked: Mapping[str, Iterable[str]] | None = None,
-    now_ms: int = 0,
-) -> ClusterState:
-    """Return the state of a cluster that is told by ids.
-
-    Args:
-        servers: The servers.
-        segments: The segments, whether held or not.
-        held: Server id → ids of the segments that it has loaded.
-        loading: Server id → ids of the segments in its load queue.
-        leaving: Server id → ids of the segments that it is about to drop.
-        blocked: Server id → ids of the segments that it failed to load, or was told to drop.
-        now_ms: The present.
-
-    Raises:
-        Invalid: An id is unknown or given twice, or a server holds a segment twice.
-    """
-    table = segment_table(segments)
-    hosts = tuple(servers)
-    segment_of = {segment_id: index for index, segment_id in enumerate(table.ids)}
-    server_of = {server.server_id: index for index, server in enumerate(hosts)}
-    if len(segment_of) != len(table) or len(server_of) != len(hosts):
-        raise Invalid("a server id or a segment id is given twice; ids must differ")
-    rows: dict[tuple[int, int], Hold] = {}
-    given = (
-        (Hold.LOADED, held),
-        (Hold.LOADING, loading or {}),
-        (Hold.LEAVING, leaving or {}),
-        (Hold.BLOCKED, blocked or {}),
-    )
-    for hold, by_server in given:
-        for server_id, segment_ids in by_server.items():
-            for segment_id in segment_ids:
-                if server_id not in server_of or segment_id not in segment_of:
-                    raise Invalid(
-                        f"server {server_id} or segment {segment_id} is not in the cluster"
-                    )
-                place = (segment_of[segment_id], server_of[server_id])
-                if place in rows:
-                    raise Invalid(f"server {server_id} is said to hold segment {segment_id} twice")
-                rows[place] = hold
-    return ClusterState(
-        servers=hosts,
-        segments=table,
-        replicas=Replicas(
-            segment=np.array([segment for segment, _ in rows], np.int64),
-            server=np.array([server for _, server in rows], np.int32),
-            hold=np.array(list(rows.values()), np.int32),
-        ),
-        now_ms=now_ms,
-    )
-
-
-def apply_moves(
-    cluster: ClusterState, segment: Ints, source: Codes, target: Codes, *, at_ms: int | None = None
-) -> ClusterState:
-    """Return the cluster after moves have ended: loaded on the target, gone from the source, noted as departures."""
-    count = len(cluster.servers)
-    gone = np.isin(
-        cluster.replicas.segment * count + cluster.replicas.server, segment * count + source
-    )
-    return replace(
-        cluster,
-        replicas=cluster.replicas.where(~gone).plus(segment, target, Hold.LOADED),
-        departures=cluster.departures.plus(
-            segment, source, cluster.now_ms if at_ms is None else at_ms
-        ),
-    )

@@ -236,16 +236,6 @@ def is_in(replicas: Replicas, segment: Ints, server: Ints, server_count: int) ->
     return np.isin(keys, segment * server_count + server)
 
 
-def finish_queues(cluster: ClusterState) -> ClusterState:
-    """Return the cluster when all queues are done: what was queued is loaded, what was leaving is gone."""
-    replicas = cluster.replicas.where(cluster.replicas.hold < Hold.LEAVING)
-    loaded = np.full(len(replicas), Hold.LOADED, np.int32)
-    return replace(
-        cluster,
-        replicas=Replicas(segment=replicas.segment, server=replicas.server, hold=loaded),
-    )
-
-
 def _with_broadcast(cluster: ClusterState, loads: LoadPlan, skipped: Counter[Reason]) -> LoadPlan:
     """Return the loads, and those that put broadcast segments on every server that takes segments and has room."""
     if cluster.broadcast is None:

@@ -13,7 +13,7 @@ from carnac.core.balancing.plan.board import Board, Reason
 from carnac.core.balancing.plan.cluster import ClusterState, SegmentTable
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.moves import Policy, scorer_of, weights_of
-from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
+from carnac.core.balancing.plan.plans import REASONS, LoadPlan
 from carnac.core.balancing.plan.scoring import index_of, pick_server, segment_rows
 
 _RANKS = {
@@ -68,21 +68,6 @@ class LoadRequests:
             reason=self.reason[rows],
             tiers=self.tiers,
         )
-
-
-def requests_for(cluster: ClusterState, segment: Ints, tier: str) -> LoadRequests:
-    """Return requests for one first replica of each segment in a tier; what a placement from scratch asks for."""
-    count = len(segment)
-    return LoadRequests(
-        segment=segment,
-        tier=np.zeros(count, np.int32),
-        reason=np.full(count, CODES[Reason.FIRST_REPLICA], np.int32),
-        tiers=(tier,),
-    ).take(
-        order_queue(
-            segment, np.full(count, CODES[Reason.FIRST_REPLICA], np.int32), cluster.segments
-        )
-    )
 
 
 def plan_loads(

@@ -12,7 +12,7 @@ from carnac.core.balancing.cost.columns import Flags, Ints
 from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.cost.joint import DAY_MS
 from carnac.core.balancing.plan.board import Board, Reason
-from carnac.core.balancing.plan.cluster import ClusterState, Hold, apply_moves
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.limits import MoveLimits, Weights
 from carnac.core.balancing.plan.plans import Blocker, Move, MovePlan
 from carnac.core.balancing.plan.rebalancing import (
@@ -31,8 +31,6 @@ from carnac.errors import Invalid
 
 MAX_PASSES = 8
 """Passes over all segments in a run that has moves left."""
-MAX_RUNS = 10_000
-"""Runs that `plan_rebalance` plans ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,64 +264,3 @@ def duration_ms(moves: Sequence[Move], limits: MoveLimits) -> int:
     for move in moves:
         loads[move.target] += move.size_bytes
     return -(-max(loads.values(), default=0) * 1000 // limits.bytes_per_second)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebalance:
-    """All that a cluster needs until it settles, if nothing else changes.
-
-    Attributes:
-        runs: Runs that had moves.
-        moves: Moves of all runs.
-        size_bytes: Bytes to load.
-        cost_before: At the start.
-        cost_after: At the end.
-        duration_ms: Time until the last move has ended: a run starts when its period has passed and the moves of the
-            one before have ended.
-        settled: Whether there was nothing left to do; otherwise it was cut off.
-        blockers: Of the last run.
-        cluster: The cluster at the end.
-    """
-
-    runs: int
-    moves: int
-    size_bytes: int
-    cost_before: float
-    cost_after: float
-    duration_ms: int
-    settled: bool
-    blockers: tuple[Blocker, ...]
-    cluster: ClusterState
-
-
-def plan_rebalance(
-    cluster: ClusterState,
-    limits: MoveLimits | None = None,
-    policy: Policy | None = None,
-    *,
-    max_runs: int = MAX_RUNS,
-) -> Rebalance:
-    """Return what it takes until the cluster settles: run after run, each on what the one before has left."""
-    limits = limits or MoveLimits()
-    start, state = cluster.now_ms, cluster
-    runs = moves = size_bytes = elapsed_ms = 0
-    plan = plan_moves(state, limits, policy)
-    first = plan
-    while plan.moves and runs < max_runs:
-        runs, moves = runs + 1, moves + len(plan.moves)
-        size_bytes += plan.size_bytes
-        state = apply_moves(state, *plan.columns())
-        elapsed_ms += max(limits.period_ms, plan.duration_ms)
-        state = state.at(start + elapsed_ms)
-        plan = plan_moves(state, limits, policy)
-    return Rebalance(
-        runs=runs,
-        moves=moves,
-        size_bytes=size_bytes,
-        cost_before=first.cost_before,
-        cost_after=plan.cost_before,
-        duration_ms=elapsed_ms,
-        settled=not plan.moves,
-        blockers=plan.blockers,
-        cluster=state,
-    )

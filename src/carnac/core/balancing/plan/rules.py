@@ -128,11 +128,6 @@ def _expanded(
     return found
 
 
-def drop_forever() -> Rule:
-    """Return the rule that drops everything."""
-    return Rule(action=Action.DROP, match=Match.FOREVER)
-
-
 _TYPES: Mapping[str, tuple[Action, Match]] = {
     f"{action}{match}": (action, match)
     for action in Action

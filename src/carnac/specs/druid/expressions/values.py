@@ -28,17 +28,7 @@ SqlType = OneOf[
     "array<unknown>",
 ]
 
-SPARK_TYPE: Mapping[str, str] = {
-    "long": "BIGINT",
-    "double": "DOUBLE",
-    "string": "STRING",
-    "bool": "BOOLEAN",
-    "json": "STRING",
-}
-
 MAX_LONG = 2**63 - 1
-
-NUMERIC = frozenset(("long", "double", "bool"))
 
 
 @dataclass(frozen=True, slots=True)

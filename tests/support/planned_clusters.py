@@ -1,0 +1,220 @@
+"""Clusters told by ids, and what becomes of them when plans have been carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from carnac.core.balancing.cost.columns import Codes, Ints
+from carnac.core.balancing.plan.board import Reason
+from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
+from carnac.core.balancing.plan.limits import MoveLimits
+from carnac.core.balancing.plan.loads import LoadRequests, order_queue
+from carnac.core.balancing.plan.moves import Policy, plan_moves
+from carnac.core.balancing.plan.plans import CODES, Blocker
+from carnac.core.time.intervals import Interval
+from carnac.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedSegment:
+    """What the balancer knows of a segment, one by one; in bulk it is a row of `SegmentTable`.
+
+    Attributes:
+        interval: The time that its cost is counted over, usually the chunk.
+        partition: Which of the segments of its interval it is.
+        heat: Queries that read it lately; only its share of all matters.
+    """
+
+    segment_id: str
+    datasource: str
+    interval: Interval
+    size_bytes: int = 0
+    partition: int = 0
+    heat: float = 0.0
+
+
+def segment_table(segments: Iterable[ServedSegment]) -> SegmentTable:
+    """Return a table of segments, in their order."""
+    rows = list(segments)
+    names = tuple(sorted({row.datasource for row in rows}))
+    codes = {name: code for code, name in enumerate(names)}
+    return SegmentTable(
+        ids=tuple(row.segment_id for row in rows),
+        datasources=names,
+        datasource=np.array([codes[row.datasource] for row in rows], np.int32),
+        start_ms=np.array([row.interval.start_ms for row in rows], np.int64),
+        end_ms=np.array([row.interval.end_ms for row in rows], np.int64),
+        size_bytes=np.array([row.size_bytes for row in rows], np.int64),
+        partition=np.array([row.partition for row in rows], np.int32),
+        heat=np.array([row.heat for row in rows], np.float64),
+    )
+
+
+def cluster_state(
+    servers: Iterable[Server],
+    segments: Iterable[ServedSegment],
+    held: Mapping[str, Iterable[str]],
+    *,
+    loading: Mapping[str, Iterable[str]] | None = None,
+    leaving: Mapping[str, Iterable[str]] | None = None,
+    blocked: Mapping[str, Iterable[str]] | None = None,
+    now_ms: int = 0,
+) -> ClusterState:
+    """Return the state of a cluster that is told by ids.
+
+    Args:
+        servers: The servers.
+        segments: The segments, whether held or not.
+        held: Server id → ids of the segments that it has loaded.
+        loading: Server id → ids of the segments in its load queue.
+        leaving: Server id → ids of the segments that it is about to drop.
+        blocked: Server id → ids of the segments that it failed to load, or was told to drop.
+        now_ms: The present.
+
+    Raises:
+        Invalid: An id is unknown or given twice, or a server holds a segment twice.
+    """
+    table = segment_table(segments)
+    hosts = tuple(servers)
+    segment_of = {segment_id: index for index, segment_id in enumerate(table.ids)}
+    server_of = {server.server_id: index for index, server in enumerate(hosts)}
+    if len(segment_of) != len(table) or len(server_of) != len(hosts):
+        raise Invalid("a server id or a segment id is given twice; ids must differ")
+    rows: dict[tuple[int, int], Hold] = {}
+    given = (
+        (Hold.LOADED, held),
+        (Hold.LOADING, loading or {}),
+        (Hold.LEAVING, leaving or {}),
+        (Hold.BLOCKED, blocked or {}),
+    )
+    for hold, by_server in given:
+        for server_id, segment_ids in by_server.items():
+            for segment_id in segment_ids:
+                if server_id not in server_of or segment_id not in segment_of:
+                    raise Invalid(
+                        f"server {server_id} or segment {segment_id} is not in the cluster"
+                    )
+                place = (segment_of[segment_id], server_of[server_id])
+                if place in rows:
+                    raise Invalid(f"server {server_id} is said to hold segment {segment_id} twice")
+                rows[place] = hold
+    return ClusterState(
+        servers=hosts,
+        segments=table,
+        replicas=Replicas(
+            segment=np.array([segment for segment, _ in rows], np.int64),
+            server=np.array([server for _, server in rows], np.int32),
+            hold=np.array(list(rows.values()), np.int32),
+        ),
+        now_ms=now_ms,
+    )
+
+
+def apply_moves(
+    cluster: ClusterState, segment: Ints, source: Codes, target: Codes, *, at_ms: int | None = None
+) -> ClusterState:
+    """Return the cluster after moves have ended: loaded on the target, gone from the source, noted as departures."""
+    count = len(cluster.servers)
+    gone = np.isin(
+        cluster.replicas.segment * count + cluster.replicas.server, segment * count + source
+    )
+    return replace(
+        cluster,
+        replicas=cluster.replicas.where(~gone).plus(segment, target, Hold.LOADED),
+        departures=cluster.departures.plus(
+            segment, source, cluster.now_ms if at_ms is None else at_ms
+        ),
+    )
+
+
+MAX_RUNS = 10_000
+"""Runs that `plan_rebalance` plans ahead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """All that a cluster needs until it settles, if nothing else changes.
+
+    Attributes:
+        runs: Runs that had moves.
+        moves: Moves of all runs.
+        size_bytes: Bytes to load.
+        cost_before: At the start.
+        cost_after: At the end.
+        duration_ms: Time until the last move has ended: a run starts when its period has passed and the moves of the
+            one before have ended.
+        settled: Whether there was nothing left to do; otherwise it was cut off.
+        blockers: Of the last run.
+        cluster: The cluster at the end.
+    """
+
+    runs: int
+    moves: int
+    size_bytes: int
+    cost_before: float
+    cost_after: float
+    duration_ms: int
+    settled: bool
+    blockers: tuple[Blocker, ...]
+    cluster: ClusterState
+
+
+def plan_rebalance(
+    cluster: ClusterState,
+    limits: MoveLimits | None = None,
+    policy: Policy | None = None,
+    *,
+    max_runs: int = MAX_RUNS,
+) -> Rebalance:
+    """Return what it takes until the cluster settles: run after run, each on what the one before has left."""
+    limits = limits or MoveLimits()
+    start, state = cluster.now_ms, cluster
+    runs = moves = size_bytes = elapsed_ms = 0
+    plan = plan_moves(state, limits, policy)
+    first = plan
+    while plan.moves and runs < max_runs:
+        runs, moves = runs + 1, moves + len(plan.moves)
+        size_bytes += plan.size_bytes
+        state = apply_moves(state, *plan.columns())
+        elapsed_ms += max(limits.period_ms, plan.duration_ms)
+        state = state.at(start + elapsed_ms)
+        plan = plan_moves(state, limits, policy)
+    return Rebalance(
+        runs=runs,
+        moves=moves,
+        size_bytes=size_bytes,
+        cost_before=first.cost_before,
+        cost_after=plan.cost_before,
+        duration_ms=elapsed_ms,
+        settled=not plan.moves,
+        blockers=plan.blockers,
+        cluster=state,
+    )
+
+
+def requests_for(cluster: ClusterState, segment: Ints, tier: str) -> LoadRequests:
+    """Return requests for one first replica of each segment in a tier; what a placement from scratch asks for."""
+    count = len(segment)
+    return LoadRequests(
+        segment=segment,
+        tier=np.zeros(count, np.int32),
+        reason=np.full(count, CODES[Reason.FIRST_REPLICA], np.int32),
+        tiers=(tier,),
+    ).take(
+        order_queue(
+            segment, np.full(count, CODES[Reason.FIRST_REPLICA], np.int32), cluster.segments
+        )
+    )
+
+
+def finish_queues(cluster: ClusterState) -> ClusterState:
+    """Return the cluster when all queues are done: what was queued is loaded, what was leaving is gone."""
+    replicas = cluster.replicas.where(cluster.replicas.hold < Hold.LEAVING)
+    loaded = np.full(len(replicas), Hold.LOADED, np.int32)
+    return replace(
+        cluster,
+        replicas=Replicas(segment=replicas.segment, server=replicas.server, hold=loaded),
+    )
