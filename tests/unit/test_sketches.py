@@ -44,7 +44,7 @@ def test_nothing_makes_an_empty_sketch() -> None:
     assert sketches.quantile(sketches.merge_quantiles([]), 0.5) is None
     assert sketches.rank(sketches.build_quantiles([None]), 0.5) is None
     for kind in ("hll", "theta", "quantiles"):
-        nothing = sketches.empty(kind, {})
+        nothing = sketches.build(kind, (), {})
         assert sketches.merge(kind, [nothing, None], {}) == nothing
 
 
