@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from carnac import __version__
 from carnac.cli.modules import MODULES
+from carnac.cli.options import flag, option
 from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,35 +95,22 @@ def root(  # noqa: PLR0917 - Typer hands them over by name
     ctx: typer.Context,
     store: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            metavar="PLACE",
-            help="The store: a directory or a URL. Default: CARNAC_STORE, carnac.toml, else carnac-store.",
+        option(
+            "--store PLACE",
+            "The store: a directory or a URL. Default: CARNAC_STORE, carnac.toml, else carnac-store.",
         ),
     ] = None,
     overlord: Annotated[
         str | None,
-        typer.Option(
-            "--overlord",
-            metavar="URL",
-            help="Of an overlord: `carnac task` asks it, and needs no way to the store.",
+        option(
+            "--overlord URL",
+            "Of an overlord: `carnac task` asks it, and needs no way to the store.",
         ),
     ] = None,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks of errors.", metavar="")
-    ] = False,
-    no_color: Annotated[
-        bool, typer.Option("--no-color", help="No colours, as NO_COLOR does.", metavar="")
-    ] = False,
+    debug: Annotated[bool, flag("--debug", "Show tracebacks of errors.")] = False,
+    no_color: Annotated[bool, flag("--no-color", "No colours, as NO_COLOR does.")] = False,
     version: Annotated[  # noqa: ARG001 - its callback does it
-        bool,
-        typer.Option(
-            "--version",
-            help="Show the version and exit.",
-            metavar="",
-            is_eager=True,
-            callback=_show_version,
-        ),
+        bool, flag("--version", "Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """An event store for teams who run Spark: immutable segments, one commit log, time travel and SQL.

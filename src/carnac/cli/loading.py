@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 import typer
 
 from carnac.cli.completion.values import complete_datasource, complete_word
+from carnac.cli.options import argument, flag, option
 from carnac.cli.session import Session
 from carnac.core.words import counted
 from carnac.errors import CarnacError, Invalid
@@ -36,95 +37,71 @@ _SPEC_FIELDS = {
 
 Source: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        metavar="SPEC|FILE",
-        help="A spec, as JSON or YAML, Carnac's own or Druid's index_parallel (- is standard input); or the first "
+    argument(
+        "SPEC|FILE",
+        "A spec, as JSON or YAML, Carnac's own or Druid's index_parallel (- is standard input); or the first "
         "file of rows. YAML is a spec; JSON is one if it is one object with dataSource, spec or another field of "
         "a spec at its top; all else is rows.",
-        show_default=False,
     ),
 ]
 MorePaths: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="PATH",
-        help="Input files in place of the spec's; or more files of rows.",
-        show_default=False,
-    ),
+    list[str] | None, argument("PATH", "Input files in place of the spec's; or more files of rows.")
 ]
 Paths: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...", help="Files of JSON lines, CSV, Parquet or ORC.", show_default=False
-    ),
+    list[str], argument("FILE...", "Files of JSON lines, CSV, Parquet or ORC.")
 ]
 Into: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--datasource",
-        "-d",
-        metavar="NAME",
-        autocompletion=complete_datasource,
-        help="Where rows without a spec go. Default: the file's name, up to its first dot.",
+    option(
+        "--datasource -d NAME",
+        "Where rows without a spec go. Default: the file's name, up to its first dot.",
+        complete=complete_datasource,
     ),
 ]
 Inputs: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--input", "-i", metavar="PATH", help="As PATH; may be repeated."),
+    list[str] | None, option("--input -i PATH", "As PATH; may be repeated.")
 ]
 Replace: TypeAlias = Annotated[
-    bool | None,
-    typer.Option(
-        "--replace/--append", help="In place of the spec's mode.", show_default=False, metavar=""
-    ),
+    bool | None, flag("--replace/--append", "In place of the spec's mode.", show_default=False)
 ]
 SpecFile: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--spec",
-        metavar="SPEC",
-        help="How the rows are to be read; if not given, as the datasource was loaded before, else as a sample of "
+    option(
+        "--spec SPEC",
+        "How the rows are to be read; if not given, as the datasource was loaded before, else as a sample of "
         "the rows shows.",
     ),
 ]
 WriterName: TypeAlias = Annotated[
-    str | None, typer.Option("--writer", metavar="NAME", help="Who appends; goes with --batch.")
+    str | None, option("--writer NAME", "Who appends; goes with --batch.")
 ]
 BatchName: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--batch",
-        metavar="NAME",
-        help="Which batch of the writer this is: a repeated one does nothing.",
-    ),
+    option("--batch NAME", "Which batch of the writer this is: a repeated one does nothing."),
 ]
 TimeColumn: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--time", metavar="COLUMN", help="The column of the time, if it is not plain."),
+    str | None, option("--time COLUMN", "The column of the time, if it is not plain.")
 ]
 TimeFormat: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--time-format",
-        metavar="FORMAT",
-        autocompletion=complete_word("iso", "posix", "millis", "micro", "nano"),
-        help="Of the time: iso, posix (seconds), millis, micro, nano, or letters such as dd/MM/yyyy.",
+    option(
+        "--time-format FORMAT",
+        "Of the time: iso, posix (seconds), millis, micro, nano, or letters such as dd/MM/yyyy.",
+        complete=complete_word("iso", "posix", "millis", "micro", "nano"),
     ),
 ]
 TimeDefault: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--time-default",
-        metavar="TIME",
-        help="ISO 8601 time of rows that have none; without a column of times, of all rows.",
+    option(
+        "--time-default TIME",
+        "ISO 8601 time of rows that have none; without a column of times, of all rows.",
     ),
 ]
 SpecOut: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--spec-out",
-        metavar="FILE",
-        help="Keep the spec that the rows are read by, as YAML (JSON if the name ends so).",
+    option(
+        "--spec-out FILE",
+        "Keep the spec that the rows are read by, as YAML (JSON if the name ends so).",
     ),
 ]
 

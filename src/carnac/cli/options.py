@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from carnac.cli.completion.values import complete_datasource, complete_moment
 
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document.", metavar="")
-]
+
+def option(
+    words: str, text: str, *, complete: Callable[..., Any] | None = None, **more: Any
+) -> Any:
+    """Return an option for `Annotated`.
+
+    Args:
+        words: Its names as typed, then what its value is called: `--limit -n N`.
+        text: Its line of the help.
+    """
+    names = [word for word in words.split() if word.startswith("-")]
+    metavar = next((word for word in words.split() if not word.startswith("-")), None)
+    more = {"metavar": metavar, **more}
+    return typer.Option(*names, help=text, autocompletion=complete, **more)
+
+
+def flag(names: str, text: str, **more: Any) -> Any:
+    """Return an option without a value."""
+    return option(names, text, metavar="", **more)
+
+
+def argument(metavar: str, text: str, *, complete: Callable[..., Any] | None = None) -> Any:
+    """Return an argument for `Annotated`."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False)
+
+
+AsJson: TypeAlias = Annotated[bool, flag("--json", "Print one JSON document.")]
 At: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--at",
-        metavar="REVISION",
-        help="A revision, a time or a tag. Default: the newest.",
-        autocompletion=complete_moment,
+    option(
+        "--at REVISION",
+        "A revision, a time or a tag. Default: the newest.",
+        complete=complete_moment,
     ),
 ]
 Datasource: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATASOURCE",
-        help="The datasource's name.",
-        show_default=False,
-        autocompletion=complete_datasource,
-    ),
+    str, argument("DATASOURCE", "The datasource's name.", complete=complete_datasource)
 ]
 DatasourceIfAny: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DATASOURCE",
-        help="The datasource's name.",
-        show_default=False,
-        autocompletion=complete_datasource,
-    ),
+    str | None, argument("DATASOURCE", "The datasource's name.", complete=complete_datasource)
 ]
 IntervalText: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--interval",
-        metavar="A/B",
-        help="ISO 8601, UTC; the end is excluded: 2013-02-01/2013-03-01 or 2013-02/P1M.",
+    option(
+        "--interval A/B",
+        "ISO 8601, UTC; the end is excluded: 2013-02-01/2013-03-01 or 2013-02/P1M.",
     ),
 ]
-Message: TypeAlias = Annotated[
-    str, typer.Option("--message", "-m", metavar="TEXT", help="For people who read the log.")
-]
-DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.", metavar="")
-]
+Message: TypeAlias = Annotated[str, option("--message -m TEXT", "For people who read the log.")]
+DryRun: TypeAlias = Annotated[bool, flag("--dry-run", "Say what would be done, and do nothing.")]

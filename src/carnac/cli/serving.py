@@ -6,8 +6,7 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import typer
-
+from carnac.cli.options import flag, option
 from carnac.cli.signals import hearing
 
 if TYPE_CHECKING:
@@ -16,57 +15,38 @@ if TYPE_CHECKING:
     from carnac.ports.serving import Role
 
 Host: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--host",
-        metavar="ADDRESS",
-        help="Where to listen. There is no password: mind who can reach it.",
-    ),
+    str, option("--host ADDRESS", "Where to listen. There is no password: mind who can reach it.")
 ]
 Url: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--url", metavar="URL", help="Where others reach it, if not at --host and --port."
-    ),
+    str | None, option("--url URL", "Where others reach it, if not at --host and --port.")
 ]
-AccessLog: TypeAlias = Annotated[
-    bool, typer.Option("--access-log", help="Log each request.", metavar="")
-]
-LogsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Log one JSON object a line.", metavar="")
-]
+AccessLog: TypeAlias = Annotated[bool, flag("--access-log", "Log each request.")]
+LogsJson: TypeAlias = Annotated[bool, flag("--json", "Log one JSON object a line.")]
 Folder: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--folder",
-        metavar="DIR",
-        help="Where a historical keeps its segments. Default: the setting historical_folder.",
+    option(
+        "--folder DIR",
+        "Where a historical keeps its segments. Default: the setting historical_folder.",
     ),
 ]
 Capacity: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--capacity",
-        metavar="SIZE",
-        help="What a historical may hold: 50GB, 512MiB, or bytes. Default: the setting historical_capacity_bytes.",
+    option(
+        "--capacity SIZE",
+        "What a historical may hold: 50GB, 512MiB, or bytes. Default: the setting historical_capacity_bytes.",
     ),
 ]
 Tier: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--tier",
-        metavar="NAME",
-        help="The tier of a historical. Default: the setting historical_tier.",
-    ),
+    option("--tier NAME", "The tier of a historical. Default: the setting historical_tier."),
 ]
 FlightPort: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        "--flight-port",
-        metavar="PORT",
+    option(
+        "--flight-port PORT",
+        "Where a historical listens for Arrow Flight. Default: the setting flight_port.",
         min=0,
         max=65535,
-        help="Where a historical listens for Arrow Flight. Default: the setting flight_port.",
     ),
 ]
 LOOPBACK = "127.0.0.1"

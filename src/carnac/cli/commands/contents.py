@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import LOOK, command, session_of
-from carnac.cli.options import AsJson, At, Datasource, IntervalText
+from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
 from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text, short_ms
 from carnac.core.json_form import to_json
 from carnac.core.log.entries import VisibleSegment
@@ -66,10 +66,7 @@ def segments(
     datasource: Datasource,
     at: At = None,
     interval: IntervalText = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", metavar="N", min=0, help="Most rows of the table; 0 shows all."),
-    ] = 100,
+    limit: Annotated[int, option("--limit N", "Most rows of the table; 0 shows all.", min=0)] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List the visible segments: time chunk, version, partition id, rows, size, and the revision that added them.

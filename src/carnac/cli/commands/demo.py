@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import START, add_group, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, flag, option
 from carnac.cli.tables import Column, format_seconds
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ add_group("demo", None, panel=START)
 def demo(
     ctx: typer.Context,
     folder: Annotated[
-        Path,
-        typer.Option(
-            "--keep", metavar="DIR", help="Where the store and the files go; they stay there."
-        ),
+        Path, option("--keep DIR", "Where the store and the files go; they stay there.")
     ] = Path("demo-output"),
     as_json: AsJson = False,
 ) -> None:
@@ -55,19 +52,11 @@ def demo(
 def demo_locks(
     ctx: typer.Context,
     folder: Annotated[
-        Path,
-        typer.Option(
-            "--keep", metavar="DIR", help="Where the store and the picture go; they stay there."
-        ),
+        Path, option("--keep DIR", "Where the store and the picture go; they stay there.")
     ] = Path("demo-output-locks"),
-    appends: Annotated[
-        int, typer.Option("--appends", metavar="N", min=1, max=999, help="How many late appends.")
-    ] = 40,
+    appends: Annotated[int, option("--appends N", "How many late appends.", min=1, max=999)] = 40,
     rows: Annotated[
-        int,
-        typer.Option(
-            "--rows", metavar="N", min=1, help="Rows of each segment that was there before."
-        ),
+        int, option("--rows N", "Rows of each segment that was there before.", min=1)
     ] = 100_000,
     as_json: AsJson = False,
 ) -> None:
@@ -102,16 +91,10 @@ def demo_locks(
 def demo_cluster(
     ctx: typer.Context,
     folder: Annotated[
-        Path,
-        typer.Option(
-            "--keep", metavar="DIR", help="Where the store and the picture go; they stay there."
-        ),
+        Path, option("--keep DIR", "Where the store and the picture go; they stay there.")
     ] = Path("demo-output-cluster"),
     pause_s: Annotated[
-        float,
-        typer.Option(
-            "--pause", metavar="SECONDS", min=0, max=600, help="Between two things that happen."
-        ),
+        float, option("--pause SECONDS", "Between two things that happen.", min=0, max=600)
     ] = 3.0,
     as_json: AsJson = False,
 ) -> None:
@@ -148,22 +131,11 @@ def demo_replacement(
     ctx: typer.Context,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="A picture of it: .svg, .png or .html.",
-            show_default=False,
-        ),
+        option("--out FILE", "A picture of it: .svg, .png or .html.", show_default=False),
     ] = None,
-    is_real: Annotated[
-        bool,
-        typer.Option("--real", help="Do the same to real processes, too.", metavar=""),
-    ] = False,
+    is_real: Annotated[bool, flag("--real", "Do the same to real processes, too.")] = False,
     folder: Annotated[
-        Path,
-        typer.Option(
-            "--keep", metavar="DIR", help="Where their store and logs go; they stay there."
-        ),
+        Path, option("--keep DIR", "Where their store and logs go; they stay there.")
     ] = Path("demo-output-replacement"),
     as_json: AsJson = False,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 from carnac.cli.app import LOOK, UNDO, command, session_of
 from carnac.cli.completion.values import complete_datasource, complete_moment, complete_tag
 from carnac.cli.log_table import print_log
-from carnac.cli.options import AsJson, At
+from carnac.cli.options import AsJson, At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.tables import (
     Column,
@@ -33,20 +33,12 @@ def log(
     *,
     datasource: Annotated[
         str | None,
-        typer.Option(
-            "--datasource",
-            metavar="NAME",
-            help="Only commits that changed it.",
-            autocompletion=complete_datasource,
-        ),
+        option("--datasource NAME", "Only commits that changed it.", complete=complete_datasource),
     ] = None,
     before: Annotated[
-        int | None,
-        typer.Option("--before", metavar="REVISION", help="Only commits before this revision."),
+        int | None, option("--before REVISION", "Only commits before this revision.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Most commits.")
-    ] = 50,
+    limit: Annotated[int, option("--limit -n N", "Most commits.", min=1)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List the commits, newest first."""
@@ -73,13 +65,7 @@ def log(
 def show(
     ctx: typer.Context,
     revision: Annotated[
-        str,
-        typer.Argument(
-            metavar="REVISION",
-            help="A revision, a time or a tag.",
-            show_default=False,
-            autocompletion=complete_moment,
-        ),
+        str, argument("REVISION", "A revision, a time or a tag.", complete=complete_moment)
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -96,23 +82,9 @@ def show(
 @command("diff", panel=LOOK, examples=["carnac diff 1 3", "carnac diff 2"])
 def diff(
     ctx: typer.Context,
-    first: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="A revision, a time or a tag.",
-            show_default=False,
-            autocompletion=complete_moment,
-        ),
-    ],
+    first: Annotated[str, argument("A", "A revision, a time or a tag.", complete=complete_moment)],
     second: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="B",
-            help="Another. Default: the newest.",
-            show_default=False,
-            autocompletion=complete_moment,
-        ),
+        str | None, argument("B", "Another. Default: the newest.", complete=complete_moment)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -160,14 +132,9 @@ def diff(
 )
 def tag(
     ctx: typer.Context,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="The tag.", show_default=False, autocompletion=complete_tag
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "The tag.", complete=complete_tag)],
     at: At = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the tag.", metavar="")] = False,
+    remove: Annotated[bool, flag("--remove", "Remove the tag.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Name a revision. It stays readable while the tag is there; a tag that exists is moved."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import LOOK, command, session_of
-from carnac.cli.options import AsJson, At, Datasource, IntervalText
+from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
 from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text
 from carnac.core.json_form import to_json
 from carnac.core.segments.lateness import Lateness
@@ -45,10 +45,7 @@ def late(
     at: At = None,
     interval: IntervalText = None,
     limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", metavar="N", min=0, help="Most rows of the table of chunks; 0 shows all."
-        ),
+        int, option("--limit N", "Most rows of the table of chunks; 0 shows all.", min=0)
     ] = 100,
     as_json: AsJson = False,
 ) -> None:

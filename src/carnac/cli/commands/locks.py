@@ -8,7 +8,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.cli.tables import Column, counted, format_age, interval_text
 from carnac.core.json_form import to_json
 
@@ -40,11 +40,8 @@ def locks(
     ctx: typer.Context,
     datasource: Annotated[
         str | None,
-        typer.Option(
-            "--datasource",
-            metavar="NAME",
-            help="Only the locks of this datasource.",
-            autocompletion=complete_datasource,
+        option(
+            "--datasource NAME", "Only the locks of this datasource.", complete=complete_datasource
         ),
     ] = None,
     as_json: AsJson = False,
@@ -78,10 +75,7 @@ def locks(
 @command("locks break", panel=RUN, examples=["carnac locks break 17"])
 def break_lock(
     ctx: typer.Context,
-    lock_id: Annotated[
-        int,
-        typer.Argument(metavar="LOCK", help="The lock's number, as listed.", show_default=False),
-    ],
+    lock_id: Annotated[int, argument("LOCK", "The lock's number, as listed.")],
     as_json: AsJson = False,
 ) -> None:
     """Take a lock, or a place in the queue, from its task; who waits for it is next.

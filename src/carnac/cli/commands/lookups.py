@@ -12,7 +12,7 @@ import typer
 
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_lookup
-from carnac.cli.options import AsJson, At, Message
+from carnac.cli.options import AsJson, At, Message, argument
 from carnac.cli.tables import Column, format_count
 from carnac.core.json_text import parse_json
 from carnac.errors import Invalid, NotFound
@@ -21,12 +21,7 @@ add_group(
     "lookups", "Lookups: named mappings from text to text, versioned with the data.", panel=ASK
 )
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="The lookup.", show_default=False, autocompletion=complete_lookup
-    ),
-]
+Name = Annotated[str, argument("NAME", "The lookup.", complete=complete_lookup)]
 
 
 @command(
@@ -62,10 +57,9 @@ def set_lookup(
     name: Name,
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="A JSON object of texts, or CSV with a header and two columns; - is standard input.",
-            show_default=False,
+        argument(
+            "FILE",
+            "A JSON object of texts, or CSV with a header and two columns; - is standard input.",
         ),
     ],
     message: Message = "",

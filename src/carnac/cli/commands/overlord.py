@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import RUN, command, session_of
+from carnac.cli.options import option
 from carnac.cli.serving import LOOPBACK, AccessLog, Host, LogsJson, Url, run_until_told
 from carnac.errors import Invalid
 
@@ -27,16 +28,13 @@ def overlord(
     ctx: typer.Context,
     *,
     host: Host = LOOPBACK,
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any that is free.")
-    ] = PORT,
+    port: Annotated[int, option("--port PORT", "0: any that is free.", min=0, max=65535)] = PORT,
     url: Url = None,
     runner: Annotated[
         str | None,
-        typer.Option(
-            "--runner",
-            metavar="NAME",
-            help="What runs tasks: process, spark_submit or in_process. Default: the setting task_runner.",
+        option(
+            "--runner NAME",
+            "What runs tasks: process, spark_submit or in_process. Default: the setting task_runner.",
         ),
     ] = None,
     has_access_log: AccessLog = False,

@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.charts import make_chart
-from carnac.cli.options import AsJson, At, Datasource, IntervalText
+from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
 from carnac.cli.tables import format_bytes
 
 
@@ -26,20 +26,12 @@ def picture(
     *,
     datasource: Datasource,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="An .svg, .png or .html file.",
-            show_default=False,
-        ),
+        Path, option("--output -o FILE", "An .svg, .png or .html file.", show_default=False)
     ],
     at: At = None,
     interval: IntervalText = None,
     title: Annotated[
-        str | None,
-        typer.Option("--title", metavar="TEXT", help="Default: the datasource and the revision."),
+        str | None, option("--title TEXT", "Default: the datasource and the revision.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

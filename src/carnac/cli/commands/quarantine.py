@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import LOAD, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, format_bytes, format_count, second_ms
 from carnac.errors import NotFound
@@ -29,16 +29,12 @@ def quarantine(
     ctx: typer.Context,
     path: Annotated[
         str | None,
-        typer.Argument(
-            metavar="PATH",
-            help="A folder, as the report of the ingestion names it. Without it: a list of the folders.",
-            show_default=False,
+        argument(
+            "PATH",
+            "A folder, as the report of the ingestion names it. Without it: a list of the folders.",
         ),
     ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", metavar="N", min=0, help="Most rows of the table; 0 shows all."),
-    ] = 50,
+    limit: Annotated[int, option("--limit N", "Most rows of the table; 0 shows all.", min=0)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Show the rows that an ingestion rejected: file, line, raw text and reason."""

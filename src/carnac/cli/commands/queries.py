@@ -15,7 +15,7 @@ import typer
 from carnac.cli.answers import ended_after, print_table
 from carnac.cli.app import ASK, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import AsJson, At
+from carnac.cli.options import AsJson, At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.tables import counted, format_count
 from carnac.errors import Invalid, NotFound
@@ -35,74 +35,59 @@ DEFAULT_ROWS = 1000
 
 Statement = Annotated[
     str | None,
-    typer.Argument(
-        metavar="SELECT",
-        help="The statement; - reads it from standard input. None, at a terminal: a prompt.",
-        show_default=False,
+    argument(
+        "SELECT", "The statement; - reads it from standard input. None, at a terminal: a prompt."
     ),
 ]
-StatementFile = Annotated[
-    str | None,
-    typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file."),
-]
+StatementFile = Annotated[str | None, option("--file -f FILE", "Read the statement from a file.")]
 Format = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        autocompletion=complete_word(*FORMATS),
-        help="table, json, csv, jsonl, parquet or arrow. Default: by the ending of FILE, else table.",
+    option(
+        "--format FORMAT",
+        "table, json, csv, jsonl, parquet or arrow. Default: by the ending of FILE, else table.",
+        complete=complete_word(*FORMATS),
         show_default=False,
     ),
 ]
 OutputFile = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write all rows to a file, as they come; - is standard output.",
+    option(
+        "--output -o FILE",
+        "Write all rows to a file, as they come; - is standard output.",
         show_default=False,
     ),
 ]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Take the place of a file that is there.", metavar="")
-]
+Overwrite = Annotated[bool, flag("--overwrite", "Take the place of a file that is there.")]
 MaxRows = Annotated[
     int | None,
-    typer.Option(
-        "--max-rows",
-        metavar="N",
+    option(
+        "--max-rows N",
+        f"Most rows to show or write; 0: all. Default: {DEFAULT_ROWS} in a table, else all.",
         min=0,
-        help=f"Most rows to show or write; 0: all. Default: {DEFAULT_ROWS} in a table, else all.",
         show_default=False,
     ),
 ]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option(
-        "--param",
-        "-p",
-        metavar="VALUE",
-        help="Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
+    option(
+        "--param -p VALUE",
+        "Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
     ),
 ]
 ReceiptFile = Annotated[
     str | None,
-    typer.Option(
-        "--receipt",
-        metavar="FILE",
-        help="Write what the answer rests on to a file, for `carnac receipt verify`. With -o the statement runs twice.",
+    option(
+        "--receipt FILE",
+        "Write what the answer rests on to a file, for `carnac receipt verify`. With -o the statement runs twice.",
         show_default=False,
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
+    option(
+        "--timeout SECONDS",
+        "Stop the statement after that time; 0: no limit. Default: query_timeout_ms.",
         min=0,
-        help="Stop the statement after that time; 0: no limit. Default: query_timeout_ms.",
         show_default=False,
     ),
 ]

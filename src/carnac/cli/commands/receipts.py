@@ -11,7 +11,7 @@ import typer
 
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_moment
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.cli.tables import Column, second_ms
 from carnac.core.json_form import to_json
 from carnac.core.words import counted
@@ -36,10 +36,9 @@ def verify(
     ctx: typer.Context,
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="A receipt with its statement, as `carnac sql --receipt` writes it; - is standard input.",
-            show_default=False,
+        argument(
+            "FILE",
+            "A receipt with its statement, as `carnac sql --receipt` writes it; - is standard input.",
         ),
     ],
     as_json: AsJson = False,
@@ -99,40 +98,31 @@ def why(
     *,
     text: Annotated[
         str,
-        typer.Argument(
-            metavar="SELECT",
-            help="A statement that gives one row of numbers, or counts and sums by groups.",
-            show_default=False,
+        argument(
+            "SELECT", "A statement that gives one row of numbers, or counts and sums by groups."
         ),
     ],
     first: Annotated[
         str,
-        typer.Option(
-            "--from",
-            metavar="REVISION",
-            help="The earlier revision, time or tag.",
+        option(
+            "--from REVISION",
+            "The earlier revision, time or tag.",
             show_default=False,
-            autocompletion=complete_moment,
+            complete=complete_moment,
         ),
     ],
     last: Annotated[
         str | None,
-        typer.Option(
-            "--to",
-            metavar="REVISION",
-            help="The later one. Default: the newest.",
+        option(
+            "--to REVISION",
+            "The later one. Default: the newest.",
             show_default=False,
-            autocompletion=complete_moment,
+            complete=complete_moment,
         ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(
-            "--param",
-            "-p",
-            metavar="VALUE",
-            help="Value of the next ? in the statement, as for sql.",
-        ),
+        option("--param -p VALUE", "Value of the next ? in the statement, as for sql."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

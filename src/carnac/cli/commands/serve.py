@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import RUN, command, session_of
+from carnac.cli.options import option
 from carnac.cli.serving import (
     LOOPBACK,
     AccessLog,
@@ -46,21 +47,19 @@ def serve(
     *,
     roles: Annotated[
         list[str] | None,
-        typer.Option(
-            "--role",
-            metavar="ROLE",
-            help="What this process does; may be given several times. Default: all that one machine needs.",
+        option(
+            "--role ROLE",
+            "What this process does; may be given several times. Default: all that one machine needs.",
         ),
     ] = None,
     host: Host = LOOPBACK,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            metavar="PORT",
+        option(
+            "--port PORT",
+            "0: any that is free. Default: 8888; with one role Druid's port of it.",
             min=0,
             max=65535,
-            help="0: any that is free. Default: 8888; with one role Druid's port of it.",
         ),
     ] = None,
     url: Url = None,

@@ -21,7 +21,7 @@ from carnac.cli.loading import (
     plan_lines,
     write_text,
 )
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, flag
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
 from carnac.cli.specfiles import load_spec_file
@@ -36,21 +36,12 @@ add_group("spec", "Ingestion specs, before anything is run.", panel=LOAD)
 )
 def check(
     ctx: typer.Context,
-    spec: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="JSON or YAML; - is standard input.", show_default=False
-        ),
-    ],
+    spec: Annotated[str, argument("FILE", "JSON or YAML; - is standard input.")],
     native: Annotated[
-        bool,
-        typer.Option("--native", help="Print the spec in Carnac's own form, as JSON.", metavar=""),
+        bool, flag("--native", "Print the spec in Carnac's own form, as JSON.")
     ] = False,
     with_spark: Annotated[
-        bool,
-        typer.Option(
-            "--spark", help="Start Spark, and let it read the expressions too.", metavar=""
-        ),
+        bool, flag("--spark", "Start Spark, and let it read the expressions too.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import START, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 
@@ -24,19 +24,11 @@ def init(
     ctx: typer.Context,
     place: Annotated[
         str | None,
-        typer.Argument(
-            metavar="PLACE",
-            help="A directory or URL. Default: as --store and the settings say.",
-            show_default=False,
-        ),
+        argument("PLACE", "A directory or URL. Default: as --store and the settings say."),
     ] = None,
     deep_storage: Annotated[
         str | None,
-        typer.Option(
-            "--deep-storage",
-            metavar="URL",
-            help="Where segment files go. Default: in the store's directory.",
-        ),
+        option("--deep-storage URL", "Where segment files go. Default: in the store's directory."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, flag, option
 from carnac.cli.tables import Column, counted, format_age
 from carnac.core.tasks.model import attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 add_group("task", "Work that an overlord does: ingest, compact, replace, delete, clean.", panel=RUN)
 
 EXAMPLE = "delete_flights_by_hand"
-TaskId: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TASK", help="The task's id.", show_default=False)
-]
+TaskId: TypeAlias = Annotated[str, argument("TASK", "The task's id.")]
 AttemptNumber: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--attempt", metavar="N", min=1, help="Which attempt. Default: the last one."),
+    int | None, option("--attempt N", "Which attempt. Default: the last one.", min=1)
 ]
 
 _COLUMNS = [
@@ -57,23 +54,12 @@ _COLUMNS = [
 )
 def submit(
     ctx: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="The task in JSON or YAML; - is standard input.",
-            show_default=False,
-        ),
-    ],
+    file: Annotated[str, argument("FILE", "The task in JSON or YAML; - is standard input.")],
     wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait", help="Return when it is over; exit 1 unless it succeeded.", metavar=""
-        ),
+        bool, flag("--wait", "Return when it is over; exit 1 unless it succeeded.")
     ] = False,
     timeout_ms: Annotated[
-        int | None,
-        typer.Option("--timeout-ms", metavar="MS", min=0, help="Wait no longer than this."),
+        int | None, option("--timeout-ms MS", "Wait no longer than this.", min=0)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -111,25 +97,14 @@ def list_tasks(
     *,
     state: Annotated[
         str | None,
-        typer.Option(
-            "--state",
-            metavar="STATE",
-            help="waiting, pending, running, succeeded, failed or cancelled.",
-        ),
+        option("--state STATE", "waiting, pending, running, succeeded, failed or cancelled."),
     ] = None,
     datasource: Annotated[
         str | None,
-        typer.Option(
-            "--datasource",
-            metavar="NAME",
-            help="Only those of a datasource.",
-            autocompletion=complete_datasource,
-        ),
+        option("--datasource NAME", "Only those of a datasource.", complete=complete_datasource),
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Only those of a type.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Most to show.")] = 50,
+    kind: Annotated[str | None, option("--type TYPE", "Only those of a type.")] = None,
+    limit: Annotated[int, option("--limit N", "Most to show.", min=1)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List tasks, newest first."""
@@ -185,8 +160,7 @@ def log(
     task_id: TaskId,
     attempt: AttemptNumber = None,
     tail_bytes: Annotated[
-        int | None,
-        typer.Option("--tail-bytes", metavar="N", min=1, help="Only the end of it."),
+        int | None, option("--tail-bytes N", "Only the end of it.", min=1)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson, DryRun
+from carnac.cli.options import AsJson, DryRun, argument, flag
 from carnac.cli.progress import count_progress
 from carnac.cli.tables import Column, counted, format_bytes, format_count
 from carnac.core.json_form import to_json
@@ -27,7 +27,7 @@ def gc(
     *,
     dry_run: DryRun = False,
     show_kept: Annotated[
-        bool, typer.Option("--kept", help="Also list the files that are kept, and why.", metavar="")
+        bool, flag("--kept", "Also list the files that are kept, and why.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -122,10 +122,7 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
 @command("backup", panel=TIDY, examples=["carnac backup backup/metadata.db"])
 def backup(
     ctx: typer.Context,
-    target: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A file that is not there yet.", show_default=False),
-    ],
+    target: Annotated[Path, argument("FILE", "A file that is not there yet.")],
     as_json: AsJson = False,
 ) -> None:
     """Write the metadata of a store in a directory into a file, as they are at one moment; writers go on.

@@ -29,7 +29,16 @@ from carnac.cli.loading import (
     refuse_beside_spec,
     show_plan,
 )
-from carnac.cli.options import AsJson, Datasource, DryRun, IntervalText, Message
+from carnac.cli.options import (
+    AsJson,
+    Datasource,
+    DryRun,
+    IntervalText,
+    Message,
+    argument,
+    flag,
+    option,
+)
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
 from carnac.cli.reports import outcome_json, print_ingest, print_outcome
@@ -49,16 +58,13 @@ if TYPE_CHECKING:
 
 AllowTypeChange = Annotated[
     bool,
-    typer.Option(
+    option(
         "--allow-type-change",
-        help="A column may change its type so that queries which compute with it break.",
+        "A column may change its type so that queries which compute with it break.",
     ),
 ]
 AllowMissing = Annotated[
-    bool,
-    typer.Option(
-        "--allow-missing", help="A declared column that no row has is null, and no error."
-    ),
+    bool, option("--allow-missing", "A declared column that no row has is null, and no error.")
 ]
 
 
@@ -272,8 +278,7 @@ def delete(
     datasource: Datasource,
     interval: IntervalText = None,
     where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Only rows for which this condition is true."),
+        str | None, option("--where SQL", "Only rows for which this condition is true.")
     ] = None,
     message: Message = "",
     dry_run: DryRun = False,
@@ -312,9 +317,7 @@ def delete(
 def drop(
     ctx: typer.Context,
     datasource: Datasource,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing, also at a terminal.", metavar="")
-    ] = False,
+    yes: Annotated[bool, flag("--yes -y", "Ask nothing, also at a terminal.")] = False,
     message: Message = "",
     as_json: AsJson = False,
 ) -> None:
@@ -344,12 +347,7 @@ def revert(
     ctx: typer.Context,
     revision: Annotated[
         str,
-        typer.Argument(
-            metavar="REVISION",
-            help="The commit to undo: a revision or a tag.",
-            show_default=False,
-            autocompletion=complete_moment,
-        ),
+        argument("REVISION", "The commit to undo: a revision or a tag.", complete=complete_moment),
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.cli.tables import format_bytes
 from carnac.core.words import counted
 from carnac.errors import NotFound
@@ -19,40 +19,22 @@ if TYPE_CHECKING:
 
 Table: TypeAlias = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="TABLE",
-        help="A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server. "
+    argument(
+        "TABLE",
+        "A .csv, .tsv, .parquet or .jsonl file: a row for each segment on each server. "
         "Default: the cluster that serves the store.",
-        show_default=False,
     ),
 ]
 Picture: TypeAlias = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="An .svg, .png or .html file.",
-        show_default=False,
-    ),
+    Path, option("--output -o FILE", "An .svg, .png or .html file.", show_default=False)
 ]
-DatasourceColumn: TypeAlias = Annotated[
-    str, typer.Option("--datasource", metavar="COLUMN", help="Names the datasource.")
-]
-ServerColumn: TypeAlias = Annotated[
-    str, typer.Option("--server", metavar="COLUMN", help="Names the server.")
-]
+DatasourceColumn: TypeAlias = Annotated[str, option("--datasource COLUMN", "Names the datasource.")]
+ServerColumn: TypeAlias = Annotated[str, option("--server COLUMN", "Names the server.")]
 StartColumn: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--start",
-        metavar="COLUMN",
-        help="Start of the interval: a time, ISO 8601 text, or epoch ms.",
-    ),
+    str, option("--start COLUMN", "Start of the interval: a time, ISO 8601 text, or epoch ms.")
 ]
 Title: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--title", metavar="TEXT", help="Default: the name of the file, or of the store."),
+    str | None, option("--title TEXT", "Default: the name of the file, or of the store.")
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.cli.tables import Column, format_bytes, format_count
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
@@ -68,33 +68,25 @@ def plan(
     ctx: typer.Context,
     segments: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="SEGMENTS",
-            help="A table with segment, datasource, start, end, size and server, or the JSON of a serverview. "
+        argument(
+            "SEGMENTS",
+            "A table with segment, datasource, start, end, size and server, or the JSON of a serverview. "
             "Default: the cluster that serves the store.",
-            show_default=False,
         ),
     ] = None,
     *,
     servers: Annotated[
         Path | None,
-        typer.Option(
-            "--servers",
-            metavar="FILE",
-            help="A table with server and capacity; tier and decommissioning if there are such.",
+        option(
+            "--servers FILE",
+            "A table with server and capacity; tier and decommissioning if there are such.",
         ),
     ] = None,
     rules: Annotated[
-        Path | None,
-        typer.Option("--rules", metavar="FILE", help="Druid's JSON list of rules, to try others."),
+        Path | None, option("--rules FILE", "Druid's JSON list of rules, to try others.")
     ] = None,
-    runs: Annotated[
-        int,
-        typer.Option("--runs", metavar="N", min=1, max=RUNS_MAX, help="Runs to plan ahead."),
-    ] = 5,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Lines to show; 0 is all.")
-    ] = LINES_DEFAULT,
+    runs: Annotated[int, option("--runs N", "Runs to plan ahead.", min=1, max=RUNS_MAX)] = 5,
+    limit: Annotated[int, option("--limit N", "Lines to show; 0 is all.", min=0)] = LINES_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Say what the next runs of the coordinator will load, move and drop, and what for. Nothing is done.

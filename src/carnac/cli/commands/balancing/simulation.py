@@ -12,7 +12,7 @@ import typer
 
 from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
 from carnac.core.words import counted
@@ -46,61 +46,48 @@ class StrategyName(StrEnum):
 
 ScenarioFile: TypeAlias = Annotated[
     str | None,
-    typer.Argument(
-        metavar="SCENARIO", help="A JSON or YAML file, - for standard input. Default: a preset."
-    ),
+    argument("SCENARIO", "A JSON or YAML file, - for standard input. Default: a preset."),
 ]
 Preset: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--preset",
-        metavar="NAME",
-        autocompletion=complete_word(*PRESETS),
-        help="metamarkets, small, mixed or tiers. Default: small.",
+    option(
+        "--preset NAME",
+        "metamarkets, small, mixed or tiers. Default: small.",
+        complete=complete_word(*PRESETS),
     ),
 ]
 Takeover: TypeAlias = Annotated[
     StrategyName | None,
-    typer.Option(
+    option(
         "--strategy",
-        help="What places and moves segments from hour 0. Default: the scenario's.",
+        "What places and moves segments from hour 0. Default: the scenario's.",
         case_sensitive=False,
     ),
 ]
 Folder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="Write the pictures and report.json there."),
+    Path | None, option("--out -o DIR", "Write the pictures and report.json there.")
 ]
-Seed: TypeAlias = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
-]
+Seed: TypeAlias = Annotated[int, option("--seed N", "The same seed gives the same run.", min=0)]
 Days: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--days", metavar="N", help="Days after hour 0, in place of the scenario's."),
+    int | None, option("--days N", "Days after hour 0, in place of the scenario's.")
 ]
-Servers: TypeAlias = Annotated[
-    int | None, typer.Option("--servers", metavar="N", help="Servers of the first tier.")
-]
+Servers: TypeAlias = Annotated[int | None, option("--servers N", "Servers of the first tier.")]
 MovesPerHour: TypeAlias = Annotated[
-    int | None, typer.Option("--moves-per-hour", metavar="N", help="The throttle of each tier.")
+    int | None, option("--moves-per-hour N", "The throttle of each tier.")
 ]
 HistoryStrategy: TypeAlias = Annotated[
     StrategyName | None,
-    typer.Option(
+    option(
         "--history",
-        help="What placed and moved segments before hour 0. Default: the scenario's.",
+        "What placed and moved segments before hour 0. Default: the scenario's.",
         case_sensitive=False,
     ),
 ]
 HalfLife: TypeAlias = Annotated[
-    float | None,
-    typer.Option("--half-life-hours", metavar="H", help="Of the cost function."),
+    float | None, option("--half-life-hours H", "Of the cost function.")
 ]
 PrintScenario: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--print-scenario", help="Print the scenario as JSON, and do nothing.", metavar=""
-    ),
+    bool, flag("--print-scenario", "Print the scenario as JSON, and do nothing.")
 ]
 
 

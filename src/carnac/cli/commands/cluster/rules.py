@@ -12,7 +12,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, Message
+from carnac.cli.options import AsJson, Message, argument, flag
 from carnac.cli.tables import Column
 from carnac.core.json_text import parse_json
 from carnac.core.time.intervals import format_ms
@@ -39,11 +39,10 @@ add_group("rules", "Load rules: which segments historicals hold, and what is dro
 
 Datasource = Annotated[
     str,
-    typer.Argument(
-        metavar="DATASOURCE",
-        help="Of which datasource; _default holds for all, after their own.",
-        show_default=False,
-        autocompletion=complete_datasource,
+    argument(
+        "DATASOURCE",
+        "Of which datasource; _default holds for all, after their own.",
+        complete=complete_datasource,
     ),
 ]
 
@@ -57,16 +56,11 @@ def show(
     ctx: typer.Context,
     datasource: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATASOURCE",
-            help="Only those that are tried for this one.",
-            show_default=False,
-            autocompletion=complete_datasource,
+        argument(
+            "DATASOURCE", "Only those that are tried for this one.", complete=complete_datasource
         ),
     ] = None,
-    has_history: Annotated[
-        bool, typer.Option("--history", help="Who changed them, when and why.", metavar="")
-    ] = False,
+    has_history: Annotated[bool, flag("--history", "Who changed them, when and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show load rules as they are tried: a datasource's own in their order, then _default. The first match counts.
@@ -117,10 +111,9 @@ def set_rules(
     datasource: Datasource,
     rules: Annotated[
         str,
-        typer.Argument(
-            metavar="RULES",
-            help="Druid's JSON list of rules, or a file with one, - for standard input; [] removes them.",
-            show_default=False,
+        argument(
+            "RULES",
+            "Druid's JSON list of rules, or a file with one, - for standard input; [] removes them.",
         ),
     ],
     message: Message = "",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, flag
 from carnac.cli.tables import Column, format_age, format_bytes, format_count
 from carnac.core.words import counted
 
@@ -35,10 +35,7 @@ _COLUMNS = [
 def servers(
     ctx: typer.Context,
     as_json: AsJson = False,
-    is_asking: Annotated[
-        bool,
-        typer.Option("--ask/--no-ask", help="Ask historicals what they hold.", metavar=""),
-    ] = True,
+    is_asking: Annotated[bool, flag("--ask/--no-ask", "Ask historicals what they hold.")] = True,
 ) -> None:
     """Show the servers that are alive: where they are, what they hold and load, and what is wrong with them.
 
@@ -71,12 +68,8 @@ def servers(
 )
 def decommission(
     ctx: typer.Context,
-    server_id: Annotated[
-        str, typer.Argument(metavar="SERVER", help="Its id, as listed.", show_default=False)
-    ],
-    is_undone: Annotated[
-        bool, typer.Option("--undo", help="It is to hold segments again.", metavar="")
-    ] = False,
+    server_id: Annotated[str, argument("SERVER", "Its id, as listed.")],
+    is_undone: Annotated[bool, flag("--undo", "It is to hold segments again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Have a historical emptied: it serves meanwhile and gets nothing new. It stays so over restarts, until --undo."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson, DatasourceIfAny, DryRun, IntervalText
+from carnac.cli.options import AsJson, DatasourceIfAny, DryRun, IntervalText, flag, option
 from carnac.cli.progress import job_progress
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
@@ -74,25 +74,15 @@ def compact(
     *,
     interval: IntervalText = None,
     spec: Annotated[
-        Path | None,
-        typer.Option(
-            "--spec", metavar="FILE", help="A compaction spec, in place of the one that is set."
-        ),
+        Path | None, option("--spec FILE", "A compaction spec, in place of the one that is set.")
     ] = None,
     dry_run: DryRun = False,
-    explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Say of every time chunk why or why not.", metavar=""),
-    ] = False,
+    explain: Annotated[bool, flag("--explain", "Say of every time chunk why or why not.")] = False,
     auto: Annotated[
-        bool,
-        typer.Option(
-            "--auto", help="Keep what has a compaction spec compacted, until stopped.", metavar=""
-        ),
+        bool, flag("--auto", "Keep what has a compaction spec compacted, until stopped.")
     ] = False,
     until_stable: Annotated[
-        bool,
-        typer.Option("--until-stable", help="With --auto: end when nothing is left.", metavar=""),
+        bool, flag("--until-stable", "With --auto: end when nothing is left.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

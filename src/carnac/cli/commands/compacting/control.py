@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import TIDY, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, Datasource
+from carnac.cli.options import AsJson, Datasource, argument
 from carnac.cli.tables import (
     Column,
     counted,
@@ -52,12 +52,7 @@ def open_service(session: Session) -> CompactionService:
 )
 def put(
     ctx: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPEC", help="A JSON or YAML file, - for standard input.", show_default=False
-        ),
-    ],
+    file: Annotated[str, argument("SPEC", "A JSON or YAML file, - for standard input.")],
     as_json: AsJson = False,
 ) -> None:
     """Have a datasource compacted by itself, by an overlord or `carnac compact --auto`.
@@ -89,13 +84,7 @@ def put(
 def show(
     ctx: typer.Context,
     datasource: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASOURCE",
-            help="Default: all.",
-            show_default=False,
-            autocompletion=complete_datasource,
-        ),
+        str | None, argument("DATASOURCE", "Default: all.", complete=complete_datasource)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -131,12 +120,7 @@ def status(
     ctx: typer.Context,
     datasource: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATASOURCE",
-            help="Show its time chunks one by one.",
-            show_default=False,
-            autocompletion=complete_datasource,
-        ),
+        argument("DATASOURCE", "Show its time chunks one by one.", complete=complete_datasource),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

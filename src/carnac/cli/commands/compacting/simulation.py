@@ -10,7 +10,7 @@ import typer
 
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, argument, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import (
     Column,
@@ -40,61 +40,41 @@ SETTLING_DAYS = 0.5
 
 Recorded: TypeAlias = Annotated[
     str | None,
-    typer.Argument(
-        metavar="DATASOURCE",
-        autocompletion=complete_datasource,
-        help="Arrivals as its log has them. Default: as the options say.",
-        show_default=False,
+    argument(
+        "DATASOURCE",
+        "Arrivals as its log has them. Default: as the options say.",
+        complete=complete_datasource,
     ),
 ]
-Days: TypeAlias = Annotated[
-    float, typer.Option("--days", metavar="N", min=0.01, max=DAYS_MAX, help="Of arrivals.")
-]
+Days: TypeAlias = Annotated[float, option("--days N", "Of arrivals.", min=0.01, max=DAYS_MAX)]
 SpecFile: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--spec",
-        metavar="FILE",
-        help="A compaction spec. Default: the datasource's, else hours of 500 MiB.",
-    ),
+    option("--spec FILE", "A compaction spec. Default: the datasource's, else hours of 500 MiB."),
 ]
-Every: TypeAlias = Annotated[
-    str, typer.Option("--every", metavar="PERIOD", help="How often an append comes.")
-]
-SizeBytes: TypeAlias = Annotated[
-    int, typer.Option("--size-bytes", metavar="N", min=1, help="Of an append's segment.")
-]
+Every: TypeAlias = Annotated[str, option("--every PERIOD", "How often an append comes.")]
+SizeBytes: TypeAlias = Annotated[int, option("--size-bytes N", "Of an append's segment.", min=1)]
 LateShare: TypeAlias = Annotated[
     float,
-    typer.Option(
-        "--late-share",
-        metavar="X",
+    option(
+        "--late-share X",
+        "Of appends that bring rows of long ago as well: a segment of a tenth of the size.",
         min=0,
         max=1,
-        help="Of appends that bring rows of long ago as well: a segment of a tenth of the size.",
     ),
 ]
-Lateness: TypeAlias = Annotated[
-    str, typer.Option("--lateness", metavar="PERIOD", help="How late these are at most.")
-]
+Lateness: TypeAlias = Annotated[str, option("--lateness PERIOD", "How late these are at most.")]
 Slots: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--slots", metavar="N", min=1, help="Tasks at a time. Default: as set."),
+    int | None, option("--slots N", "Tasks at a time. Default: as set.", min=1)
 ]
 QueueMax: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--queue-max", metavar="N", min=1, help="Tasks that may wait. Default: as set."),
+    int | None, option("--queue-max N", "Tasks that may wait. Default: as set.", min=1)
 ]
 Speed: TypeAlias = Annotated[
-    int,
-    typer.Option("--bytes-per-second", metavar="N", min=1, help="What a task reads and writes."),
+    int, option("--bytes-per-second N", "What a task reads and writes.", min=1)
 ]
-Seed: TypeAlias = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same run.")
-]
+Seed: TypeAlias = Annotated[int, option("--seed N", "The same seed gives the same run.", min=0)]
 Picture: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Draw it: an .svg, .png or .html file."),
+    Path | None, option("--out -o FILE", "Draw it: an .svg, .png or .html file.")
 ]
 
 
