@@ -1,15 +1,14 @@
-"""SQL: against DuckDB on the same list of files, pruning among 10,000 segments, and a cold command.
+"""SQL: what a statement costs over DuckDB, pruning among 10,000 segments, and a cold command.
 
-    python -m benchmarks.bench_sql [--rows 3000000]
+    python -m benchmarks.bench_sql
 
-Three questions, each a ratio or a time inside one run: what does the engine cost over DuckDB that is handed the right
-files (14 queries, interleaved, medians); how long does a query plan when its datasource has 10,000 live segments and
-its interval touches ten; how long from typing `carnac sql` to the rows.
+Three questions, each a ratio or a time inside one run: what does the smallest statement cost over DuckDB that is handed
+its file; how long does a query plan when its datasource has 10,000 live segments and its interval touches ten; how long
+from typing `carnac sql` to the rows. What larger statements cost is asked by `bench_queries`.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.events import DAYS, START_S, make_table
-from benchmarks.harness import RUNS, ratio, seconds, write_results
+from benchmarks.harness import RUNS, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import ColumnType, Segment
@@ -47,47 +46,6 @@ TYPES = {
     "m_i2": ColumnType.LONG,
     "m_d1": ColumnType.DOUBLE,
     "m_d2": ColumnType.DOUBLE,
-}
-QUERIES = {
-    "timeseries by hour": "SELECT epoch_us(__time) // 3600000000 h, count(*), sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1",
-    "hourly series by date_trunc": (
-        "SELECT date_trunc('hour', __time) h, count(*), sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1"
-    ),
-    "daily series by time_bucket": (
-        "SELECT time_bucket(INTERVAL 1 DAY, __time) d, count(*) FROM {t} GROUP BY 1 ORDER BY 1"
-    ),
-    "monthly series by date_trunc": (
-        "SELECT date_trunc('month', __time) m, sum(m_i1) FROM {t} GROUP BY 1 ORDER BY 1"
-    ),
-    "hours of the day by EXTRACT": (
-        "SELECT EXTRACT(hour FROM __time) h, avg(m_d1) FROM {t} GROUP BY 1 ORDER BY 1"
-    ),
-    "timeseries of one day": (
-        "SELECT epoch_us(__time) // 3600000000 h, sum(m_i1) FROM {t}"
-        " WHERE __time >= '2026-09-10' AND __time < '2026-09-11' GROUP BY 1"
-    ),
-    "top n": "SELECT d5k, sum(m_i1) s FROM {t} GROUP BY 1 ORDER BY 2 DESC LIMIT 10",
-    "group by two": (
-        "SELECT d5, d50, count(*) c, avg(m_d1) FROM {t} GROUP BY ALL"
-        " HAVING c > 10 ORDER BY c DESC LIMIT 100"
-    ),
-    "count distinct": "SELECT count(DISTINCT d500k) FROM {t}",
-    "scan of one day": (
-        "SELECT * FROM {t} WHERE __time >= '2026-09-10' AND __time < '2026-09-11'"
-        " AND m_i2 > 5000 ORDER BY __time LIMIT 100"
-    ),
-    "quantile of a week": (
-        "SELECT d5, approx_quantile(m_d2, 0.95) FROM {t}"
-        " WHERE __time >= '2026-09-07' AND __time < '2026-09-14' GROUP BY 1"
-    ),
-    "filters over a week": (
-        "SELECT count(*), sum(m_d1) FROM {t} WHERE __time BETWEEN '2026-09-07' AND '2026-09-13'"
-        " AND d50 LIKE 'd50_a%' AND m_i1 IN (1, 2, 3, 50)"
-    ),
-    "newest rows that match": (
-        "SELECT * FROM {t} WHERE m_i2 > 5000 AND d50 LIKE 'd50_a%' ORDER BY __time DESC LIMIT 100"
-    ),
-    "one hour": "SELECT count(*) FROM {t} WHERE __time >= '2026-09-20T10:00:00Z' AND __time < '2026-09-20T11:00:00Z'",
 }
 
 
@@ -115,46 +73,6 @@ def fill(storage: LocalDeepStorage, root: Path, rows: int) -> MemoryCatalog:
             )
         )
     return catalog
-
-
-def compare(root: Path, rows: int) -> dict[str, Any]:
-    """Run each query through the engine and through DuckDB on the list of all files, in turn."""
-    storage = LocalDeepStorage(root)
-    catalog = fill(storage, root, rows)
-    files = [str(storage.local_path(item.segment.path)) for item in catalog.visible("clicks", None)]
-    engine = DuckDbQueryEngine(storage, threads=2)
-    plain = duckdb.connect(config={"threads": 2})
-    plain.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
-    listed = "read_parquet([" + ", ".join(f"'{file}'" for file in files) + "])"
-    figures: dict[str, Any] = {}
-    for name, query in QUERIES.items():
-        ours, theirs, found, expected = [], [], None, None
-        for run in range(WARM_RUNS + 1):
-            started = time.perf_counter()
-            expected = plain.sql(query.format(t=listed)).to_arrow_table()
-            middle = time.perf_counter()
-            found = engine.run_query(query.format(t="clicks"), catalog)
-            ended = time.perf_counter()
-            if run:
-                theirs.append(middle - started)
-                ours.append(ended - middle)
-        check_same(name, getattr(found, "table", None), expected)
-        mine, plain_s = statistics.median(ours), statistics.median(theirs)
-        figures[name] = {
-            "carnac_ms": round(mine * 1000, 2),
-            "duckdb_ms": round(plain_s * 1000, 2),
-            "ratio": ratio(mine, plain_s),
-            "ratio_of_best_runs": ratio(min(ours), min(theirs)),
-            "within_1.1_times_plus_5_ms": mine <= plain_s * 1.1 + 0.005,
-            "segments_read": getattr(found, "segments_read", None),
-        }
-    return figures
-
-
-def check_same(name: str, found: Any, expected: Any) -> None:
-    """Stop if the two engines did not answer alike."""
-    if found is None or expected is None or found.num_rows != expected.num_rows:
-        raise SystemExit(f"'{name}': the engine's answer differs from DuckDB's")
 
 
 def fixed_overhead(root: Path) -> dict[str, float]:
@@ -291,16 +209,9 @@ def children_cpu() -> float:
 
 def main() -> None:
     """Measure and write `results/sql.json`."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=3_000_000, help="events, over 30 days")
-    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         figures = {
-            "rows": arguments.rows,
-            "queries": compare(root, arguments.rows),
             "fixed_overhead": fixed_overhead(root),
             "pruning": pruning(root),
             "cold_command": cold(root),

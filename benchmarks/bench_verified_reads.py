@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_sql import QUERIES, fill
+from benchmarks.bench_sql import fill
+from benchmarks.dashboard import STATEMENTS, over
 from benchmarks.harness import ratio, seconds, write_results
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.query import DuckDbQueryEngine
@@ -107,8 +108,8 @@ def main() -> None:
         small = LocalDeepStorage(Path(folder) / "small")
         many = small_files(small)
         warm = {
-            name: compare(storage, catalog, query.format(t="clicks"), WARM_RUNS)
-            for name, query in QUERIES.items()
+            name: compare(storage, catalog, over(one.text, "clicks", is_rollup=False), WARM_RUNS)
+            for name, one in STATEMENTS.items()
         }
         warm[f"{SMALL_FILES} files of one row"] = compare(
             small, many, "SELECT sum(a) FROM events", WARM_RUNS
@@ -119,8 +120,10 @@ def main() -> None:
             "warm_median_ratio": round(statistics.median(one["ratio"] for one in warm.values()), 3),
             "reading": rate(storage, catalog),
             "first": {
-                name: first_query(storage, catalog, QUERIES[name].format(t="clicks"))
-                for name in ("top n", "one hour")
+                name: first_query(
+                    storage, catalog, over(STATEMENTS[name].text, "clicks", is_rollup=False)
+                )
+                for name in ("top 10 with a filter", "last hour")
             },
         }
     write_results("verified_reads", figures, packages=["duckdb", "pyarrow"])

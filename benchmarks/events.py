@@ -52,11 +52,17 @@ def _words(prefix: str, ranks: np.ndarray) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), labels).dictionary_decode()
 
 
-def make_table(rows: int, *, file_index: int) -> pa.Table:
-    """Return the rows of one file, in random order of time."""
+def make_table(rows: int, *, file_index: int, day: int | None = None) -> pa.Table:
+    """Return the rows of one file, in random order of time.
+
+    Args:
+        day: Of the month, from 0, that all rows are of; also one after it. None: of all.
+    """
     rng = np.random.default_rng([SEED, file_index])
     weights = _hour_weights()
     hours = rng.choice(len(weights), rows, p=weights / weights.sum())
+    if day is not None:
+        hours = hours % 24 + 24 * day
     times_ms = (START_S + hours * 3600) * 1000 + rng.integers(0, 3_600_000, rows)
     columns: dict[str, pa.Array] = {
         "__time": pa.array(times_ms * 1000, pa.timestamp("us", tz="UTC"))
