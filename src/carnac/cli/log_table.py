@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from carnac.cli.output import Output
-from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
 from carnac.core.log.commits import CommitSummary
 
 
 def print_log(output: Output, commits: tuple[CommitSummary, ...], tags: dict[int, str]) -> None:
     """Print commits as a table."""
-    columns = [
-        Column("revision", is_number=True),
-        Column("time (UTC)", is_whole=True),
-        Column("kind"),
-        Column("datasource"),
-        Column("segments", is_number=True),
-        Column("rows", is_number=True),
-        Column("size", is_number=True),
-        Column("message"),
-    ]
+    columns = columns_of(
+        "revision# | time (UTC)! | kind | datasource | segments# | rows# | size# | message"
+    )
     output.table(columns, [_log_row(commit, tags) for commit in commits])
 
 

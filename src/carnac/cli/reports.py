@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
-from carnac.cli.tables import Column, counted, format_bytes, format_count, format_seconds
+from carnac.cli.tables import (
+    columns_of,
+    counted,
+    format_bytes,
+    format_count,
+    format_seconds,
+)
 from carnac.core.json_form import to_json
 from carnac.ports import JobReport, RejectedRows
 
@@ -89,7 +95,7 @@ def _print_report(output: Output, report: JobReport) -> None:
             for phase, seconds in report.seconds_by_phase.items()
         ),
     ]
-    output.table([Column("ingestion"), Column("", is_number=True)], rows)
+    output.table(columns_of("ingestion | #"), rows)
     _print_rejected(output, report.rejected)
 
 

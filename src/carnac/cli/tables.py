@@ -28,6 +28,15 @@ class Column:
     is_whole: bool = False
 
 
+def columns_of(titles: str) -> list[Column]:
+    """Return columns from their titles between bars; `#` ends that of a number, `!` that of a whole text."""
+    words = [word.strip() for word in titles.split("|")]
+    return [
+        Column(word.rstrip("#!"), is_number=word.endswith("#"), is_whole=word.endswith("!"))
+        for word in words
+    ]
+
+
 def render_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int | None = None
 ) -> list[str]:

@@ -8,7 +8,14 @@ import typer
 
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
-from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text, short_ms
+from carnac.cli.tables import (
+    columns_of,
+    counted,
+    format_bytes,
+    format_count,
+    interval_text,
+    short_ms,
+)
 from carnac.core.json_form import to_json
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.lateness import LATENESSES, LateRows
@@ -24,16 +31,10 @@ def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> N
     if as_json:
         session.output.json({"datasources": to_json(infos)})
         return
-    columns = [
-        Column("datasource"),
-        Column("rows", is_number=True),
-        Column("chunks", is_number=True),
-        Column("segments", is_number=True),
-        Column("size", is_number=True),
-        Column("first row (UTC)", is_whole=True),
-        Column("last row (UTC)", is_whole=True),
-        Column("revision", is_number=True),
-    ]
+    columns = columns_of(
+        "datasource | rows# | chunks# | segments# | size# | first row (UTC)! | last row (UTC)! | "
+        "revision#"
+    )
     rows = [
         [
             info.name,
@@ -81,16 +82,9 @@ def segments(
             {"datasource": datasource, "segments": [_segment_json(item) for item in found]}
         )
         return
-    columns = [
-        Column("chunk", is_whole=True),
-        Column("version"),
-        Column("partition", is_number=True),
-        Column("rows", is_number=True),
-        Column("size", is_number=True),
-        Column("revision", is_number=True),
-        Column("segment"),
-        Column("clipped to"),
-    ]
+    columns = columns_of(
+        "chunk! | version | partition# | rows# | size# | revision# | segment | clipped to"
+    )
     shown = found if limit == 0 else found[:limit]
     session.output.table(columns, [_segment_row(item) for item in shown])
     if len(found) > len(shown):
@@ -110,13 +104,7 @@ def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) 
     if as_json:
         session.output.json({"datasource": datasource, "chunks": to_json(found)})
         return
-    columns = [
-        Column("chunk", is_whole=True),
-        Column("version"),
-        Column("segments", is_number=True),
-        Column("next partition", is_number=True),
-        Column("revision", is_number=True),
-    ]
+    columns = columns_of("chunk! | version | segments# | next partition# | revision#")
     rows = [
         [
             interval_text(chunk.interval),

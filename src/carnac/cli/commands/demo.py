@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import START, add_group, command, session_of
 from carnac.cli.options import AsJson, flag, option
-from carnac.cli.tables import Column, format_seconds
+from carnac.cli.tables import columns_of, format_seconds
 
 if TYPE_CHECKING:
     from carnac.cli.demo.story import Story
@@ -194,7 +194,7 @@ def _summarise(story: Story) -> None:
     output = story.output
     output.line()
     output.table(
-        [Column("step"), Column("time", is_number=True)],
+        columns_of("step | time#"),
         [[step.title, format_seconds(step.seconds)] for step in story.steps]
         + [["all", format_seconds(sum(step.seconds for step in story.steps))]],
     )

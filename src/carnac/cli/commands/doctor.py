@@ -20,7 +20,7 @@ import typer
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson
 from carnac.cli.session import Session
-from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
 from carnac.clock import StoreClock, describe_ahead
 from carnac.core.redaction import show_url
 from carnac.core.words import counted
@@ -77,7 +77,7 @@ def doctor(ctx: typer.Context, as_json: AsJson = False) -> None:
             }
         )
     else:
-        columns = [Column("check"), Column("state"), Column("found")]
+        columns = columns_of("check | state | found")
         session.output.table(columns, [[item.name, item.state, item.detail] for item in checks])
     if has_problem:
         raise typer.Exit(EXIT_PROBLEM)

@@ -12,7 +12,7 @@ from carnac.cli.log_table import print_log
 from carnac.cli.options import AsJson, At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.tables import (
-    Column,
+    columns_of,
     format_bytes,
     format_count,
     interval_text,
@@ -97,14 +97,7 @@ def diff(
             {"before": to_json(before), "after": to_json(after), "datasources": to_json(diffs)}
         )
         return
-    columns = [
-        Column("datasource"),
-        Column("segments +", is_number=True),
-        Column("segments -", is_number=True),
-        Column("rows +", is_number=True),
-        Column("rows -", is_number=True),
-        Column("interval", is_whole=True),
-    ]
+    columns = columns_of("datasource | segments +# | segments -# | rows +# | rows -# | interval!")
     rows = [
         [
             item.datasource,
@@ -162,11 +155,7 @@ def tags(ctx: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         session.output.json({"tags": to_json(found)})
         return
-    columns = [
-        Column("tag"),
-        Column("revision", is_number=True),
-        Column("made (UTC)", is_whole=True),
-    ]
+    columns = columns_of("tag | revision# | made (UTC)!")
     session.output.table(
         columns, [[item.name, str(item.revision), second_ms(item.created_at_ms)] for item in found]
     )

@@ -8,7 +8,7 @@ import typer
 
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
-from carnac.cli.tables import Column, counted, format_bytes, format_count, interval_text
+from carnac.cli.tables import Column, columns_of, counted, format_bytes, format_count, interval_text
 from carnac.core.json_form import to_json
 from carnac.core.segments.lateness import Lateness
 
@@ -24,13 +24,7 @@ WORDS = {
     Lateness.MONTH: "≤ 30 days",
     Lateness.LONGER: "> 30 days",
 }
-FIGURES = (
-    Column("rows", is_number=True),
-    Column("folded", is_number=True),
-    Column("not yet", is_number=True),
-    Column("size", is_number=True),
-    Column("segments", is_number=True),
-)
+FIGURES = columns_of("rows# | folded# | not yet# | size# | segments#")
 
 
 @command(

@@ -9,7 +9,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, argument, option
-from carnac.cli.tables import Column, counted, format_age, interval_text
+from carnac.cli.tables import columns_of, counted, format_age, interval_text
 from carnac.core.json_form import to_json
 
 if TYPE_CHECKING:
@@ -18,21 +18,10 @@ if TYPE_CHECKING:
 
 add_group("locks", None, panel=RUN)
 
-_COLUMNS = [
-    Column("lock", is_number=True),
-    Column("task"),
-    Column("type", is_whole=True),
-    Column("datasource"),
-    Column("interval"),
-    Column("partitions"),
-    Column("state", is_whole=True),
-    Column("priority", is_number=True),
-    Column("age", is_number=True),
-    Column("heartbeat", is_number=True),
-    Column("waiters"),
-    Column("waits for"),
-    Column("holder"),
-]
+_COLUMNS = columns_of(
+    "lock# | task | type! | datasource | interval | partitions | state! | priority# | age# | "
+    "heartbeat# | waiters | waits for | holder"
+)
 
 
 @command("locks", panel=RUN, examples=["carnac locks", "carnac locks --json"])

@@ -13,7 +13,7 @@ import typer
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_lookup
 from carnac.cli.options import AsJson, At, Message, argument
-from carnac.cli.tables import Column, format_count
+from carnac.cli.tables import columns_of, format_count
 from carnac.core.json_text import parse_json
 from carnac.errors import Invalid, NotFound
 
@@ -37,7 +37,7 @@ def list_lookups(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> 
     if as_json:
         session.output.json({"lookups": {name: dict(found[name]) for name in sorted(found)}})
         return
-    columns = [Column("lookup"), Column("keys", is_number=True)]
+    columns = columns_of("lookup | keys#")
     session.output.table(
         columns, [[name, format_count(len(found[name]))] for name in sorted(found)]
     )

@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import LOAD, command, session_of
 from carnac.cli.options import AsJson, argument, option
 from carnac.cli.session import Session
-from carnac.cli.tables import Column, format_bytes, format_count, second_ms
+from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
 from carnac.errors import NotFound
 from carnac.ports import DeepStorage
 
@@ -48,7 +48,7 @@ def quarantine(
     if as_json:
         session.output.json({"path": path, "rows": rows})
         return
-    columns = [Column("file"), Column("line", is_number=True), Column("reason"), Column("raw")]
+    columns = columns_of("file | line# | reason | raw")
     shown = rows if limit == 0 else rows[:limit]
     session.output.table(
         columns,
@@ -80,11 +80,7 @@ def _print_folders(session: Session, storage: DeepStorage) -> None:
             {"folders": [{"path": folder, "size_bytes": sizes[folder]} for folder in sorted(sizes)]}
         )
         return
-    columns = [
-        Column("folder"),
-        Column("size", is_number=True),
-        Column("written (UTC)", is_whole=True),
-    ]
+    columns = columns_of("folder | size# | written (UTC)!")
     session.output.table(
         columns,
         [

@@ -12,7 +12,7 @@ import typer
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.options import AsJson, argument, option
-from carnac.cli.tables import Column, second_ms
+from carnac.cli.tables import Column, columns_of, second_ms
 from carnac.core.json_form import to_json
 from carnac.core.words import counted
 from carnac.errors import Corrupt, Invalid, NotFound
@@ -149,7 +149,7 @@ def _value(text: str) -> object:
 
 
 def _print_why(output: Output, found: WhyReport) -> None:
-    columns = [Column("revision", is_number=True), Column("published"), Column("kind")]
+    columns = columns_of("revision# | published | kind")
     columns += [Column(name) for name in found.groups]
     columns += [Column(f"{name} by", is_number=True) for name in found.numbers]
     columns.append(Column("message"))

@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, argument, flag, option
-from carnac.cli.tables import Column, counted, format_age
+from carnac.cli.tables import columns_of, counted, format_age
 from carnac.core.tasks.model import attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
 
@@ -30,17 +30,9 @@ AttemptNumber: TypeAlias = Annotated[
     int | None, option("--attempt N", "Which attempt. Default: the last one.", min=1)
 ]
 
-_COLUMNS = [
-    Column("task"),
-    Column("type", is_whole=True),
-    Column("datasource"),
-    Column("state", is_whole=True),
-    Column("priority", is_number=True),
-    Column("attempts", is_number=True),
-    Column("age", is_number=True),
-    Column("since", is_number=True),
-    Column("error"),
-]
+_COLUMNS = columns_of(
+    "task | type! | datasource | state! | priority# | attempts# | age# | since# | error"
+)
 
 
 @command(

@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import AsJson, DryRun, argument, flag
 from carnac.cli.progress import count_progress
-from carnac.cli.tables import Column, counted, format_bytes, format_count
+from carnac.cli.tables import columns_of, counted, format_bytes, format_count
 from carnac.core.json_form import to_json
 
 if TYPE_CHECKING:
@@ -63,12 +63,7 @@ def gc(
 def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: bool) -> None:
     shown = [action for action in report.actions if show_kept or action.action != "keep"]
     if shown:
-        columns = [
-            Column("action"),
-            Column("size", is_number=True),
-            Column("file"),
-            Column("reason"),
-        ]
+        columns = columns_of("action | size# | file | reason")
         session.output.table(
             columns,
             [
@@ -110,7 +105,7 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         session.output.json({"revision": head.revision, "findings": to_json(findings)})
     elif findings:
-        columns = [Column("finding"), Column("file"), Column("detail")]
+        columns = columns_of("finding | file | detail")
         session.output.table(columns, [[item.kind, item.path, item.detail] for item in findings])
         session.output.error(f"{counted(len(findings), 'finding')} at revision {head.revision}")
     else:

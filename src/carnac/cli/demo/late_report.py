@@ -8,26 +8,16 @@ from pathlib import Path
 from carnac.cli.demo.late_data import COMPACTIONS_MAX, LateRun, Scale, lane
 from carnac.cli.demo.late_watch import WaitTimes, wait_times
 from carnac.cli.output import Output
-from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
 from carnac.console.export import write_chart
 from carnac.console.late_data import Bar, BarKind, Panel, Point, PointKind, draw_late_data
 from carnac.core.time.intervals import Interval
 
 _BARS: dict[str, BarKind] = {"finished": "finished", "revoked": "revoked"}
-_COLUMNS = [
-    Column("locks"),
-    Column("compactions", is_number=True),
-    Column("revoked", is_number=True),
-    Column("finished", is_number=True),
-    Column("wasted", is_number=True),
-    Column("appends", is_number=True),
-    Column("delayed", is_number=True),
-    Column("wait: median", is_number=True),
-    Column("p99", is_number=True),
-    Column("max", is_number=True),
-    Column("all stable after", is_number=True),
-    Column("rows"),
-]
+_COLUMNS = columns_of(
+    "locks | compactions# | revoked# | finished# | wasted# | appends# | delayed# | "
+    "wait: median# | p99# | max# | all stable after# | rows"
+)
 
 
 def append_waits(run: LateRun) -> WaitTimes:

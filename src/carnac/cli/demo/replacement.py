@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.cli.tables import Column, format_count
+from carnac.cli.tables import Column, columns_of, format_count
 from carnac.console.export import write_chart
 from carnac.console.replacement import draw_replacements
 from carnac.simulation.replacement import Sight
@@ -24,7 +24,7 @@ def write_replacement_picture(courses: Sequence[Course], path: Path) -> Path:
 
 def print_courses(output: Output, courses: Sequence[Course], picture: Path | None) -> None:
     """Say for how many seconds queries saw what."""
-    columns = [Column("answered by"), Column("a server dies")]
+    columns = columns_of("answered by | a server dies")
     columns += [Column(sight.value, is_number=True) for sight in Sight]
     columns.append(Column("fewest rows", is_number=True))
     output.table(

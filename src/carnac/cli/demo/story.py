@@ -17,7 +17,7 @@ from carnac.cli.log_table import print_log
 from carnac.cli.output import Output
 from carnac.cli.progress import job_progress
 from carnac.cli.session import Session
-from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.cli.tables import Column, columns_of, format_bytes, format_count, format_seconds
 from carnac.console.export import write_chart
 from carnac.core.words import counted
 from carnac.errors import Invalid
@@ -226,12 +226,7 @@ class Story:
         )
         if self.output.is_json:
             return
-        columns = [
-            Column("check"),
-            Column("in Carnac", is_number=True),
-            Column("in the source", is_number=True),
-            Column(""),
-        ]
+        columns = columns_of("check | in Carnac# | in the source# | ")
         self.output.table(
             columns,
             [

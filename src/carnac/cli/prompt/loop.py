@@ -28,7 +28,7 @@ from carnac.cli.prompt.history import KeptHistory, history_file
 from carnac.cli.prompt.statements import is_dot_command, is_whole, split_statements
 from carnac.cli.prompt.typed_ahead import ctrl_d_kept
 from carnac.cli.signals import Stopped
-from carnac.cli.tables import Column, format_count, format_seconds, second_ms, short_ms
+from carnac.cli.tables import columns_of, format_count, format_seconds, second_ms, short_ms
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 
@@ -177,12 +177,7 @@ class Prompt:
             ]
             for info in infos
         ]
-        columns = [
-            Column("datasource"),
-            Column("rows", is_number=True),
-            Column("first row (UTC)", is_whole=True),
-            Column("last row (UTC)", is_whole=True),
-        ]
+        columns = columns_of("datasource | rows# | first row (UTC)! | last row (UTC)!")
         self._output.table(columns, rows)
 
     def _show_schema(self, datasource: str) -> None:
@@ -191,7 +186,7 @@ class Prompt:
             [TIME_COLUMN, "TIMESTAMP"],
             *([name, SQL_TYPE[ColumnType(kind)]] for name, kind in columns.items()),
         ]
-        self._output.table([Column("column"), Column("type", is_whole=True)], rows)
+        self._output.table(columns_of("column | type!"), rows)
 
 
 def _keys() -> KeyBindings:

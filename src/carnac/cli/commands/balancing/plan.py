@@ -11,7 +11,7 @@ import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import AsJson, argument, option
-from carnac.cli.tables import Column, format_bytes, format_count
+from carnac.cli.tables import columns_of, format_bytes, format_count
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
 
@@ -30,15 +30,7 @@ _WHY = {
     "surplus": "more copies than its rule asks for",
     "cancelled": "is loaded elsewhere instead",
 }
-_COLUMNS = [
-    Column("run", is_number=True),
-    Column("what", is_whole=True),
-    Column("segment"),
-    Column("from"),
-    Column("to"),
-    Column("size", is_number=True),
-    Column("what for"),
-]
+_COLUMNS = columns_of("run# | what! | segment | from | to | size# | what for")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import AsJson, argument, flag, option
 from carnac.cli.progress import phase_progress
-from carnac.cli.tables import Column, format_bytes, format_count, format_seconds
+from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
 from carnac.simulation.presets import PRESETS
@@ -239,16 +239,10 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
             (f"after {future.strategy}", after, f"{faster_by(before, after):+.1%}", moves)
         )
     output.table(
-        [
-            Column("queries"),
-            Column("makespan", is_number=True),
-            Column("ideal", is_number=True),
-            Column("over ideal", is_number=True),
-            Column("sum over sum", is_number=True),
-            Column("unused", is_number=True),
-            Column("faster by", is_number=True),
-            Column("moves", is_number=True),
-        ],
+        columns_of(
+            "queries | makespan# | ideal# | over ideal# | sum over sum# | unused# | faster by# | "
+            "moves#"
+        ),
         [
             [
                 name,

@@ -13,7 +13,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, Message, argument, flag
-from carnac.cli.tables import Column
+from carnac.cli.tables import Column, columns_of
 from carnac.core.json_text import parse_json
 from carnac.core.time.intervals import format_ms
 from carnac.errors import NotFound
@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 DEFAULT = "_default"
 HISTORY_SHOWN = 25
 
-_COLUMNS = [
-    Column("datasource", is_whole=True),
-    Column("type", is_whole=True),
-    Column("of"),
-    Column("copies"),
-]
+_COLUMNS = columns_of("datasource! | type! | of | copies")
 
 add_group("rules", "Load rules: which segments historicals hold, and what is dropped.", panel=RUN)
 

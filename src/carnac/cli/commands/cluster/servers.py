@@ -8,7 +8,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import AsJson, argument, flag
-from carnac.cli.tables import Column, format_age, format_bytes, format_count
+from carnac.cli.tables import columns_of, format_age, format_bytes, format_count
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
@@ -16,19 +16,9 @@ if TYPE_CHECKING:
 
 add_group("servers", None, panel=RUN)
 
-_COLUMNS = [
-    Column("server", is_whole=True),
-    Column("role", is_whole=True),
-    Column("url"),
-    Column("tier"),
-    Column("holds", is_number=True),
-    Column("of", is_number=True),
-    Column("loaded", is_number=True),
-    Column("loading", is_number=True),
-    Column("queries", is_number=True),
-    Column("state"),
-    Column("up", is_number=True),
-]
+_COLUMNS = columns_of(
+    "server! | role! | url | tier | holds# | of# | loaded# | loading# | queries# | state | up#"
+)
 
 
 @command("servers", panel=RUN, examples=["carnac servers", "carnac servers --json"])

@@ -13,7 +13,7 @@ from carnac.cli.options import AsJson, DatasourceIfAny, DryRun, IntervalText, fl
 from carnac.cli.progress import job_progress
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
-    Column,
+    columns_of,
     counted,
     format_bytes,
     format_count,
@@ -35,27 +35,10 @@ EXPLANATIONS_SHOWN_MAX = 1_000
 """More lines than this are not read; `--interval` chooses."""
 ERRORS_SHOWN_MAX = 20
 AFTER_SHOWN_MAX = 3
-TASK_COLUMNS = [
-    Column("task"),
-    Column("interval", is_whole=True),
-    Column("groups", is_number=True),
-    Column("segments", is_number=True),
-    Column("becomes", is_number=True),
-    Column("size", is_number=True),
-    Column("priority", is_number=True),
-    Column("cost", is_number=True),
-    Column("color"),
-    Column("after"),
-]
-REASON_COLUMNS = [
-    Column("chunk", is_whole=True),
-    Column("segments", is_number=True),
-    Column("size", is_number=True),
-    Column("score"),
-    Column("priority", is_number=True),
-    Column("task"),
-    Column("reason"),
-]
+TASK_COLUMNS = columns_of(
+    "task | interval! | groups# | segments# | becomes# | size# | priority# | cost# | color | after"
+)
+REASON_COLUMNS = columns_of("chunk! | segments# | size# | score | priority# | task | reason")
 
 
 @command(

@@ -12,6 +12,7 @@ from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, Datasource, argument
 from carnac.cli.tables import (
     Column,
+    columns_of,
     counted,
     format_age,
     format_bytes,
@@ -180,7 +181,7 @@ def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]])
 
     columns = [Column("datasource")]
     columns += [Column(str(one), is_number=True) for one in ChunkStatus]
-    columns += [Column("failing", is_number=True), Column("write amplification", is_number=True)]
+    columns += columns_of("failing# | write amplification#")
     rows = []
     for name, known in states.items():
         arrived = sum(state.arrived_bytes for state in known)
@@ -198,14 +199,7 @@ def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
             "nothing is known of its time chunks: it has none, or no controller has looked at them"
         )
         return
-    columns = [
-        Column("chunk", is_whole=True),
-        Column("state", is_whole=True),
-        Column("segments", is_number=True),
-        Column("priority", is_number=True),
-        Column("cost", is_number=True),
-        Column("reason"),
-    ]
+    columns = columns_of("chunk! | state! | segments# | priority# | cost# | reason")
     session.output.table(
         columns,
         [

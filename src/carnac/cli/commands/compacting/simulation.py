@@ -13,7 +13,7 @@ from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import AsJson, argument, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import (
-    Column,
+    columns_of,
     counted,
     format_age,
     format_bytes,
@@ -279,17 +279,10 @@ def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
     if shown[-1] is not outcome.moments[-1]:
         shown = (*shown, outcome.moments[-1])
     session.output.table(
-        [
-            Column("day", is_number=True),
-            Column("chunks", is_number=True),
-            Column("segments", is_number=True),
-            Column("waiting", is_number=True),
-            Column("deferred", is_number=True),
-            Column("too many", is_number=True),
-            Column("worst", is_number=True),
-            Column("amplification", is_number=True),
-            Column("until folded", is_number=True),
-        ],
+        columns_of(
+            "day# | chunks# | segments# | waiting# | deferred# | too many# | worst# | "
+            "amplification# | until folded#"
+        ),
         [_row(one, start_ms) for one in shown],
     )
     worst = max(one.surplus_max for one in outcome.moments)
