@@ -6,11 +6,11 @@ next revision is planned anew.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from carnac.ports.memo import Memo
 
 if TYPE_CHECKING:
     from carnac.ports.answers import Statement
@@ -30,11 +30,11 @@ class PlanCache:
     """
 
     def __init__(self, *, plans_max: int = PLANS_MAX, slices_max: int = SLICES_MAX) -> None:
-        self._plans_max = plans_max
-        self._slices_max = slices_max
-        self._plans: OrderedDict[Hashable, Distribution] = OrderedDict()
-        self._slices = 0
-        self._mutex = threading.Lock()
+        self._plans: Memo[Hashable, Distribution] = Memo(
+            values_max=plans_max,
+            weight_max=slices_max,
+            weigh=lambda _, plan: sum(len(leaf.slices) for leaf in plan.leaves),
+        )
 
     def plan(
         self,
@@ -50,28 +50,13 @@ class PlanCache:
         key = _key_of(statement, revision)
         if key is None:
             return make()
-        with self._mutex:
-            found = self._plans.get(key)
-            if found is not None:
-                self._plans.move_to_end(key)
+        found = self._plans.find(key)
         if found is None:
             found = make()
             if not found.basis.is_volatile:
-                self._keep(key, found)
+                self._plans.keep(key, found)
             return found
         return _asked_by(found, statement.query_id, timeout_ms)
-
-    def _keep(self, key: Hashable, plan: Distribution) -> None:
-        with self._mutex:
-            before = self._plans.pop(key, None)
-            self._slices -= 0 if before is None else _count_slices(before)
-            self._plans[key] = plan
-            self._slices += _count_slices(plan)
-            while self._plans and (
-                len(self._plans) > self._plans_max or self._slices > self._slices_max
-            ):
-                _, oldest = self._plans.popitem(last=False)
-                self._slices -= _count_slices(oldest)
 
 
 def _key_of(statement: Statement, revision: int) -> Hashable | None:
@@ -89,7 +74,3 @@ def _key_of(statement: Statement, revision: int) -> Hashable | None:
 def _asked_by(plan: Distribution, query_id: str, timeout_ms: int) -> Distribution:
     leaves = [replace(leaf, query_id=query_id, timeout_ms=timeout_ms) for leaf in plan.leaves]
     return replace(plan, query_id=query_id, leaves=leaves)
-
-
-def _count_slices(plan: Distribution) -> int:
-    return sum(len(leaf.slices) for leaf in plan.leaves)

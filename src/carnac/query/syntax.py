@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carnac.errors import Invalid
+from carnac.ports.memo import Memo
 from carnac.query.messages import syntax_error
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ _EXPLAIN = re.compile(
     r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+explain\b(\s+analyze\b)?", re.IGNORECASE | re.DOTALL
 )
 """What stands before a statement is read once: a way back through it has as many turns as it has blanks, squared."""
+
+
+TEXTS_MAX = 10_000
+"""Statements, and parts of them, whose trees and texts are kept: a dashboard asks the same ones again and again."""
+KEPT_CHARS = 16 << 20
+"""Of these, in each direction."""
+
+
+def _texts() -> Memo[str, str]:
+    return Memo(values_max=TEXTS_MAX, weight_max=KEPT_CHARS, weigh=lambda a, b: len(a) + len(b))
+
+
+_TREES = _texts()
+"""JSON of trees, by statement."""
+_TEXTS = _texts()
+"""Statements, by the JSON of their trees."""
 
 
 def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
@@ -39,9 +56,13 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
         body = " " * explained.end() + sql[explained.end() :]
     if "\0" in body:
         raise Invalid("the statement contains a null character")
-    found = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [body]).fetchall()
+
+    def parsed() -> str:
+        [(found,)] = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [body]).fetchall()
+        return str(found)
+
     try:
-        tree = json.loads(found[0][0])
+        tree = json.loads(_TREES.get(body, parsed))
     except RecursionError:
         raise Invalid("the statement is nested too deeply") from None
     if tree["error"]:
@@ -56,8 +77,12 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
 def unparse(cursor: duckdb.DuckDBPyConnection, statement: Node) -> str:
     """Return the SQL text of a tree."""
     tree = json.dumps({"error": False, "statements": [statement]})
-    found = cursor.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
-    return str(found[0][0])
+
+    def printed() -> str:
+        [(found,)] = cursor.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
+        return str(found)
+
+    return _TEXTS.get(tree, printed)
 
 
 def walk(node: Any) -> Iterator[Node]:

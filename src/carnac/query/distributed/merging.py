@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
-from carnac.ports.distributed import Distribution, Stand
+from carnac.ports.distributed import Distribution, Stand, Way
 from carnac.query.distributed.binding import empty_rows
 from carnac.query.results import plan_table, read_rows, tidy
 
@@ -33,8 +33,8 @@ def merged_table(
     """
     if plan.told:
         return plan_table([(line,) for line in plan.told])
-    show_answers(cursor, plan, answers, bytes_max=bytes_max)
-    table = tidy(read_rows(cursor.sql(plan.final_sql), bytes_max=bytes_max))
+    sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)
+    table = tidy(read_rows(cursor.sql(sql), bytes_max=bytes_max))
     return table if plan.names is None else table.rename_columns(list(plan.names))
 
 
@@ -44,8 +44,8 @@ def show_answers(
     answers: Mapping[str, Sequence[Any]],
     *,
     bytes_max: int,
-) -> None:
-    """Let the views of a plan show what leaves answered.
+) -> str:
+    """Let the views of a plan show what leaves answered; return the final statement over them.
 
     Raises:
         Invalid: Something else was answered than was asked; it is more than the plan's limit.
@@ -67,16 +67,41 @@ def show_answers(
         cursor.register(name, table)
     for stand in plan.stands:
         names = []
-        for place, rows in enumerate(answers.get(stand.leaf, ())):
+        for place, rows in enumerate(_together(answers.get(stand.leaf, ()), stand)):
             names.append(f"{stand.leaf}_{place}")
-            cursor.register(names[-1], _numbered(rows, stand))
+            cursor.register(names[-1], rows)
+        if (
+            plan.way is Way.ONE_ROUND
+        ):  # one stand, and a SELECT of ours: a view would be planned twice
+            return (
+                f"WITH {stand.view} AS NOT MATERIALIZED ({_select(stand, names)}) {plan.final_sql}"
+            )
         cursor.execute(stand_sql(stand, names))
+    return plan.final_sql
 
 
 def stand_sql(stand: Stand, tables: Sequence[str]) -> str:
     """Return the statement that makes a stand's view of tables whose columns are `p_0`, `p_1`, … by their places."""
+    return f"CREATE OR REPLACE TEMP VIEW {stand.view} AS {_select(stand, tables)}"
+
+
+def _select(stand: Stand, tables: Sequence[str]) -> str:
     rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in tables) or empty_rows(stand.types)
-    return f"CREATE OR REPLACE TEMP VIEW {stand.view} AS SELECT {stand.select} FROM ({rows})"
+    return f"SELECT {stand.select} FROM ({rows})"
+
+
+def _together(answers: Sequence[Any], stand: Stand) -> Sequence[Any]:
+    """Return the answers of servers with columns named by their places.
+
+    Tables of one schema are one: DuckDB takes longer to hear of a small table than to read it.
+    """
+    import pyarrow as pa
+
+    rows = [_numbered(one, stand) for one in answers]
+    schema = rows[0].schema if rows else None
+    if any(not isinstance(one, pa.Table) or one.schema != schema for one in rows):
+        return rows
+    return [pa.concat_tables(rows)] if rows else []
 
 
 def _numbered(rows: Any, stand: Stand) -> Any:

@@ -1,0 +1,57 @@
+"""What was computed before, kept while it is in use: for functions of values that do not change."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Memo(Generic[K, V]):
+    """The values that were used last, within two bounds. Safe for threads.
+
+    Args:
+        values_max: How many are kept.
+        weight_max: How much they weigh together; a value that weighs more is not kept.
+        weigh: Returns what a key and its value weigh, the same each time.
+    """
+
+    def __init__(self, *, values_max: int, weight_max: int, weigh: Callable[[K, V], int]) -> None:
+        self._values_max = values_max
+        self._weight_max = weight_max
+        self._weigh = weigh
+        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._weight = 0
+        self._mutex = threading.Lock()
+
+    def find(self, key: K) -> V | None:
+        """Return the value of a key; None: it is not kept."""
+        with self._mutex:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+        return found
+
+    def keep(self, key: K, value: V) -> None:
+        """Keep a value, in place of those that were not used for longest."""
+        with self._mutex:
+            before = self._kept.pop(key, None)
+            self._weight -= 0 if before is None else self._weigh(key, before)
+            self._kept[key] = value
+            self._weight += self._weigh(key, value)
+            while self._kept and (
+                len(self._kept) > self._values_max or self._weight > self._weight_max
+            ):
+                self._weight -= self._weigh(*self._kept.popitem(last=False))
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of a key, made if it is not kept. What `make` raises is raised."""
+        found = self.find(key)
+        if found is None:
+            found = make()
+            self.keep(key, found)
+        return found
