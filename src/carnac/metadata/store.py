@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.log.records import load_texts
 from carnac.core.segments.record import load_segment
-from carnac.errors import NotFound, Revoked, Unavailable
-from carnac.metadata.database import translated
+from carnac.errors import NotFound, Revoked
 from carnac.metadata.names import renewed, require_tag_name
-from carnac.metadata.publish.queue import CommitQueue, commit_group
 from carnac.metadata.read import history, reader
 from carnac.metadata.read.reader import load_head
 from carnac.metadata.read.retention import require_whole
@@ -40,13 +36,10 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import Interval, IntervalSet
-    from carnac.metadata.database import Database
     from carnac.metadata.session import Session
     from carnac.ports import (
-        Clock,
         DatasourceInfo,
         Head,
-        IdSource,
         Published,
         TrimReport,
     )
@@ -58,38 +51,6 @@ class SqlMetadataStore(
     SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecords, SqlServerRecords
 ):
     """A store in a database: see `MetadataStore` for what its methods promise."""
-
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Clock,
-        ids: IdSource,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._ids = ids
-        self._queue = CommitQueue(partial(commit_group, database), database.check_writable)
-
-    def close(self) -> None:
-        """Finish what is on its way, and release connections. Idempotent."""
-        with suppress(Unavailable):  # closed already, or a forked child's copy
-            self._queue.drain()
-        self._database.close()
-
-    # ------------------------------------------------------------------------------------------- transactions
-
-    @contextmanager
-    def _read(self) -> Iterator[Session]:
-        with translated(self._database), self._database.read() as session:
-            yield session
-
-    def _write(self, work: Callable[[Session], T]) -> T:
-        return self._queue.submit(work)
-
-    def _write_lease(self, work: Callable[[Session], T]) -> T:
-        """Write what a power cut may take back, as it ends whoever holds a lease on a file of this machine."""
-        return self._queue.submit(work, is_durable=False)
 
     # ------------------------------------------------------------------------------------------------ the log
 

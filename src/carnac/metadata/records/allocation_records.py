@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from carnac.metadata.sql import pending_rows as sql
+from carnac.metadata.transactions import SqlTransactions
 
 if TYPE_CHECKING:
     from carnac.core.log.allocation import (
@@ -15,22 +14,10 @@ if TYPE_CHECKING:
         AllocationRequest,
         PendingSegment,
     )
-    from carnac.metadata.session import Session
-    from carnac.ports import Clock
-
-T = TypeVar("T")
 
 
-class SqlAllocationRecords(ABC):
-    """Pending segments in a database; its transactions are those of the store that this is a part of."""
-
-    _clock: Clock
-
-    @abstractmethod
-    def _read(self) -> AbstractContextManager[Session]: ...
-
-    @abstractmethod
-    def _write(self, work: Callable[[Session], T]) -> T: ...
+class SqlAllocationRecords(SqlTransactions):
+    """Pending segments in a database."""
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
         """Keep places for segments, and get the locks that they need, all in one transaction."""

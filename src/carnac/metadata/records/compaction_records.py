@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from carnac.metadata.sql import compaction as sql
+from carnac.metadata.transactions import SqlTransactions
 
 if TYPE_CHECKING:
     from carnac.core.compaction.control.states import ChunkState
     from carnac.metadata.session import Session
-    from carnac.ports import Clock
-
-T = TypeVar("T")
 
 
-class SqlCompactionRecords(ABC):
+class SqlCompactionRecords(SqlTransactions):
     """What a store on SQL keeps for compaction."""
-
-    _clock: Clock
-
-    @abstractmethod
-    def _read(self) -> AbstractContextManager[Session]: ...
-
-    @abstractmethod
-    def _write(self, work: Callable[[Session], T]) -> T: ...
 
     def compaction_specs(self) -> Mapping[str, str]:
         """Return how datasources are to be compacted, as JSON text, by name."""

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from carnac.metadata.transactions import SqlTransactions
 
 if TYPE_CHECKING:
-    from carnac.metadata.session import Session
-    from carnac.ports import Clock
     from carnac.ports.serving import Role, RuleChange, ServerRecord, Told
 
-T = TypeVar("T")
 
-
-class SqlServerRecords(ABC):
+class SqlServerRecords(SqlTransactions):
     """Servers in a database; `serving` does the work when it is needed."""
-
-    _clock: Clock
-
-    @abstractmethod
-    def _read(self) -> AbstractContextManager[Session]: ...
-
-    @abstractmethod
-    def _write(self, work: Callable[[Session], T]) -> T: ...
-
-    @abstractmethod
-    def _write_lease(self, work: Callable[[Session], T]) -> T: ...
 
     def put_server(self, server: ServerRecord) -> ServerRecord:
         """Keep a heartbeat; return it as it is kept."""

@@ -8,8 +8,9 @@ from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound, Revoked
 from carnac.metadata.read.reader import load_head
+from carnac.metadata.records.plain import reader_of, row_of
 from carnac.metadata.records.tasks import load_leader
-from carnac.metadata.session import Row, Session
+from carnac.metadata.session import Session
 from carnac.metadata.sql import serving as sql
 from carnac.ports.serving import Role, RuleChange, ServerRecord, Told
 
@@ -19,6 +20,9 @@ FORGET_HISTORICALS_MS = 7 * 86_400_000
 """Historicals are the same after a restart, and so is whether they are to be emptied."""
 CHANGES_KEPT = 100
 """Changes of rules that are remembered, of each datasource."""
+_server_of = reader_of(ServerRecord, role=Role, is_draining=bool, is_decommissioning=bool)
+_told_of = reader_of(Told)
+_change_of = reader_of(RuleChange)
 
 
 def check_server(server: ServerRecord) -> None:
@@ -43,7 +47,7 @@ def put_server(session: Session, server: ServerRecord, now_ms: int) -> ServerRec
     kept = replace(server, heartbeat_at_ms=now_ms, is_decommissioning=is_leaving)
     if row is None:
         _sweep(session, now_ms)
-    session.run(sql.PUT_SERVER, **_row_of(kept))
+    session.run(sql.PUT_SERVER, **row_of(kept))
     return kept
 
 
@@ -73,7 +77,7 @@ def decommission(session: Session, server_id: str, *, wanted: bool) -> None:
 def load_told(session: Session) -> Told | None:
     """Return what brokers are told; None if nobody has told them anything."""
     row = session.row(sql.TOLD)
-    return None if row is None else Told(revision=row[0], fence=row[1], at_ms=row[2])
+    return None if row is None else _told_of(row)
 
 
 def tell(session: Session, revision: int, fence: int, now_ms: int) -> Told:
@@ -94,7 +98,7 @@ def tell(session: Session, revision: int, fence: int, now_ms: int) -> Told:
     if now is not None and now.revision >= revision:
         return now
     told = Told(revision=revision, fence=fence, at_ms=now_ms)
-    session.run(sql.PUT_TOLD, revision=revision, fence=fence, at_ms=now_ms)
+    session.run(sql.PUT_TOLD, **row_of(told))
     return told
 
 
@@ -106,15 +110,7 @@ def put_rules(session: Session, change: RuleChange, *, is_none: bool) -> None:
         session.run(sql.PUT_RULES, datasource=change.datasource, rules=change.rules)
     row = session.row(sql.LAST_CHANGE)
     number = 1 + (0 if row is None or row[0] is None else int(row[0]))
-    session.run(
-        sql.INSERT_CHANGE,
-        number=number,
-        datasource=change.datasource,
-        rules=change.rules,
-        author=change.author,
-        comment=change.comment,
-        at_ms=change.at_ms,
-    )
+    session.run(sql.INSERT_CHANGE, number=number, **row_of(change))
     session.run(sql.FORGET_CHANGES, datasource=change.datasource, kept=CHANGES_KEPT)
 
 
@@ -125,10 +121,7 @@ def load_changes(session: Session, datasource: str | None, limit: int) -> tuple[
         if datasource is None
         else session.rows(sql.CHANGES_OF, datasource=datasource, limit=limit)
     )
-    return tuple(
-        RuleChange(datasource=row[0], rules=row[1], author=row[2], comment=row[3], at_ms=row[4])
-        for row in rows
-    )
+    return tuple(map(_change_of, rows))
 
 
 def _sweep(session: Session, now_ms: int) -> None:
@@ -139,39 +132,3 @@ def _sweep(session: Session, now_ms: int) -> None:
             before_ms=now_ms - after,
             after_ms=now_ms + after,
         )
-
-
-def _server_of(row: Row) -> ServerRecord:
-    return ServerRecord(
-        server_id=row[0],
-        role=Role(row[1]),
-        url=row[2],
-        holder=row[3],
-        tier=row[4],
-        capacity_bytes=row[5],
-        started_at_ms=row[6],
-        heartbeat_at_ms=row[7],
-        lease_ms=row[8],
-        is_draining=bool(row[9]),
-        is_decommissioning=bool(row[10]),
-        planning_revision=row[11],
-        oldest_revision=row[12],
-    )
-
-
-def _row_of(server: ServerRecord) -> dict[str, object]:
-    return {
-        "server_id": server.server_id,
-        "role": str(server.role),
-        "url": server.url,
-        "holder": server.holder,
-        "tier": server.tier,
-        "capacity_bytes": server.capacity_bytes,
-        "started_at_ms": server.started_at_ms,
-        "heartbeat_at_ms": server.heartbeat_at_ms,
-        "lease_ms": server.lease_ms,
-        "is_draining": int(server.is_draining),
-        "is_decommissioning": int(server.is_decommissioning),
-        "planning_revision": server.planning_revision,
-        "oldest_revision": server.oldest_revision,
-    }

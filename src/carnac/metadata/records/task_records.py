@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.metadata.sql import checks
+from carnac.metadata.transactions import SqlTransactions
 from carnac.ports.task_records import EVERY_TASK
 
 if TYPE_CHECKING:
     from carnac.core.tasks.events import TaskEvent, TaskReply
     from carnac.core.tasks.leadership import Candidacy, Leadership
     from carnac.core.tasks.model import Attempt, Task
-    from carnac.metadata.session import Session
-    from carnac.ports import Clock, TaskFilter
-
-T = TypeVar("T")
+    from carnac.ports import TaskFilter
 
 
-class SqlTaskRecords(ABC):
-    """Tasks in a database; its transactions are those of the store that this is a part of."""
-
-    _clock: Clock
-
-    @abstractmethod
-    def _read(self) -> AbstractContextManager[Session]: ...
-
-    @abstractmethod
-    def _write(self, work: Callable[[Session], T]) -> T: ...
+class SqlTaskRecords(SqlTransactions):
+    """Tasks in a database."""
 
     def change_tasks(self, event: TaskEvent) -> TaskReply:
         """Let an event happen to the tasks, in one transaction; return what is answered."""

@@ -16,10 +16,14 @@ from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.metadata.locking.locks import change_locks
 from carnac.metadata.records.allocation import release_pending
+from carnac.metadata.records.plain import reader_of, row_of
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import tasks as sql
 from carnac.metadata.sql.dialects import Statement
 from carnac.ports import TaskFilter
+
+attempt_of = reader_of(Attempt, state=AttemptState, is_settled=bool)
+_leader_of = reader_of(Leadership)
 
 
 class SqlTaskView:
@@ -88,7 +92,7 @@ def change_leader(session: Session, candidacy: Candidacy, at_ms: int) -> Leaders
     now = load_leader(session, candidacy.role)
     leader = decide_leader(now, candidacy, at_ms=at_ms)
     if leader != now:
-        session.run(sql.PUT_LEADER, **_leader_row(leader))
+        session.run(sql.PUT_LEADER, **row_of(leader))
     return leader
 
 
@@ -97,7 +101,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
     now = load_leader(session, role)
     left = decide_resignation(now, leader_id)
     if left is not None and left != now:
-        session.run(sql.PUT_LEADER, **_leader_row(left))
+        session.run(sql.PUT_LEADER, **row_of(left))
 
 
 # -------------------------------------------------------------------------------------------------- reading
@@ -106,18 +110,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
 def load_leader(session: Session, role: str) -> Leadership | None:
     """Return who leads in a role, or did last."""
     row = session.row(sql.LEADER, role=role)
-    if row is None:
-        return None
-    return Leadership(
-        role=row[0],
-        leader_id=row[1],
-        fence=row[2],
-        holder=row[3],
-        url=row[4],
-        since_ms=row[5],
-        heartbeat_at_ms=row[6],
-        lease_ms=row[7],
-    )
+    return None if row is None else _leader_of(row)
 
 
 def load_tasks(session: Session, which: TaskFilter, limit: int) -> tuple[Task, ...]:
@@ -184,7 +177,7 @@ def _write(session: Session, decision: TaskDecision) -> None:
         ]
         session.run_many(sql.INSERT_WAIT, waits)
         session.run_many(sql.PUT_TASK, [_task_row(task) for task in decision.tasks])
-    session.run_many(sql.PUT_ATTEMPT, [_attempt_row(one) for one in decision.attempts])
+    session.run_many(sql.PUT_ATTEMPT, [row_of(one) for one in decision.attempts])
     session.run_many(
         sql.INSERT_PAYLOAD, [{"task_id": one, "payload": text} for one, text in decision.payloads]
     )
@@ -229,82 +222,12 @@ def task_of(row: Row) -> Task:
 
 
 def _task_row(task: Task) -> dict[str, object]:
-    return {
-        "task_id": task.task_id,
-        "number": task.number,
-        "type": task.type,
-        "datasource": task.datasource,
-        "group_id": task.group_id,
-        "digest": task.digest,
-        "context": task.context,
-        "priority": task.priority,
-        "slots": task.slots,
+    row = row_of(task)
+    del row["retry"]
+    return row | {
         "dependencies": json.dumps(task.dependencies),
         "waits_for": json.dumps(task.waits_for),
         "retry_limit": task.retry.limit,
         "retry_delay_ms": task.retry.delay_ms,
         "retry_longest_delay_ms": task.retry.longest_delay_ms,
-        "failures": task.failures,
-        "attempts": task.attempts,
-        "state": str(task.state),
-        "wakes_at_ms": task.wakes_at_ms,
-        "created_at_ms": task.created_at_ms,
-        "changed_at_ms": task.changed_at_ms,
-        "started_at_ms": task.started_at_ms,
-        "finished_at_ms": task.finished_at_ms,
-        "error": task.error,
-    }
-
-
-def attempt_of(row: Row) -> Attempt:
-    """Return the attempt in a row of `task_attempts`."""
-    return Attempt(
-        task_id=row[0],
-        number=row[1],
-        state=AttemptState(row[2]),
-        slots=row[3],
-        runner=row[4],
-        handle=row[5],
-        holder=row[6],
-        created_at_ms=row[7],
-        claimed_at_ms=row[8],
-        heartbeat_at_ms=row[9],
-        lease_ms=row[10],
-        ended_at_ms=row[11],
-        is_settled=bool(row[12]),
-        progress=row[13],
-        error=row[14],
-    )
-
-
-def _attempt_row(attempt: Attempt) -> dict[str, object]:
-    return {
-        "task_id": attempt.task_id,
-        "number": attempt.number,
-        "state": str(attempt.state),
-        "slots": attempt.slots,
-        "runner": attempt.runner,
-        "handle": attempt.handle,
-        "holder": attempt.holder,
-        "created_at_ms": attempt.created_at_ms,
-        "claimed_at_ms": attempt.claimed_at_ms,
-        "heartbeat_at_ms": attempt.heartbeat_at_ms,
-        "lease_ms": attempt.lease_ms,
-        "ended_at_ms": attempt.ended_at_ms,
-        "is_settled": int(attempt.is_settled),
-        "progress": attempt.progress,
-        "error": attempt.error,
-    }
-
-
-def _leader_row(leader: Leadership) -> dict[str, object]:
-    return {
-        "role": leader.role,
-        "leader_id": leader.leader_id,
-        "fence": leader.fence,
-        "holder": leader.holder,
-        "url": leader.url,
-        "since_ms": leader.since_ms,
-        "heartbeat_at_ms": leader.heartbeat_at_ms,
-        "lease_ms": leader.lease_ms,
     }
