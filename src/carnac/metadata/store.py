@@ -175,12 +175,7 @@ class SqlMetadataStore(
         with self._read() as session:
             past = _past(session, revision)
             found = reader.find_datasource(session, datasource)
-            if found is None:
-                return 0
-            if past is not None:
-                return len(reader.load_rows(session, reader.NUMBERS, found, past, None))
-            row = session.row(q.COUNT_LIVE, datasource_id=found)
-            return 0 if row is None else int(row[0])
+            return 0 if found is None else reader.count_entries(session, found, past)
 
     def find_segment(self, segment_id: str) -> Segment | None:
         """Return a segment's record; None if the store does not know it."""

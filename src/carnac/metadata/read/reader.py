@@ -201,17 +201,35 @@ def _overlaps(row: Row, piece: Interval) -> bool:
 def load_columns(
     session: Session, datasource_id: int, revision: int | None
 ) -> dict[str, ColumnType]:
-    """Return the united schema; now from the counted schemas, the past from the schemas of what was visible."""
+    """Return the united schema; of the past from the counted schemas, too, and what has changed since."""
     schemas = session.rows(q.SCHEMAS, datasource_id=datasource_id)
-    if revision is None:
-        texts = [columns for _, columns, segments in schemas if segments]
-    else:
-        seen = {
-            row[q.ENTRY_WIDTH + 1]
-            for row in load_rows(session, NUMBERS, datasource_id, revision, None)
-        }
-        texts = [columns for digest, columns, _ in schemas if digest in seen]
+    seen = {digest: segments for digest, _, segments in schemas}
+    if revision is not None:
+        since = _since(datasource_id, revision)
+        for digest, _, segments in session.rows(q.ADDED_SINCE, **since):
+            seen[digest] -= segments
+        there = [*session.rows(q.DROPPED_SINCE, revision=revision, **since)]
+        there += session.rows(q.KEPT_SINCE, **since)
+        seen.update({row[0]: 1 for row in there})
+    texts = [columns for digest, columns, _ in schemas if seen[digest] > 0]
     return dict(unite_columns(load_schema(text) for text in texts))
+
+
+def count_entries(session: Session, datasource_id: int, revision: int | None) -> int:
+    """Return the number of visible entries: those of now, without what came since and with what went."""
+    row = session.row(q.COUNT_LIVE, datasource_id=datasource_id)
+    count = 0 if row is None else int(row[0])
+    if revision is None:
+        return count
+    since = _since(datasource_id, revision)
+    came = sum(int(row[1]) for row in session.rows(q.ADDED_SINCE, **since))
+    went = sum(int(row[1]) for row in session.rows(q.DROPPED_SINCE, revision=revision, **since))
+    return count - came + went
+
+
+def _since(datasource_id: int, revision: int) -> dict[str, int]:
+    """Return what says which entries are younger than a revision."""
+    return {"datasource_id": datasource_id, "first_id": (revision + 1) << ENTRY_BITS}
 
 
 def load_infos(session: Session, head: int) -> list[DatasourceInfo]:

@@ -142,6 +142,45 @@ SCHEMAS = statement(
     ORDER BY first_key
     """
 )
+ADDED_SINCE = statement(
+    """
+    SELECT segments.digest, count(*), count(DISTINCT entries.segment_key)
+    FROM entries JOIN segments ON segments.segment_key = entries.segment_key
+    WHERE entries.datasource_id = :datasource_id
+      AND entries.entry_id >= :first_id
+      AND entries.dropped_revision IS NULL
+    GROUP BY segments.digest
+    """
+)
+"""Live entries from an id on: how many of each schema, and of how many segments."""
+DROPPED_SINCE = statement(
+    """
+    SELECT segments.digest, count(*)
+    FROM entries JOIN segments ON segments.segment_key = entries.segment_key
+    WHERE entries.datasource_id = :datasource_id
+      AND entries.dropped_revision > :revision
+      AND entries.entry_id < :first_id
+    GROUP BY segments.digest
+    """
+)
+"""Entries from before an id that were dropped after a revision: how many of each schema."""
+KEPT_SINCE = statement(
+    """
+    SELECT DISTINCT segments.digest
+    FROM entries JOIN segments ON segments.segment_key = entries.segment_key
+    WHERE entries.datasource_id = :datasource_id
+      AND entries.entry_id < :first_id
+      AND entries.dropped_revision IS NULL
+      AND entries.segment_key IN (
+        SELECT segment_key
+        FROM entries
+        WHERE datasource_id = :datasource_id
+          AND entry_id >= :first_id
+          AND dropped_revision IS NULL
+      )
+    """
+)
+"""Schemas of segments that have live entries from before an id, and from that id on as well."""
 FIND_SEGMENT = statement("SELECT record FROM segments WHERE segment_id = :segment_id")
 SEGMENTS_AFTER = statement(
     """
