@@ -109,6 +109,7 @@ def note_reach(facts: AnswerFacts, execution: Execution) -> None:
     facts.is_complete = reach.is_complete
     facts.missing = reach.missing
     facts.servers = tuple(reach.servers)
+    facts.segments_cold = reach.segments_cold
 
 
 def close_quietly(execution: Execution) -> None:

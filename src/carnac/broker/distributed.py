@@ -18,7 +18,16 @@ from carnac.broker.plans import PlanCache
 from carnac.broker.scatter import Lack, Plan, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
 from carnac.core.time.intervals import IntervalSet
-from carnac.errors import Cancelled, Invalid, NotFound, TimedOut, Unavailable, gravest
+from carnac.errors import (
+    Cancelled,
+    CarnacError,
+    Corrupt,
+    Invalid,
+    NotFound,
+    TimedOut,
+    Unavailable,
+    gravest,
+)
 from carnac.ports.answers import Engine, OnMissing, Statement
 from carnac.ports.distributed import Distribution, Way
 
@@ -299,6 +308,7 @@ class DistributedExecution:
             is_complete=is_complete,
             missing=missing_intervals(scatter.lacks),
             servers=tuple(sorted(scatter.servers)),
+            segments_cold=scatter.cold,
         )
 
 
@@ -312,15 +322,16 @@ def missing_intervals(lacks: Sequence[Lack]) -> dict[str, list[str]]:
     return {name: [str(one) for one in found[name]] for name in sorted(found)}
 
 
-def unreadable(lacks: Sequence[Lack], more: str = "") -> Unavailable:
-    """Return the error that names segments which no server can read."""
+def unreadable(lacks: Sequence[Lack], more: str = "") -> CarnacError:
+    """Return the error that names segments which no server can read: Corrupt if a file is damaged."""
     ids = sorted({one.slice.segment.segment_id for one in lacks})
     named = ", ".join(ids[:NAMED_MAX])
     if len(ids) > NAMED_MAX:
         named += f" and {len(ids) - NAMED_MAX} more"
     worst = gravest(one.reason for one in lacks)
     tail = f", {more}" if more else ""
-    return Unavailable(
+    kind = Corrupt if isinstance(worst, Corrupt) else Unavailable
+    return kind(
         f"segments {named} cannot be read from any server ({worst.message}){tail}",
         segments=ids[:100],
         missing=missing_intervals(lacks),

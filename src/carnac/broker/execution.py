@@ -19,12 +19,14 @@ class Reach:
         is_complete: That is all of them, and it is proved.
         missing: Intervals that are missing, ISO 8601, by datasource.
         servers: Ids of the historicals that took part.
+        segments_cold: Of those read, how many came from deep storage.
     """
 
     segments_read: int = 0
     is_complete: bool = False
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     servers: Sequence[str] = ()
+    segments_cold: int = 0
 
 
 class Execution(Protocol):

@@ -97,6 +97,7 @@ def line_of(record: QueryRecord) -> dict[str, object]:
             "rows_digest": facts.receipt.rows_digest,
             "segments_expected": facts.segments_expected,
             "segments_read": facts.segments_read,
+            "segments_cold": facts.segments_cold,
             "complete": facts.is_complete,
             "servers": list(facts.servers),
             "engine": facts.engine.value,

@@ -119,6 +119,7 @@ class Scatter:
     def __init__(self, plan: Plan, cluster: Cluster) -> None:
         self.reads: list[Read] = []
         self.lacks: list[Lack] = []
+        self.cold = 0
         self.servers: set[str] = set()
         self._plan = plan
         self._cluster = cluster
@@ -262,11 +263,11 @@ class Scatter:
             one.error = error
             self._open[request.view, piece.segment.segment_id] = one
 
-    def _refuse(self, view: str, segment_id: str, member: Member, reason: str) -> None:
+    def _refuse(self, view: str, segment_id: str, member: Member, error: CarnacError) -> None:
         """Look for somebody else to ask for a segment that a server cannot read."""
         one = self._waiting[view, segment_id]
         one.refused.add(member.record.server_id)
-        one.error = Unavailable(reason)
+        one.error = error
         self._open[view, segment_id] = one
 
     # ---------------------------------------------------------------------------------------------- asking
@@ -361,8 +362,10 @@ class Scatter:
             return False
         self.reads.append(Read(view=task.request.view, slices=slices, is_whole=True))
         self.servers.add(task.member.record.server_id)
+        self.cold += report.cold
         for segment_id, reason in missing.items():
-            self._refuse(task.request.view, segment_id, task.member, reason)
+            kind = Corrupt if segment_id in report.damaged else Unavailable
+            self._refuse(task.request.view, segment_id, task.member, kind(reason))
         return True
 
     def _forget(self, task: _Task) -> None:

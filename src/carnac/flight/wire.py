@@ -133,6 +133,7 @@ class ReportTold(Done, kw_only=True):
 
     slices: list[tuple[str, Clip]]
     missing: dict[str, str]
+    damaged: list[str]
     cold: int
     rows: int
     is_whole: bool
@@ -277,6 +278,7 @@ def dump_report(report: LeafReport) -> bytes:
             server_id=report.server_id,
             slices=[(segment_id, dump_clip(clip)) for segment_id, clip in report.slices],
             missing=dict(report.missing),
+            damaged=list(report.damaged),
             cold=report.cold,
             rows=report.rows,
             is_whole=report.is_whole,
@@ -293,7 +295,7 @@ def fill_report(report: LeafReport, body: bytes) -> None:
     told = load(ReportTold, body)
     report.server_id = told.server_id
     report.slices = [(segment_id, read_clip(clip)) for segment_id, clip in told.slices]
-    report.missing = told.missing
+    report.missing, report.damaged = told.missing, told.damaged
     report.cold, report.rows, report.is_whole = told.cold, told.rows, told.is_whole
 
 

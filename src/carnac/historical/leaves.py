@@ -244,6 +244,9 @@ class Leaf:
         if failed and not (self.request.skips_missing and all(map(_is_missing, failed.values()))):
             raise gravest(failed.values())
         self.report.missing = {segment_id: error.message for segment_id, error in failed.items()}
+        self.report.damaged = sorted(
+            one for one, error in failed.items() if isinstance(error, Corrupt)
+        )
 
     def _readable(self) -> LeafRequest:
         failed = self._found.failed

@@ -93,6 +93,7 @@ class AnswerFacts:
             without quotes. One of an answer that depends on the time or on chance never comes again.
         receipt: See there.
         servers: Ids of the historicals that took part; empty for the embedded engine.
+        segments_cold: Of those read, how many a historical had to read from deep storage; 0 for the embedded engine.
     """
 
     query_id: str
@@ -106,6 +107,7 @@ class AnswerFacts:
     etag: str
     receipt: Receipt
     servers: Sequence[str] = ()
+    segments_cold: int = 0
 
 
 class Answer(Protocol):

@@ -151,6 +151,7 @@ class LeafReport:
         server_id: The leaf; empty in the process of the broker.
         slices: What was read: segment ids with their clips, as asked; `is_whole` says whether that can be relied on.
         missing: Why segments could not be read, by segment id.
+        damaged: Those of `missing` whose files in deep storage are gone or damaged: nobody else can read them.
         cold: How many of the segments were read from deep storage.
         rows: That the leaf's statement gave.
         is_whole: The leaf has said all of this, at the end of its rows.
@@ -159,6 +160,7 @@ class LeafReport:
     server_id: str = ""
     slices: Sequence[tuple[str, IntervalSet | None]] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    damaged: Sequence[str] = ()
     cold: int = 0
     rows: int = 0
     is_whole: bool = False

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from carnac.broker import scatter
-from carnac.errors import Cancelled, TimedOut, Unavailable
+from carnac.errors import Cancelled, Corrupt, TimedOut, Unavailable
 from carnac.ports.answers import Engine, OnMissing, QueryService
 from carnac.ports.serving import Role
 from tests.support.historicals import settled
@@ -219,6 +219,29 @@ def test_what_nobody_has_loaded_is_read_cold(served: ServedStore) -> None:
         return rows_of(queries.run(statement(sql))) == served.store.sql(sql).rows()
 
     until(is_seen, "the new revision")
+    answer = queries.run(statement(sql))
+    assert answer is not None
+    rows_of(answer)
+    cold = answer.facts.segments_cold
+    assert 1 <= cold <= answer.facts.segments_read
+
+
+def test_damage_is_told_as_damage(served: ServedStore) -> None:
+    served.store.append("events", day_of(21))
+    [item] = served.store.segments("events", interval="2013-01-21/2013-01-22")
+    storage = served.store.deep_storage
+    with storage.open_read(item.segment.path) as file:
+        data = file.read()
+    middle = len(data) // 2
+    storage.write(item.segment.path, data[:4] + b"\xff" * middle + data[4 + middle :])
+    queries = served.open_broker().queries
+    sql = "SELECT sum(n) AS n FROM events"
+    with pytest.raises(Corrupt, match=item.segment.segment_id):
+        rows_of(queries.run(statement(sql)))
+    partial = queries.run(statement(sql, on_missing=OnMissing.PARTIAL))
+    assert partial is not None
+    rows_of(partial)
+    assert "2013-01-21T" in partial.facts.missing["events"][0]
 
 
 def test_with_none_left_on_missing_decides(served: ServedStore) -> None:
@@ -253,10 +276,10 @@ def broken(served: ServedStore) -> str:
 def test_a_segment_that_no_server_can_read(served: ServedStore, broken: str) -> None:
     sql = "SELECT count(*) AS c FROM events"
     queries = served.open_broker().queries
-    with pytest.raises(Unavailable, match=broken) as error:
+    with pytest.raises(Corrupt, match=broken) as error:
         rows_of(queries.run(statement(sql)))
     assert "2013-01-20" in str(error.value.ids["missing"])
-    with pytest.raises(Unavailable, match=broken):
+    with pytest.raises(Corrupt, match=broken):
         rows_of(queries.run(statement("SELECT n FROM events")))
     partial = queries.run(statement(sql, on_missing=OnMissing.PARTIAL))
     assert partial is not None

@@ -20,7 +20,7 @@ from carnac.api.protocol import trailers_of
 from carnac.api.sql.errors import Failure, failure_of
 from carnac.api.sql.facts import ids_of, mark_of, said_first, said_last, same_etag, unmarked
 from carnac.api.sql.runs import Run
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import Cancelled, CarnacError, Unavailable
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -99,7 +99,7 @@ class SqlAnswer(Response):
         except CarnacError as error:
             failure = failure_of(error)
             if failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                _log.error("query %s: %s", self._request.statement.query_id, error.message)
+                self._log(error, "")
             await _send_failure(send, failure, ids_of(self._request))
             return
         if has_more:
@@ -116,6 +116,11 @@ class SqlAnswer(Response):
             *said_first(facts, self._mark),
         ]
 
+    def _log(self, error: CarnacError, what: str) -> None:
+        # whoever cancels a query or leaves does what clients do: nobody has to look at it
+        level = logging.INFO if isinstance(error, Cancelled) else logging.ERROR
+        _log.log(level, "query %s%s: %s", self._request.statement.query_id, what, error.message)
+
     async def _stream(self, scope: Scope, send: Send, facts: AnswerFacts, body: bytes) -> None:
         self._is_started = True
         trailers = trailers_of(scope)
@@ -129,11 +134,7 @@ class SqlAnswer(Response):
             try:
                 body, has_more = await self._in_thread(lambda: self._run.take(PIECE_BYTES))
             except CarnacError as error:
-                _log.error(
-                    "query %s broke off amid its answer: %s",
-                    self._request.statement.query_id,
-                    error.message,
-                )
+                self._log(error, " broke off amid its answer")
                 return  # without the end of the body
         if trailers is not None:
             trailers.extend(_encoded(said_last(facts)))

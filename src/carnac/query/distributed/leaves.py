@@ -105,7 +105,7 @@ def without_missing(
     Args:
         held: Finds the files of a scan, and refuses those that are not what their records say.
     """
-    missing, kept = dict(report.missing), []
+    missing, kept, damaged = dict(report.missing), [], list(report.damaged)
     for piece in scan.slices:
         try:
             with held(replace(scan, slices=[piece])):
@@ -114,7 +114,9 @@ def without_missing(
             raise
         except (Corrupt, NotFound, Unavailable) as error:
             missing[piece.segment.segment_id] = error.message
-    report.missing = missing
+            if isinstance(error, Corrupt):
+                damaged.append(piece.segment.segment_id)
+    report.missing, report.damaged = missing, damaged
     return replace(scan, slices=kept)
 
 
