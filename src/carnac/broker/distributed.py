@@ -6,7 +6,6 @@ that can be read as a whole is read in its stead; or the answer goes without the
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -30,6 +29,7 @@ from carnac.errors import (
 )
 from carnac.ports.answers import Engine, OnMissing, Statement
 from carnac.ports.distributed import Distribution, Way
+from carnac.ports.threads import stopped_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,14 +122,10 @@ class DistributedExecution:
         self._steps = steps
         self._scatter: Scatter | None = None
         self._is_cancelled = False
-        self._is_late = False
         self._rows: Iterator[pa.RecordBatch] = iter(())
-        self._timer: threading.Timer | None = None
         self.reach = Reach()
-        if timeout_ms:
-            self._timer = threading.Timer(timeout_ms / 1000, self._time_out)
-            self._timer.daemon = True
-            self._timer.start()
+        self._watch = ExitStack()
+        self._is_late = self._watch.enter_context(stopped_after(timeout_ms or None, self.cancel))
 
     @property
     def revision(self) -> int:
@@ -184,16 +180,11 @@ class DistributedExecution:
 
     def close(self) -> None:
         """Stop what runs and let go of the revision. Idempotent."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._watch.close()
         scatter, self._scatter = self._scatter, None
         if scatter is not None:
             scatter.close()
         self._steps.close()
-
-    def _time_out(self) -> None:
-        self._is_late = True
-        self.cancel()
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
@@ -201,7 +192,7 @@ class DistributedExecution:
         try:
             yield
         except Unavailable as error:
-            if not self._is_late or isinstance(error, TimedOut):
+            if not self._is_late.is_set() or isinstance(error, TimedOut):
                 raise
             raise TimedOut(
                 f"the query took longer than {self._timeout_ms} ms and was stopped; "

@@ -27,6 +27,7 @@ from carnac.errors import (
     Unavailable,
 )
 from carnac.ports.loops import reason_of, safely
+from carnac.ports.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from carnac.broker.cluster import Cluster, Member
@@ -43,6 +44,8 @@ PATIENCE_ROUNDS = 10
 """How often servers that did not answer are asked again, `LOOK_S` apart, before a query is given up."""
 
 _log = logging.getLogger(__name__)
+_threads = DaemonThreads("leaf")
+"""Daemons: a server that hangs does not keep this process from ending."""
 _FINAL = (Invalid, Cancelled, TimedOut, DiskFull)
 """Errors that another server would give as well."""
 
@@ -287,8 +290,7 @@ class Scatter:
                 member.end()
                 self._done.put(task)
 
-        # a daemon: a server that hangs does not keep this process from ending
-        threading.Thread(target=run, name="carnac-leaf", daemon=True).start()
+        _threads.run(run)
 
     def _next_done(self) -> _Task | None:
         """Return a request that is over; None: none is, for now."""
@@ -394,10 +396,8 @@ class Scatter:
         if task.is_dropped:
             return
         task.is_dropped = True
-        threading.Thread(
-            target=lambda: safely(
+        _threads.run(
+            lambda: safely(
                 _log, "to stop a leaf", lambda: task.member.server.cancel(task.request.query_id)
-            ),
-            name="carnac-leaf-stop",
-            daemon=True,
-        ).start()
+            )
+        )

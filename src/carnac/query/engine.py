@@ -24,6 +24,7 @@ from carnac.errors import Cancelled, TimedOut
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit
 from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
+from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.leaves import (
@@ -35,7 +36,7 @@ from carnac.query.distributed.leaves import (
 )
 from carnac.query.distributed.merging import merged_table
 from carnac.query.intact import IntactFiles, Interrupted, Located
-from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held, stopped_after
+from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.parameters import Parameters

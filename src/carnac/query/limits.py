@@ -18,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from carnac.ports.threads import INTERRUPT_S
+
 T = TypeVar("T")
 
-INTERRUPT_S = 0.05
-"""A query that takes too long is interrupted again after this: DuckDB forgets what comes between two statements."""
 OVERHEAD_BYTES = 64 << 20
 """Of a limit, for what is not the query's: threads, plans, the interpreter."""
 OVERHEAD_PART = 4
@@ -109,35 +109,6 @@ def memory_held(owner: object, grow_bytes: int) -> Iterator[None]:
         yield
     finally:
         _CEILINGS.leave(owner)
-
-
-@contextmanager
-def stopped_after(limit_ms: int | None, stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Call `stop` again and again once the time is over; give what is set from then on.
-
-    Args:
-        limit_ms: None: never.
-    """
-    timed_out, is_over = threading.Event(), threading.Event()
-    if limit_ms is None:
-        yield timed_out
-        return
-
-    def watch() -> None:
-        if is_over.wait(limit_ms / 1000):
-            return
-        timed_out.set()
-        while not is_over.is_set():
-            stop()
-            is_over.wait(INTERRUPT_S)
-
-    watcher = threading.Thread(target=watch, name="carnac-query-limit", daemon=True)
-    watcher.start()
-    try:
-        yield timed_out
-    finally:
-        is_over.set()
-        watcher.join()
 
 
 def heeding_signals(work: Callable[[], T], stop: Callable[[], None]) -> T:

@@ -90,17 +90,16 @@ class SqlAnswer(Response):
 
     async def _answer(self, scope: Scope, send: Send) -> None:
         try:
-            facts = await self._in_thread(lambda: self._run.open(self._if_none_match))
-            if facts is None:
-                headers = [*ids_of(self._request), *same_etag(self._if_none_match, self._mark)]
-                await _send(send, HTTPStatus.NOT_MODIFIED, headers, b"")
-                return
-            body, has_more = await self._in_thread(lambda: self._run.take(WHOLE_MAX_BYTES))
+            facts, body, has_more = await self._in_thread(self._begin)
         except CarnacError as error:
             failure = failure_of(error)
             if failure.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._log(error, "")
             await _send_failure(send, failure, ids_of(self._request))
+            return
+        if facts is None:
+            headers = [*ids_of(self._request), *same_etag(self._if_none_match, self._mark)]
+            await _send(send, HTTPStatus.NOT_MODIFIED, headers, b"")
             return
         if has_more:
             await self._stream(scope, send, facts, body)
@@ -108,6 +107,11 @@ class SqlAnswer(Response):
         self._is_started = True
         headers = [*self._first(facts), *said_last(facts)]
         await _send(send, HTTPStatus.OK, headers, body)
+
+    def _begin(self) -> tuple[AnswerFacts | None, bytes, bool]:
+        """Have it run up to its first rows: what a short answer takes is one turn of one thread."""
+        facts = self._run.open(self._if_none_match)
+        return (None, b"", False) if facts is None else (facts, *self._run.take(WHOLE_MAX_BYTES))
 
     def _first(self, facts: AnswerFacts) -> list[tuple[str, str]]:
         return [

@@ -12,10 +12,10 @@ from carnac.core.pruning.predicates import ANYTHING
 from carnac.errors import Corrupt, Invalid, NotFound, Unavailable
 from carnac.ports.memo import Memo
 from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
+from carnac.ports.threads import INTERRUPT_S
 from carnac.query.checking import check
 from carnac.query.distributed.aggregates import function_name
 from carnac.query.intact import Interrupted
-from carnac.query.limits import INTERRUPT_S
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.planning import Scan
 from carnac.query.relations import Columns, Tables

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from carnac.ports.threads import INTERRUPT_S
 from carnac.query.intact import Interrupted
-from carnac.query.limits import INTERRUPT_S
 from carnac.query.results import batches_of, plan_table, with_longs
 from carnac.query.streams.basis import basis_of
 

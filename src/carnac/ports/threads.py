@@ -1,0 +1,165 @@
+"""Daemon threads that are used again, and one that watches how long everything takes.
+
+A thread that is started waits until it runs, and so does whoever has started it: among many that want the interpreter
+that takes longer than most of what a light query does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil
+from queue import Empty, SimpleQueue
+
+from carnac.ports.loops import safely
+
+INTERRUPT_S = 0.05
+"""Between two looks at what takes too long, which is stopped again at each: DuckDB forgets what comes between two
+statements.
+"""
+IDLE_LOOKS = 100
+"""After so many looks at nothing nobody looks any more."""
+IDLE_S = 10.0
+"""After so long without work a thread ends."""
+
+_log = logging.getLogger(__name__)
+
+
+class DaemonThreads:
+    """Threads that do what they are given, as many as there is to do at a time. Safe for threads.
+
+    Nobody waits for them when the process ends.
+
+    Args:
+        name: Of the threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._mutex = threading.Lock()
+        self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._free = 0
+
+    @property
+    def free(self) -> int:
+        """How many have nothing to do."""
+        return self._free
+
+    def run(self, do: Callable[[], object]) -> None:
+        """Have something done that raises nothing; returns at once."""
+        with self._mutex:
+            is_taken = self._free > 0
+            if is_taken:
+                self._free -= 1
+                self._work.put(do)
+        if not is_taken:
+            threading.Thread(
+                target=self._serve, args=(do,), name=f"carnac-{self._name}", daemon=True
+            ).start()
+
+    def _serve(self, do: Callable[[], object]) -> None:
+        while True:
+            do()
+            del do  # what it holds may go while nothing is to be done
+            with self._mutex:
+                self._free += 1
+            try:
+                do = self._work.get(timeout=IDLE_S)
+            except Empty:
+                with self._mutex:
+                    if self._work.empty():
+                        self._free -= 1
+                        return
+                do = self._work.get()
+
+
+class _Watch:
+    """Something that may take so many looks."""
+
+    def __init__(self, looks: int, stop: Callable[[], object]) -> None:
+        self.is_late = threading.Event()
+        self._looks = looks
+        self._stop: Callable[[], object] | None = stop
+        self._turn = threading.Lock()
+
+    def look(self) -> None:
+        """Stop it if its time is over."""
+        self._looks -= 1
+        if self._looks > 0:
+            return
+        with self._turn:
+            if self._stop is not None:
+                self.is_late.set()
+                safely(_log, "to stop what takes too long", self._stop)
+
+    def end(self) -> None:
+        """Note that it is over: it is not stopped any more when this returns."""
+        with self._turn:
+            self._stop = None
+
+
+class _Watcher:
+    """Looks at all watches again and again, from one thread."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._watches: set[_Watch] = set()
+        self._is_looking = False
+        self._pause = threading.Event()  # never set
+
+    def add(self, watch: _Watch) -> None:
+        """Look at a watch from now on."""
+        with self._mutex:
+            self._watches.add(watch)
+            is_new, self._is_looking = not self._is_looking, True
+        if is_new:
+            threading.Thread(target=self._look_on, name="carnac-limits", daemon=True).start()
+
+    def remove(self, watch: _Watch) -> None:
+        """Look at it no more."""
+        with self._mutex:
+            self._watches.discard(watch)
+
+    def _look_on(self) -> None:
+        idle = 0
+        while True:
+            self._pause.wait(INTERRUPT_S)
+            with self._mutex:
+                watches = list(self._watches)
+                idle = 0 if watches else idle + 1
+                if idle > IDLE_LOOKS:
+                    self._is_looking = False
+                    return
+            for watch in watches:
+                watch.look()
+
+
+_watcher = _Watcher()
+os.register_at_fork(after_in_child=_watcher.__init__)  # type: ignore[misc]  # threads stay with the parent
+
+
+@contextmanager
+def stopped_after(limit_ms: int | None, stop: Callable[[], object]) -> Iterator[threading.Event]:
+    """Call `stop` again and again once the time is over; give what is set from then on.
+
+    `stop` returns at once. It is called up to two times `INTERRUPT_S` late.
+
+    Args:
+        limit_ms: None: never.
+    """
+    if limit_ms is None:
+        yield threading.Event()
+        return
+    watch = _Watch(ceil(limit_ms / 1000 / INTERRUPT_S) + 1, stop)
+    if not limit_ms:
+        watch = _Watch(1, stop)
+        watch.look()
+    _watcher.add(watch)
+    try:
+        yield watch.is_late
+    finally:
+        watch.end()
+        _watcher.remove(watch)

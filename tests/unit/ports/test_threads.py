@@ -1,0 +1,64 @@
+"""Threads that are used again, and what is stopped because it takes too long."""
+
+from __future__ import annotations
+
+import threading
+
+from carnac.ports.threads import DaemonThreads, stopped_after
+from tests.waiting import until
+
+
+def test_threads_are_used_again_and_as_many_as_there_is_to_do() -> None:
+    threads = DaemonThreads("test")
+    seen: list[int] = []
+    goes_on, both = threading.Event(), threading.Barrier(3)
+
+    def work() -> None:
+        seen.append(threading.get_ident())
+        both.wait()
+        goes_on.wait()
+
+    for _ in range(2):
+        threads.run(work)
+    both.wait()  # two at a time, though none was there
+    goes_on.set()
+    until(lambda: threads.free == 2, "both to be free")
+    done = threading.Event()
+
+    def last() -> None:
+        seen.append(threading.get_ident())
+        done.set()
+
+    threads.run(last)
+    assert done.wait(10)
+    assert len(set(seen)) == 2
+
+
+def test_what_takes_too_long_is_stopped_again_and_again() -> None:
+    """Until it is over, and not once more."""
+    stops: list[int] = []
+    again = threading.Event()
+
+    def stop() -> None:
+        stops.append(1)
+        if len(stops) > 1:
+            again.set()
+        raise RuntimeError("what is stopped fails, and others are stopped all the same")
+
+    with stopped_after(1, stop) as is_late:
+        assert again.wait(10)
+        assert is_late.is_set()
+    count = len(stops)
+    with stopped_after(0, again.clear) as others:
+        assert others.is_set()
+        until(lambda: not again.is_set(), "the next one to be stopped")
+    assert len(stops) == count
+
+
+def test_what_has_no_limit_or_ends_in_time_is_not_stopped() -> None:
+    stopped = threading.Event()
+    with stopped_after(None, stopped.set) as never, stopped_after(60_000, stopped.set) as late:
+        pass
+    assert not never.is_set()
+    assert not late.is_set()
+    assert not stopped.is_set()
