@@ -5,42 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from carnac.specs.druid.expressions.operators import divide_doubles
-from carnac.specs.druid.expressions.table import Function, constant_int
+from carnac.specs.druid.expressions.table import Function, constant_int, written
 from carnac.specs.druid.expressions.values import Sql, to_double, to_long, to_value
 
 
 def _are_long(arguments: Sequence[Sql]) -> bool:
     return all(value.type in ("long", "bool", "null") for value in arguments)
-
-
-def _double(name: str) -> Callable[[Sequence[Sql]], Sql]:
-    """Return the builder of a function that takes and gives doubles alike in both languages."""
-
-    def build(arguments: Sequence[Sql]) -> Sql:
-        return Sql(f"{name}({', '.join(to_double(v).text for v in arguments)})", "double")
-
-    return build
-
-
-def _whole(name: str) -> Callable[[Sequence[Sql]], Sql]:
-    def build(arguments: Sequence[Sql]) -> Sql:
-        return Sql(f"CAST({name}({to_double(arguments[0]).text}) AS DOUBLE)", "double")
-
-    return build
-
-
-def _log(name: str, pole: str) -> Callable[[Sequence[Sql]], Sql]:
-    """Return the builder of a logarithm: -Infinity at the pole, NaN below it."""
-
-    def build(arguments: Sequence[Sql]) -> Sql:
-        x = to_double(arguments[0]).text
-        return Sql(
-            f"CASE WHEN {x} > {pole} THEN {name}({x}) WHEN {x} = {pole} THEN double('-Infinity') "
-            f"WHEN {x} < {pole} THEN double('NaN') END",
-            "double",
-        )
-
-    return build
 
 
 def _abs(arguments: Sequence[Sql]) -> Sql:
@@ -90,73 +60,31 @@ def _two(name: str) -> Callable[[Sequence[Sql]], Sql]:
     return build
 
 
-def _copysign(arguments: Sequence[Sql]) -> Sql:
-    x, y = (to_double(value).text for value in arguments)
-    return Sql(f"CASE WHEN {y} < 0.0D THEN - abs({x}) ELSE abs({x}) END", "double")
+_SAME = tuple(
+    "acos asin atan cbrt cos cosh cot exp expm1 rint signum sin sinh sqrt tan tanh".split()  # noqa: SIM905
+)
+"""Functions of a double that have one name in both languages."""
 
+_LOG = (
+    "CASE WHEN {{0}} > {pole} THEN {name}({{0}}) WHEN {{0}} = {pole} THEN double('-Infinity') "
+    "WHEN {{0}} < {pole} THEN double('NaN') END"
+)
+"""-Infinity at the pole, NaN below it."""
 
-def _scalb(arguments: Sequence[Sql]) -> Sql:
-    return Sql(
-        f"({to_double(arguments[0]).text} * pow(2.0D, {to_long(arguments[1]).text}))", "double"
-    )
-
-
-def _bits(operator: str) -> Callable[[Sequence[Sql]], Sql]:
-    def build(arguments: Sequence[Sql]) -> Sql:
-        x, y = (to_long(value).text for value in arguments)
-        return Sql(f"({x} {operator} {y})", "long")
-
-    return build
-
-
-def _shift(name: str) -> Callable[[Sequence[Sql]], Sql]:
-    def build(arguments: Sequence[Sql]) -> Sql:
-        x, y = (to_long(value).text for value in arguments)
-        return Sql(f"{name}({x}, CAST({y} AS INT))", "long")
-
-    return build
-
-
-def _complement(arguments: Sequence[Sql]) -> Sql:
-    return Sql(f"(~ {to_long(arguments[0]).text})", "long")
-
-
-def _pi(_: Sequence[Sql]) -> Sql:
-    return Sql("pi()", "double")
-
-
-_SAME = {
-    "acos": "acos",
-    "asin": "asin",
-    "atan": "atan",
-    "cbrt": "cbrt",
-    "cos": "cos",
-    "cosh": "cosh",
-    "cot": "cot",
-    "exp": "exp",
-    "expm1": "expm1",
-    "rint": "rint",
-    "signum": "signum",
-    "sin": "sin",
-    "sinh": "sinh",
-    "sqrt": "sqrt",
-    "tan": "tan",
-    "tanh": "tanh",
-    "todegrees": "degrees",
-    "toradians": "radians",
-}
 
 FUNCTIONS: Mapping[str, Function] = {
-    **{name: Function(_double(spark), 1, 1) for name, spark in _SAME.items()},
-    "atan2": Function(_double("atan2"), 2, 2),
-    "hypot": Function(_double("hypot"), 2, 2),
-    "pow": Function(_double("pow"), 2, 2),
-    "power": Function(_double("pow"), 2, 2),
-    "ceil": Function(_whole("ceil"), 1, 1),
-    "floor": Function(_whole("floor"), 1, 1),
-    "log": Function(_log("ln", "0.0D"), 1, 1),
-    "log10": Function(_log("log10", "0.0D"), 1, 1),
-    "log1p": Function(_log("log1p", "-1.0D"), 1, 1),
+    **{name: written("d", f"{name}({{0}})", "double") for name in _SAME},
+    "todegrees": written("d", "degrees({0})", "double"),
+    "toradians": written("d", "radians({0})", "double"),
+    "atan2": written("dd", "atan2({0}, {1})", "double"),
+    "hypot": written("dd", "hypot({0}, {1})", "double"),
+    "pow": written("dd", "pow({0}, {1})", "double"),
+    "power": written("dd", "pow({0}, {1})", "double"),
+    "ceil": written("d", "CAST(ceil({0}) AS DOUBLE)", "double"),
+    "floor": written("d", "CAST(floor({0}) AS DOUBLE)", "double"),
+    "log": written("d", _LOG.format(name="ln", pole="0.0D"), "double"),
+    "log10": written("d", _LOG.format(name="log10", pole="0.0D"), "double"),
+    "log1p": written("d", _LOG.format(name="log1p", pole="-1.0D"), "double"),
     "abs": Function(_abs, 1, 1),
     "round": Function(_round, 1, 2),
     "div": Function(_div, 2, 2),
@@ -164,13 +92,13 @@ FUNCTIONS: Mapping[str, Function] = {
     "remainder": Function(_remainder, 2, 2),
     "max": Function(_two("greatest"), 2, 2),
     "min": Function(_two("least"), 2, 2),
-    "copysign": Function(_copysign, 2, 2),
-    "scalb": Function(_scalb, 2, 2),
-    "pi": Function(_pi, 0, 0),
-    "bitwiseand": Function(_bits("&"), 2, 2),
-    "bitwiseor": Function(_bits("|"), 2, 2),
-    "bitwisexor": Function(_bits("^"), 2, 2),
-    "bitwisecomplement": Function(_complement, 1, 1),
-    "bitwiseshiftleft": Function(_shift("shiftleft"), 2, 2),
-    "bitwiseshiftright": Function(_shift("shiftright"), 2, 2),
+    "copysign": written("dd", "CASE WHEN {1} < 0.0D THEN - abs({0}) ELSE abs({0}) END", "double"),
+    "scalb": written("dl", "({0} * pow(2.0D, {1}))", "double"),
+    "pi": written("", "pi()", "double"),
+    "bitwiseand": written("ll", "({0} & {1})", "long"),
+    "bitwiseor": written("ll", "({0} | {1})", "long"),
+    "bitwisexor": written("ll", "({0} ^ {1})", "long"),
+    "bitwisecomplement": written("l", "(~ {0})", "long"),
+    "bitwiseshiftleft": written("ll", "shiftleft({0}, CAST({1} AS INT))", "long"),
+    "bitwiseshiftright": written("ll", "shiftright({0}, CAST({1} AS INT))", "long"),
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from carnac.errors import Invalid
-from carnac.specs.druid.expressions.values import Sql
+from carnac.specs.druid.expressions.values import Sql, SqlType, to_bool, to_double, to_long, to_text
 
 Build = Callable[[Sequence[Sql]], Sql]
 
@@ -27,6 +27,38 @@ class Function:
     least: int
     most: int | None
     takes_arrays: bool = False
+
+
+def to_int(value: Sql) -> str:
+    """Return a whole number as Spark's functions of texts take it."""
+    if isinstance(value.literal, int):
+        return str(value.literal)
+    return f"CAST({to_long(value).text} AS INT)"
+
+
+_TAKEN: Mapping[str, Callable[[Sql], str]] = {
+    "b": lambda value: to_bool(value).text,
+    "d": lambda value: to_double(value).text,
+    "i": to_int,
+    "l": lambda value: to_long(value).text,
+    "t": lambda value: to_text(value).text,
+    "=": lambda value: value.text,
+}
+
+
+def written(takes: str, template: str, gives: SqlType, *, takes_arrays: bool = False) -> Function:
+    """Return a function that is the same text whatever its arguments are.
+
+    Args:
+        takes: A letter for each argument: bool, double, int, long, text, or `=` for what stands as it is.
+        template: Spark SQL, with `{0}` where the first argument stands.
+    """
+
+    def build(arguments: Sequence[Sql]) -> Sql:
+        taken = [_TAKEN[letter](value) for letter, value in zip(takes, arguments, strict=True)]
+        return Sql(template.format(*taken), gives)
+
+    return Function(build, len(takes), len(takes), takes_arrays)
 
 
 def constant_text(name: str, what: str, value: Sql) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from carnac.errors import Invalid
-from carnac.specs.druid.expressions.table import Function, constant_int, constant_text
+from carnac.specs.druid.expressions.table import (
+    Function,
+    constant_int,
+    constant_text,
+    to_int,
+    written,
+)
 from carnac.specs.druid.expressions.values import (
     NULL,
     Sql,
@@ -14,7 +20,6 @@ from carnac.specs.druid.expressions.values import (
     common_type,
     quote_text,
     to_bool,
-    to_long,
     to_text,
     to_value,
 )
@@ -38,12 +43,6 @@ CAST_TYPES: Mapping[str, SqlType] = {
 def _same_type(values: Sequence[Sql]) -> list[Sql]:
     target = common_type([value.type for value in values])
     return [cast_to(value, target) for value in values]
-
-
-def _int(value: Sql) -> str:
-    if isinstance(value.literal, int):
-        return str(value.literal)
-    return f"CAST({to_long(value).text} AS INT)"
 
 
 def _cast(arguments: Sequence[Sql]) -> Sql:
@@ -84,14 +83,6 @@ def _coalesce(arguments: Sequence[Sql]) -> Sql:
     return Sql(f"coalesce({', '.join(value.text for value in values)})", values[0].type)
 
 
-def _is_null(word: str) -> Callable[[Sequence[Sql]], Sql]:
-    return lambda arguments: Sql(f"({arguments[0].text} IS {word})", "bool")
-
-
-def _is_truth(word: str) -> Callable[[Sequence[Sql]], Sql]:
-    return lambda arguments: Sql(f"({to_bool(arguments[0]).text} IS {word})", "bool")
-
-
 def _distinct(word: str) -> Callable[[Sequence[Sql]], Sql]:
     def build(arguments: Sequence[Sql]) -> Sql:
         left, right = _same_type([to_value(value) for value in arguments])
@@ -128,34 +119,15 @@ def _concat(arguments: Sequence[Sql]) -> Sql:
     return Sql(f"concat({', '.join(to_text(value).text for value in arguments)})", "string")
 
 
-def _strlen(arguments: Sequence[Sql]) -> Sql:
-    encoded = f"encode({to_text(arguments[0]).text}, 'UTF-16BE')"
-    return Sql(f"CAST(octet_length({encoded}) div 2 AS BIGINT)", "long")
-
-
 def _substring(arguments: Sequence[Sql]) -> Sql:
     text, start, length = to_text(arguments[0]).text, arguments[1], arguments[2]
-    first = str(start.literal + 1) if isinstance(start.literal, int) else f"({_int(start)} + 1)"
+    first = str(start.literal + 1) if isinstance(start.literal, int) else f"({to_int(start)} + 1)"
     if isinstance(length.literal, int):
         rest = f", {length.literal}" if length.literal >= 0 else ""
     else:
-        rest = f", CASE WHEN {_int(length)} < 0 THEN 2147483647 ELSE {_int(length)} END"
+        rest = f", CASE WHEN {to_int(length)} < 0 THEN 2147483647 ELSE {to_int(length)} END"
     cut = f"substring({text}, {first}{rest})"
     return Sql(f"CASE WHEN length({text}) >= {first} THEN {cut} END", "string")
-
-
-def _side(name: str) -> Callable[[Sequence[Sql]], Sql]:
-    def build(arguments: Sequence[Sql]) -> Sql:
-        return Sql(f"{name}({to_text(arguments[0]).text}, {_int(arguments[1])})", "string")
-
-    return build
-
-
-def _simple(name: str) -> Callable[[Sequence[Sql]], Sql]:
-    def build(arguments: Sequence[Sql]) -> Sql:
-        return Sql(f"{name}({', '.join(to_text(value).text for value in arguments)})", "string")
-
-    return build
 
 
 def _trim(word: str) -> Callable[[Sequence[Sql]], Sql]:
@@ -179,34 +151,10 @@ def _regexp_like(arguments: Sequence[Sql]) -> Sql:
     return Sql(f"({to_text(arguments[0]).text} RLIKE {pattern})", "bool")
 
 
-def _contains(arguments: Sequence[Sql]) -> Sql:
-    text, part = to_text(arguments[0]).text, to_text(arguments[1]).text
-    return Sql(f"coalesce(contains({text}, {part}), false)", "bool")
-
-
-def _icontains(arguments: Sequence[Sql]) -> Sql:
-    text, part = to_text(arguments[0]).text, to_text(arguments[1]).text
-    return Sql(f"coalesce(contains(lower({text}), lower({part})), false)", "bool")
-
-
 def _strpos(arguments: Sequence[Sql]) -> Sql:
-    start = f"greatest({_int(arguments[2])}, 0) + 1" if len(arguments) > 2 else "1"
+    start = f"greatest({to_int(arguments[2])}, 0) + 1" if len(arguments) > 2 else "1"
     text, part = to_text(arguments[0]).text, to_text(arguments[1]).text
     return Sql(f"CAST(locate({part}, {text}, {start}) - 1 AS BIGINT)", "long")
-
-
-def _repeat(arguments: Sequence[Sql]) -> Sql:
-    count = _int(arguments[1])
-    text = to_text(arguments[0]).text
-    return Sql(f"CASE WHEN {count} >= 1 THEN repeat({text}, {count}) END", "string")
-
-
-def _pad(name: str) -> Callable[[Sequence[Sql]], Sql]:
-    def build(arguments: Sequence[Sql]) -> Sql:
-        text, padding = to_text(arguments[0]).text, to_text(arguments[2]).text
-        return Sql(f"{name}({text}, {_int(arguments[1])}, {padding})", "string")
-
-    return build
 
 
 def _format(arguments: Sequence[Sql]) -> Sql:
@@ -250,39 +198,39 @@ FUNCTIONS: Mapping[str, Function] = {
     "case_simple": Function(_case_simple, 3, None, takes_arrays=True),
     "nvl": Function(_coalesce, 2, 2, takes_arrays=True),
     "coalesce": Function(_coalesce, 1, None, takes_arrays=True),
-    "isnull": Function(_is_null("NULL"), 1, 1, takes_arrays=True),
-    "notnull": Function(_is_null("NOT NULL"), 1, 1, takes_arrays=True),
-    "istrue": Function(_is_truth("TRUE"), 1, 1),
-    "isfalse": Function(_is_truth("FALSE"), 1, 1),
-    "nottrue": Function(_is_truth("NOT TRUE"), 1, 1),
-    "notfalse": Function(_is_truth("NOT FALSE"), 1, 1),
+    "isnull": written("=", "({0} IS NULL)", "bool", takes_arrays=True),
+    "notnull": written("=", "({0} IS NOT NULL)", "bool", takes_arrays=True),
+    "istrue": written("b", "({0} IS TRUE)", "bool"),
+    "isfalse": written("b", "({0} IS FALSE)", "bool"),
+    "nottrue": written("b", "({0} IS NOT TRUE)", "bool"),
+    "notfalse": written("b", "({0} IS NOT FALSE)", "bool"),
     "is_distinct_from": Function(_distinct("NOT "), 2, 2),
     "notdistinctfrom": Function(_distinct(""), 2, 2),
     "like": Function(_like, 2, 3),
     "greatest": Function(_extreme("greatest"), 0, None),
     "least": Function(_extreme("least"), 0, None),
     "concat": Function(_concat, 0, None),
-    "strlen": Function(_strlen, 1, 1),
+    "strlen": written("t", "CAST(octet_length(encode({0}, 'UTF-16BE')) div 2 AS BIGINT)", "long"),
     "substring": Function(_substring, 3, 3),
-    "left": Function(_side("left"), 2, 2),
-    "right": Function(_side("right"), 2, 2),
-    "lower": Function(_simple("lower"), 1, 1),
-    "upper": Function(_simple("upper"), 1, 1),
-    "reverse": Function(_simple("reverse"), 1, 1),
-    "replace": Function(_simple("replace"), 3, 3),
+    "left": written("ti", "left({0}, {1})", "string"),
+    "right": written("ti", "right({0}, {1})", "string"),
+    "lower": written("t", "lower({0})", "string"),
+    "upper": written("t", "upper({0})", "string"),
+    "reverse": written("t", "reverse({0})", "string"),
+    "replace": written("ttt", "replace({0}, {1}, {2})", "string"),
     "trim": Function(_trim("BOTH"), 1, 2),
     "btrim": Function(_trim("BOTH"), 1, 2),
     "ltrim": Function(_trim("LEADING"), 1, 2),
     "rtrim": Function(_trim("TRAILING"), 1, 2),
     "regexp_extract": Function(_regexp_extract, 2, 3),
     "regexp_like": Function(_regexp_like, 2, 2),
-    "regexp_replace": Function(_simple("regexp_replace"), 3, 3),
-    "contains_string": Function(_contains, 2, 2),
-    "icontains_string": Function(_icontains, 2, 2),
+    "regexp_replace": written("ttt", "regexp_replace({0}, {1}, {2})", "string"),
+    "contains_string": written("tt", "coalesce(contains({0}, {1}), false)", "bool"),
+    "icontains_string": written("tt", "coalesce(contains(lower({0}), lower({1})), false)", "bool"),
     "strpos": Function(_strpos, 2, 3),
-    "repeat": Function(_repeat, 2, 2),
-    "lpad": Function(_pad("lpad"), 3, 3),
-    "rpad": Function(_pad("rpad"), 3, 3),
+    "repeat": written("ti", "CASE WHEN {1} >= 1 THEN repeat({0}, {1}) END", "string"),
+    "lpad": written("tit", "lpad({0}, {1}, {2})", "string"),
+    "rpad": written("tit", "rpad({0}, {1}, {2})", "string"),
     "format": Function(_format, 1, None),
     "parse_long": Function(_parse_long, 1, 2),
 }
