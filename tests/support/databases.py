@@ -14,6 +14,7 @@ from carnac.metadata.backends.sqlite_driver import connect
 from carnac.metadata.backends.temporary import empty_file
 
 NAME = "metadata.db"
+PAGE_BYTES = 4096
 
 
 def lay_database(path: Path, *, created_at_ms: int) -> str:
@@ -44,3 +45,15 @@ def _empty_database(created_at_ms: int) -> bytes:
         with edited(path) as link:
             link.execute("UPDATE origin SET created_at_ms = ?", [created_at_ms])
         return path.read_bytes()
+
+
+def wrong_pages(path: Path) -> list[int]:
+    """Return the numbers of the pages in a file whose checksums are wrong; it was opened before, and is no more."""
+    data = path.read_bytes()
+    with closing(apsw.Connection(":memory:")) as link:
+        verify = "SELECT verify_checksum(?)"
+        return [
+            place // PAGE_BYTES + 1
+            for place in range(0, len(data), PAGE_BYTES)
+            if link.execute(verify, [data[place : place + PAGE_BYTES]]).get != 1
+        ]

@@ -36,13 +36,17 @@ def is_open(connection: apsw.Connection) -> bool:
     return True
 
 
+def sound(connection: apsw.Connection) -> None:
+    """Find nothing wrong with a connection."""
+
+
 @pytest.fixture
 def opened(tmp_path: Path) -> Opened:
     return Opened(tmp_path)
 
 
 def test_a_connection_is_lent_again(opened: Opened) -> None:
-    pool = ReaderPool(opened)
+    pool = ReaderPool(opened, sound)
     for _ in range(3):
         with pool.lend() as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -52,7 +56,7 @@ def test_a_connection_is_lent_again(opened: Opened) -> None:
 
 
 def test_what_a_read_left_open_is_rolled_back(opened: Opened) -> None:
-    pool = ReaderPool(opened)
+    pool = ReaderPool(opened, sound)
     with pytest.raises(apsw.Error), pool.lend() as connection:
         connection.execute("BEGIN; SELECT nothing")
     with pool.lend() as again:
@@ -62,7 +66,7 @@ def test_what_a_read_left_open_is_rolled_back(opened: Opened) -> None:
 
 
 def test_only_so_many_are_lent_and_only_so_many_kept(opened: Opened) -> None:
-    pool = ReaderPool(opened, wait_s=0.01)
+    pool = ReaderPool(opened, sound, wait_s=0.01)
     with ExitStack() as lent:
         for _ in range(LENT):
             lent.enter_context(pool.lend())
@@ -78,7 +82,7 @@ def test_only_so_many_are_lent_and_only_so_many_kept(opened: Opened) -> None:
 def test_one_that_is_lent_while_the_pool_closes_is_closed_when_it_comes_back(
     opened: Opened,
 ) -> None:
-    pool = ReaderPool(opened)
+    pool = ReaderPool(opened, sound)
     with pool.lend() as connection:
         pool.close()
         assert is_open(connection)

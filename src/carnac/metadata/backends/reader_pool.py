@@ -23,11 +23,19 @@ class ReaderPool:
 
     Args:
         connect: Opens a connection.
+        check: Raises if a connection that comes back must not be lent again, nor its answer believed.
         wait_s: How long a read waits for one while `LENT` are lent.
     """
 
-    def __init__(self, connect: Callable[[], apsw.Connection], *, wait_s: float = WAIT_S) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        check: Callable[[apsw.Connection], None],
+        *,
+        wait_s: float = WAIT_S,
+    ) -> None:
         self._connect = connect
+        self._check = check
         self._wait_s = wait_s
         self._idle: deque[apsw.Connection] = deque()
         self._places = threading.BoundedSemaphore(LENT)
@@ -65,6 +73,7 @@ class ReaderPool:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._check(connection)
             is_sound = True
         finally:
             if is_sound and not self._is_closed and len(self._idle) < KEPT:

@@ -7,9 +7,10 @@ SQLite's own waiting is a poll with growing pauses: under load one writer waits 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -24,6 +25,7 @@ from carnac.metadata.backends.sqlite_driver import (
     connect,
     is_full,
     prepare_file,
+    require_checksums,
     translate,
 )
 from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase
@@ -51,10 +53,12 @@ class SqliteWriting:
     """A write transaction."""
 
     session: Session
+    require_checksums: Callable[[], None]
     is_committed: bool = False
 
     def commit(self) -> None:
         """Make it durable."""
+        self.require_checksums()
         self.session.control("COMMIT")
         self.is_committed = True
 
@@ -84,7 +88,7 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
-        self._readers = ReaderPool(lambda: self._connect(READER_PRAGMAS))
+        self._readers = ReaderPool(lambda: connect(path, READER_PRAGMAS), self._require_checksums)
         self._roomless: Database | None = None
         self._writer: apsw.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
@@ -135,8 +139,7 @@ class SqliteDatabase:
         with self._turn():
             connection = self._writer_connection(is_durable=is_durable)
             session = Session(connection, SQLITE, self._on_statement)
-            writing = SqliteWriting(session)
-            with _transaction(connection, session):
+            with self._transaction(connection, session) as writing:
                 version = connection.execute("PRAGMA data_version").get
                 if version == self._known_at:
                     session.memo.update(self._known)
@@ -163,9 +166,9 @@ class SqliteDatabase:
             prepare_file(self._path)
             connection = self._writer_connection(is_durable=True)
             session = Session(connection, SQLITE)
-            with _transaction(connection, session):
+            with self._transaction(connection, session) as writing:
                 yield session
-                session.control("COMMIT")
+                writing.commit()
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
@@ -181,25 +184,26 @@ class SqliteDatabase:
         """Refuse what is closed, and a child's writes."""
         self._opening.check_writable()
 
-    def _connect(self, pragmas: tuple[str, ...]) -> apsw.Connection:
-        return connect(self._path, pragmas)
+    def _require_checksums(self, connection: apsw.Connection) -> None:
+        require_checksums(connection, self._path)
 
     def _writer_connection(self, *, is_durable: bool) -> apsw.Connection:
         if self._writer is None:
-            self._writer = self._connect(_WRITER_PRAGMAS)
+            self._writer = connect(self._path, _WRITER_PRAGMAS)
             self._syncs = True
         if self._syncs != is_durable:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._syncs = is_durable
         return self._writer
 
-
-@contextmanager
-def _transaction(connection: apsw.Connection, session: Session) -> Iterator[None]:
-    """Open a write transaction; what is not committed at the end is rolled back."""
-    session.control("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+    @contextmanager
+    def _transaction(
+        self, connection: apsw.Connection, session: Session
+    ) -> Iterator[SqliteWriting]:
+        """Open a write transaction; what is not committed at the end is rolled back."""
+        session.control("BEGIN IMMEDIATE")
+        try:
+            yield SqliteWriting(session, partial(self._require_checksums, connection))
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import apsw
 
 from carnac.durable import sync
-from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, Unavailable
+from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, NotFound, Unavailable
 from carnac.metadata.database import driver_error, first_line, unfit_value
 
 BUSY_TIMEOUT_MS = 60_000
@@ -36,6 +36,8 @@ CHECKSUM_BYTES = 8
 """Kept free at the end of each page for its checksum; a file whose pages keep another number has none."""
 CHECKED = "cksmvfs"
 """The layer that makes and verifies checksums of pages."""
+OPENED_MAX = 5
+"""Attempts at a connection, while another process makes the file."""
 _REGISTERING = threading.Lock()
 _UNSYNCED = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
 """A commit that could not be synced may be there after a crash all the same: it is not told as one that is not."""
@@ -45,30 +47,44 @@ _DAMAGED = {apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB}
 def connect(
     path: Path, pragmas: Iterable[str], *, parameters: str = "mode=rwc", vfs: str | None = None
 ) -> apsw.Connection:
-    """Return a connection to a database file; one that is new gets pages with checksums.
+    """Return a connection to a database file.
+
+    The layer learns from the first page that there are checksums, and only when it is read from the file, not from the
+    log: a connection that was opened on a file without pages may never learn it. It would verify nothing; and the last
+    of all connections, when it closes, moves the pages of the log into the file: without checksums. Nobody gets one.
 
     Args:
         parameters: Of SQLite's URI, as `mode=ro`.
         vfs: The layer of SQLite that reads and writes files; None: `CHECKED`; others verify nothing.
 
     Raises:
+        NotFound: The file has no pages yet.
         Corrupt: Its pages keep no room for checksums, or its first page is not what was written.
+        Unavailable: Others make the file, and take it away again, as often as it is opened.
         apsw.Error: What SQLite says.
     """
     _register()
-    connection = apsw.Connection(
-        f"file:{quote(str(path))}?{parameters}&vfs={vfs or CHECKED}",
-        flags=apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
-        statementcachesize=256,
-    )
-    try:
-        for pragma in pragmas:
-            connection.execute(pragma).fetchall()
-        _require_checksums(connection, path)
-    except BaseException:
+    for _ in range(OPENED_MAX):
+        connection = apsw.Connection(
+            f"file:{quote(str(path))}?{parameters}&vfs={vfs or CHECKED}",
+            flags=apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
+            statementcachesize=256,
+        )
+        try:
+            for pragma in pragmas:
+                connection.execute(pragma).fetchall()
+            if not connection.pragma("page_count"):
+                raise NotFound(
+                    f"the file {path} holds no metadata store; make one with: carnac init"
+                )
+            require_checksums(connection, path)
+            if vfs is not None or connection.pragma("checksum_verification") == "1":
+                return connection
+        except BaseException:
+            connection.close()
+            raise
         connection.close()
-        raise
-    return connection
+    raise Unavailable(f"the metadata store {path} is being made by somebody else; retry")
 
 
 def prepare_file(path: Path) -> None:
@@ -93,6 +109,7 @@ def back_up(path: Path, target: Path) -> None:
     try:
         with closing(connect(path, READER_PRAGMAS[:-2], parameters="mode=ro")) as connection:
             connection.execute("VACUUM INTO ?", [str(target)])
+            require_checksums(connection, path)
         with closing(connect(target, READER_PRAGMAS)) as copy:
             found = copy.pragma("quick_check")
         if found != "ok":
@@ -156,9 +173,17 @@ def code_of(error: apsw.Error) -> int:
     return code if isinstance(code, int) else apsw.SQLITE_OK
 
 
-def _require_checksums(connection: apsw.Connection, path: Path) -> None:
+def require_checksums(connection: apsw.Connection, path: Path) -> None:
+    """Refuse a connection that neither verifies checksums nor makes them, since the first page says there are none.
+
+    That page is read again when others have written: so this is asked again after each read, before each commit.
+
+    Raises:
+        Corrupt: It is one; it will not move pages of the log into the file when it closes.
+    """
     kept = connection.reserve_bytes("main", -1)
-    if kept != CHECKSUM_BYTES and connection.pragma("page_count"):
+    if kept != CHECKSUM_BYTES:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         raise Corrupt(
             f"the metadata store {path} is damaged, or from before the first release: its pages keep {kept} bytes for "
             f"a checksum, not {CHECKSUM_BYTES}; restore it from a backup, or make a new store"

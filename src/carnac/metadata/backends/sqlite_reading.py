@@ -19,7 +19,12 @@ import apsw
 
 from carnac.errors import CarnacError, ReadOnly, Unavailable
 from carnac.metadata.backends.reader_pool import ReaderPool
-from carnac.metadata.backends.sqlite_driver import READER_PRAGMAS, connect, translate
+from carnac.metadata.backends.sqlite_driver import (
+    READER_PRAGMAS,
+    connect,
+    require_checksums,
+    translate,
+)
 from carnac.metadata.session import SQLITE, Session
 
 if TYPE_CHECKING:
@@ -185,7 +190,8 @@ class ReadOnlySqliteDatabase:
         way = self._how_to_open(state)
         pragmas = (*way.pragmas, *READER_PRAGMAS)
         return ReaderPool(
-            lambda: connect(self._path, pragmas, parameters=way.parameters, vfs=way.vfs)
+            lambda: connect(self._path, pragmas, parameters=way.parameters, vfs=way.vfs),
+            lambda connection: require_checksums(connection, self._path),
         )
 
 

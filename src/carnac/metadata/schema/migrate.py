@@ -49,6 +49,8 @@ def _find_version(database: Database) -> str | None:
     try:
         with database.read() as session:
             row = session.row(s.STORE_VERSION)
+    except NotFound:
+        return None
     except Exception as error:
         meant = database.translate(error)
         if meant is None:
