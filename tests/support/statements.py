@@ -82,7 +82,7 @@ class Statements:
     def _text(self) -> str:
         s, k = self._column("s"), self._column("k")
         found = [s, s, k, k, f"upper({s})", f"coalesce({s}, '?')", f"{k} || {s}", f"{k}[1:2]"]
-        if self._dot:
+        if self._dot == "e.":
             found += ["l.v", "coalesce(l.v, 'none')"]
         return self.rng.choice(found)
 
@@ -136,6 +136,15 @@ class Statements:
         )()
 
     def _aggregate(self) -> str:
+        call = self.rng.choices(
+            (self._plain_aggregate, self._moment, self._distinct_values, self._other_aggregate),
+            (9, 3, 5, 2),
+        )[0]()
+        call += f" FILTER (WHERE {self._condition(1)})" if self._chance(0.25) else ""
+        is_rounded = call.startswith(("var", "std", "covar", "regr"))
+        return f"round({call}, 6)" if is_rounded else call
+
+    def _plain_aggregate(self) -> str:
         name = self.rng.choice(
             (
                 "count(*)", "count", "sum", "sum", "avg", "avg", "min", "max", "bool_and", "bool_or", "count_if",
@@ -143,15 +152,37 @@ class Statements:
             )
         )  # fmt: skip
         if name == "count(*)":
-            call = name
-        elif name in {"bool_and", "bool_or", "count_if"}:
-            call = f"{name}({self._condition(1)})"
-        elif name == "bit_xor":
-            call = f"bit_xor({self._column('n')} % 1000)"
-        else:
-            number = self._number() if name in {"sum", "avg"} else self._value()
-            call = f"{name}({number})"
-        return f"{call} FILTER (WHERE {self._condition(1)})" if self._chance(0.25) else call
+            return name
+        if name in {"bool_and", "bool_or", "count_if"}:
+            return f"{name}({self._condition(1)})"
+        if name == "bit_xor":
+            return f"bit_xor({self._column('n')} % 1000)"
+        number = self._number() if name in {"sum", "avg"} else self._value()
+        return f"{name}({number})"
+
+    def _moment(self) -> str:
+        name = self.rng.choice(
+            ("var_pop", "var_samp", "variance", "stddev", "stddev_pop", "stddev_samp", "covar_samp", "regr_sxx")
+        )  # fmt: skip
+        number = self.rng.choice((self._column("x", "w", "f"), f"{self._column('n')} % 7"))
+        more = f", {self._column('w', 'f')}" if name in {"covar_samp", "regr_sxx"} else ""
+        return f"{name}({number}{more})"
+
+    def _distinct_values(self) -> str:
+        name = self.rng.choice(("count", "count", "count", "sum", "avg", "max"))
+        value = self._value() if name in {"count", "max"} else self._number()
+        return f"{name}(DISTINCT {value})"
+
+    def _other_aggregate(self) -> str:
+        return self.rng.choice(
+            (
+                f"arg_max({self._column('x')} * 3, {self._column('x')})",
+                f"arg_min(date_trunc('hour', {self._column('__time')}), {self._column('__time')})",
+                f"any_value({self._column('x')} * 0)",
+                f"approx_count_distinct_ds_hll({self._text()})",
+                f"approx_count_distinct_ds_theta({self._column('n', 's', 'x')})",
+            )
+        )
 
     def _measure(self) -> str:
         one = self._aggregate()

@@ -35,6 +35,7 @@ from carnac.query.distributed.leaves import (
     without_missing,
 )
 from carnac.query.distributed.merging import merged_table
+from carnac.query.distributed.partials import macros
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
@@ -466,6 +467,7 @@ class DuckDbQueryEngine:
             yield f"SET GLOBAL memory_limit = '{self._memory_limit_bytes}B'"
         for which in ("autoinstall_known", "autoload_known", "allow_community"):
             yield f"SET GLOBAL {which}_extensions = false"
+        yield from macros()
         yield "SET GLOBAL enable_external_access = false; SET GLOBAL lock_configuration = true"
 
 

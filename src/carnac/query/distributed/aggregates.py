@@ -49,12 +49,51 @@ CLOCK_READERS = frozenset({"age", "ago", "current_localtime", "current_localtime
 SPREADING = frozenset({"unnest", "regexp_split_to_table", "generate_subscripts"})
 """They make several rows of one."""
 
-SAME = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
+SAME = frozenset({"any_value", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"})
 """The aggregate of partial aggregates is the aggregate."""
 COUNTS = frozenset({"count", "count_star"})
 SUMS = frozenset({"sum", "count_if", "countif"})
 """The sum of partial ones is the whole; null where nothing but null was counted or added."""
 MEANS = frozenset({"avg", "mean"})
+EXTREME_ROWS = {
+    "arg_max": "max",
+    "arg_min": "min",
+    "argmax": "max",
+    "argmin": "min",
+    "max_by": "max",
+    "min_by": "min",
+}
+"""A value of the row in which another one is extreme: by what that one is found."""
+_SAMPLED = "if(m.n > 1, {} / (m.n - 1), NULL)"
+_SLOPE = "(m.xy / m.xx)"
+MOMENTS = {
+    "corr": "m.xy / sqrt(m.xx * m.yy)",
+    "covar_pop": "m.xy / m.n",
+    "covar_samp": _SAMPLED.format("m.xy"),
+    "regr_slope": _SLOPE,
+    "regr_sxx": "m.xx",
+    "regr_sxy": "m.xy",
+    "regr_syy": "m.yy",
+    "stddev": f"sqrt({_SAMPLED.format('m.xx')})",
+    "stddev_pop": "sqrt(m.xx / m.n)",
+    "stddev_samp": f"sqrt({_SAMPLED.format('m.xx')})",
+    "var_pop": "m.xx / m.n",
+    "var_samp": _SAMPLED.format("m.xx"),
+    "variance": _SAMPLED.format("m.xx"),
+}
+"""What is computed from the moments `m` of values, or of pairs of them: their number `n`, the means `x` and `y`, and
+the sums of squared deviations `xx` and `yy` and of their products `xy`."""
+DISTINCT_VALUES = COUNTS | MEANS | {"sum", "median", *MOMENTS}
+"""Computed from distinct values in any order."""
+OF_ORDER = frozenset(
+    {"array_agg", "arbitrary", "first", "group_concat", "last", "list", "listagg", "string_agg"}
+)
+"""What they give depends on which row comes first."""
+UNSENT = {
+    "approx_count_distinct": "APPROX_COUNT_DISTINCT_DS_HLL",
+    "approx_quantile": "APPROX_QUANTILE_DS",
+}
+"""Their states are DuckDB's own; what gives the same from a sketch."""
 
 
 def function_name(node: Node) -> str:

@@ -12,27 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from carnac.query.distributed.aggregates import (
-    COUNTS,
-    MEANS,
-    SAME,
-    SUMS,
-    function_name,
-    is_aggregate,
-)
+from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.naming import NotOneRound, column, key_of
+from carnac.query.distributed.partials import is_sketch, merged_aggregate, merged_sketch
 from carnac.query.distributed.sorting import Select
-from carnac.query.syntax import (
-    NOWHERE,
-    Node,
-    arguments,
-    base_table,
-    call,
-    cast,
-    constant,
-    select_of,
-    walk,
-)
+from carnac.query.syntax import Node, base_table, constant, select_of, walk
 
 
 def part(place: int) -> Node:
@@ -177,38 +161,10 @@ def _merged(expression: Any, parts: _Parts) -> Any:
         group = parts.group(expression)
         if group is not None:
             return group
+        if is_sketch(expression):
+            return merged_sketch(expression, parts.aggregate)
         if is_aggregate(expression):
-            return _aggregate(expression, parts)
+            return merged_aggregate(expression, parts.aggregate)
         if expression["class"] == "COLUMN_REF":
             raise NotOneRound(f"'{expression['column_names'][-1]}' is not one of its groups")
     return {key: _merged(value, parts) for key, value in expression.items()}
-
-
-def _aggregate(node: Node, parts: _Parts) -> Node:
-    name, args = function_name(node), arguments(node)
-    if node["order_bys"]["orders"]:
-        raise NotOneRound(f"{name} depends on the order of rows")
-    if name in SAME and len(args) == 1:
-        return call(name, [parts.aggregate(node)])
-    if node["distinct"]:
-        raise NotOneRound(f"{name} of distinct values needs all of them in one place")
-    if name in COUNTS:
-        return cast(_or_zero(call("sum", [parts.aggregate(node)])), "BIGINT")
-    if name in SUMS:
-        return call("sum", [parts.aggregate(node)])
-    if name in MEANS and len(args) == 1:
-        total, count = (
-            cast(call("sum", [parts.aggregate(_renamed(node, one))]), "DOUBLE")
-            for one in ("sum", "count")
-        )
-        return call("/", [total, count]) | {"is_operator": True}
-    raise NotOneRound(f"{name} cannot be merged from its parts")
-
-
-def _renamed(node: Node, name: str) -> Node:
-    return node | {"function_name": name, "qualified_name": {"path": [name]}}
-
-
-def _or_zero(node: Node) -> Node:
-    zero = constant("INTEGER", "0")
-    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}

@@ -1,0 +1,169 @@
+"""Partial aggregates: what each server computes of its rows for an aggregate, and how a broker makes the whole of them.
+
+sum(x)                each server: sum(x)                               the broker: sum(p)
+var_samp(x)           each server: number, mean and squared deviations  the broker: those of the parts together
+count(DISTINCT x)     each server: the list of distinct values          the broker: the number of distinct values
+arg_max(x, t)         each server: arg_max(x, t), max(t)                the broker: arg_max(p, q)
+hll_merge(s)          each server: the sketch of its rows               the broker: the sketch of the sketches
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from carnac.query.distributed.aggregates import (
+    COUNTS,
+    DISTINCT_VALUES,
+    EXTREME_ROWS,
+    MEANS,
+    MOMENTS,
+    OF_ORDER,
+    SAME,
+    SUMS,
+    UNSENT,
+    function_name,
+)
+from carnac.query.distributed.naming import NotOneRound
+from carnac.query.sketching import PREFIX
+from carnac.query.syntax import NOWHERE, Node, arguments, call, cast, constant
+
+Part = Callable[[Node], Node]
+"""Adds a partial aggregate to what servers are asked for; returns the column of their answers that holds it."""
+
+_SKETCH_STATES = (f"{PREFIX}build_", f"{PREFIX}merge_")
+
+
+def macros() -> Iterator[str]:
+    """Yield the statements that let engines compute and merge moments (Chan, Golub and LeVeque, 1979).
+
+    Sums of squares would lose all digits where a mean is large. Means that differ by their own rounding are equal, so
+    that equal values have no variance.
+    """
+    made = {
+        "moments_of(x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(x), 'xx': var_pop(x) * count(x), "
+        "'yy': 0::DOUBLE, 'xy': 0::DOUBLE}",
+        "pair_moments_of(y, x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(y), "
+        "'xx': covar_pop(x, x) * count(x), 'yy': covar_pop(y, y) * count(x), 'xy': covar_pop(y, x) * count(x)}",
+        "gap(a, b)": "if(abs(b - a) <= 1e-15 * abs(a), 0, b - a)",
+        "moments(parts)": "list_reduce(list(parts) FILTER (WHERE parts.n > 0), lambda a, b: {'n': a.n + b.n"
+        + "".join(
+            f", '{one}': a.{one} + $gap(a.{one}, b.{one}) * (b.n / (a.n + b.n))" for one in "xy"
+        )
+        + "".join(
+            f", '{one}{other}': a.{one}{other} + b.{one}{other} + "
+            f"$gap(a.{one}, b.{one}) * $gap(a.{other}, b.{other}) * (a.n * b.n / (a.n + b.n))"
+            for one, other in ("xx", "yy", "xy")
+        )
+        + "})",
+    } | {f"{name}(m)": whole for name, whole in MOMENTS.items()}
+    for name, whole in made.items():
+        yield f"CREATE OR REPLACE MACRO {PREFIX}{name} AS {whole.replace('$', PREFIX)}"
+
+
+def is_sketch(node: Node) -> bool:
+    """Whether a node makes a sketch of all rows of a group."""
+    if not function_name(node).startswith(_SKETCH_STATES):
+        return False
+    listed = arguments(node)[0]
+    if function_name(listed) == "flatten":
+        listed = arguments(listed)[0]
+    return function_name(listed) == "list"
+
+
+def merged_sketch(node: Node, part: Part) -> Node:
+    """Return the sketch of the sketches of parts; null where no part has rows, as of rows themselves."""
+    column = part(node | {"alias": ""})
+    kind = function_name(node).removeprefix(PREFIX).split("_")[1]
+    there = call("list", [column]) | {"filter": _is_there(column)}
+    return call(f"{PREFIX}merge_{kind}", [there, arguments(node)[1]])
+
+
+def merged_aggregate(node: Node, part: Part) -> Node:
+    """Return an aggregate of rows as one of what servers answer.
+
+    Raises:
+        NotOneRound: It cannot be made of partial ones.
+    """
+    name, args = function_name(node), arguments(node)
+    if node["order_bys"]["orders"] or name in OF_ORDER:
+        raise NotOneRound(f"{name} depends on the order of rows")
+    if name in SAME and len(args) == 1:
+        return call(name, [part(node)])
+    if node["distinct"]:
+        return _distinct(node, part)
+    if name in COUNTS:
+        return cast(_or_zero(call("sum", [part(node)])), "BIGINT")
+    if name in SUMS:
+        return call("sum", [part(node)])
+    if name in MEANS and len(args) == 1:
+        total, count = (
+            cast(call("sum", [part(_other(node, one, args))]), "DOUBLE") for one in ("sum", "count")
+        )
+        return call("/", [total, count]) | {"is_operator": True}
+    if name in EXTREME_ROWS and len(args) == 2:
+        condition = _is_there(args[0])
+        if node["filter"] is not None:
+            condition = _all([node["filter"], condition])
+        there = node | {"filter": condition}
+        extreme = part(_other(there, EXTREME_ROWS[name], args[1:]))
+        return call(name, [part(node), extreme])
+    if name in MOMENTS:
+        return call(f"{PREFIX}{name}", [_moments(node, part)])
+    if name in UNSENT:
+        raise NotOneRound(f"{name} keeps a state that is not sent ({UNSENT[name]} does send its)")
+    raise NotOneRound(f"{name} cannot be merged from its parts")
+
+
+def _distinct(node: Node, part: Part) -> Node:
+    name, args = function_name(node), arguments(node)
+    if name not in DISTINCT_VALUES or len(args) != 1:
+        raise NotOneRound(f"{name} of distinct values needs all of them in one place")
+    listed = call("list", [part(_other(node, "list", args))])
+    values = call("list_distinct", [call("flatten", [listed])])
+    found = call("list_aggregate", [values, constant("STRING", name)])
+    return _or_zero(found) if name in COUNTS else found
+
+
+def _moments(node: Node, part: Part) -> Node:
+    values = [cast(one, "DOUBLE") for one in arguments(node)]
+    conditions = [] if node["filter"] is None else [node["filter"]]
+    if len(values) == 2:
+        conditions += map(_is_there, values)
+    if conditions:
+        values = [_where(conditions, one) for one in values]
+    kind = "moments_of" if len(values) == 1 else "pair_moments_of"
+    return call(f"{PREFIX}moments", [part(call(f"{PREFIX}{kind}", values))])
+
+
+def _where(conditions: list[Node], value: Node) -> Node:
+    """Return a value where all conditions hold, else null."""
+    check = {"when_expr": conditions[0], "then_expr": value}
+    if len(conditions) > 1:
+        check["when_expr"] = _all(conditions)
+    null = constant("NULL_LITERAL", "") | {"literal": {"kind": "NULL_LITERAL"}}
+    return {
+        "class": "CASE",
+        "type": "CASE_EXPR",
+        **NOWHERE,
+        "case_checks": [check],
+        "else_expr": null,
+    }
+
+
+def _other(node: Node, name: str, args: list[Node]) -> Node:
+    """Return another aggregate of the same rows."""
+    named = {"function_name": name, "qualified_name": {"path": [name]}}
+    return node | named | {"arguments": [{"name": "", "expression": one} for one in args]}
+
+
+def _is_there(node: Node) -> Node:
+    return {"class": "OPERATOR", "type": "OPERATOR_IS_NOT_NULL", **NOWHERE, "children": [node]}
+
+
+def _all(conditions: list[Node]) -> Node:
+    return {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", **NOWHERE, "children": conditions}
+
+
+def _or_zero(node: Node) -> Node:
+    zero = constant("INTEGER", "0")
+    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}
