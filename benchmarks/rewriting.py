@@ -18,8 +18,8 @@ from carnac.core.segments.segment import ColumnType, Metric, MetricKind, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.read import ReadPlan, read_tables
-from carnac.jobs.compact.shape import plan_families
-from carnac.jobs.compact.task import GroupTask, Rewritten, rewrite_family
+from carnac.jobs.compact.shape import plan_input_groups
+from carnac.jobs.compact.task import GroupTask, Rewritten, rewrite_group
 from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
 from carnac.ports import SegmentInput
 
@@ -45,12 +45,12 @@ def rewrite(
     target = target or CompactionTarget()
     visible = IntervalSet((Interval(chunk.start_ms + hidden_ms, chunk.end_ms),))
     inputs = [SegmentInput(segment=segment, visible=visible) for segment in segments]
-    [family] = plan_families(inputs, target)
+    [input_group] = plan_input_groups(inputs, target)
     with tempfile.TemporaryDirectory() as temporary:
-        return rewrite_family(
+        return rewrite_group(
             GroupTask(
                 datasource=DATASOURCE,
-                family=family,
+                input_group=input_group,
                 target=target,
                 chunks=(chunk,),
                 output_url=root.as_uri(),

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from carnac.core.compaction.plan.families import Kin
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.input_groups import Kin
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.outcome import apply_group, chunks_of
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings, CostModel

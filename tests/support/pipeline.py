@@ -190,8 +190,8 @@ class LocalPipeline:
     def _rewrite(self, job: RewriteJob) -> RewriteResult | CarnacError:
         from carnac.jobs.compact.buckets import find_buckets
         from carnac.jobs.compact.job import result_of
-        from carnac.jobs.compact.shape import plan_families
-        from carnac.jobs.compact.task import GroupTask, rewrite_family
+        from carnac.jobs.compact.shape import plan_input_groups
+        from carnac.jobs.compact.task import GroupTask, rewrite_group
         from carnac.rows.segment_writer import SegmentWriter
 
         condition = job.target.filter
@@ -202,10 +202,10 @@ class LocalPipeline:
                 chunks = job.chunks or find_buckets(self._storage.url, job)
                 return result_of(
                     [
-                        rewrite_family(
+                        rewrite_group(
                             GroupTask(
                                 datasource=job.datasource,
-                                family=family,
+                                input_group=input_group,
                                 target=job.target,
                                 chunks=chunks,
                                 output_url=self._storage.url,
@@ -218,7 +218,7 @@ class LocalPipeline:
                             ),
                             make_writer=self._make_writer or SegmentWriter,
                         )
-                        for family in plan_families(job.inputs, job.target)
+                        for input_group in plan_input_groups(job.inputs, job.target)
                     ]
                 )
             except CarnacError as error:

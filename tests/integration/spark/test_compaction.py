@@ -226,7 +226,7 @@ def test_groups_given_up_together_have_each_its_own_reason(
 def test_what_a_group_had_written_when_it_was_given_up_is_told(
     rewrite: Rewrite, deep_storage: Path
 ) -> None:
-    """It is cancelled once the first of its files are there; those of the second family are never written."""
+    """It is cancelled once the first of its files are there; those of the second input group are never written."""
     job = make_job(deep_storage, "doomed", segments=2, rows=2000)
     first, second = job.inputs
     hourly = replace(second, segment=replace(second.segment, query_granularity="HOUR"))

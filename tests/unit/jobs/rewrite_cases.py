@@ -201,10 +201,10 @@ def random_case(folder: Path, kind: str, seed: int) -> Case:
     )
 
 
-def family_task(
-    folder: Path, family: InputGroup, target: CompactionTarget, **other: Any
+def group_task(
+    folder: Path, input_group: InputGroup, target: CompactionTarget, **other: Any
 ) -> GroupTask:
-    """Return the task that rewrites a family of a store in the folder, with ample memory.
+    """Return the task that rewrites an input group of a store in the folder, with ample memory.
 
     Args:
         other: Fields that are other than usual.
@@ -220,7 +220,7 @@ def family_task(
         "memory_bytes": AMPLE,
         "is_whole": True,
     }
-    return GroupTask(family=family, target=target, **(usual | other))
+    return GroupTask(input_group=input_group, target=target, **(usual | other))
 
 
 def in_one_task(folder: Path, jobs: Sequence[RewriteJob]) -> dict[str, RewriteResult]:

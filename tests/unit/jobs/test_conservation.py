@@ -203,7 +203,7 @@ def moved(rows: int, row_hash: int) -> Side:
     return side
 
 
-def test_families_are_proved_each_for_itself() -> None:
+def test_input_groups_are_proved_each_for_itself() -> None:
     low, high = side_of([{**ONE, "dsum": 1.0}]), side_of([{**ONE, "dsum": 3.0}])
     assert conserves(prove([low, high], [low, high]))
     assert not conserves(prove([low, high], [high, low]))

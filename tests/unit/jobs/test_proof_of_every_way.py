@@ -30,8 +30,8 @@ from carnac.jobs.compact.filter import KEPT_COLUMN, PASSED_COLUMN, SEEN_COLUMN, 
 from carnac.jobs.compact.gather import gather
 from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
 from carnac.jobs.compact.scatter import ScatterJob
-from carnac.jobs.compact.shape import plan_families
-from carnac.jobs.compact.task import MakeWriter, rewrite_family
+from carnac.jobs.compact.shape import plan_input_groups
+from carnac.jobs.compact.task import MakeWriter, rewrite_group
 from carnac.ports import SegmentInput
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Tally
@@ -44,7 +44,7 @@ from tests.unit.jobs.rewrite_cases import (
     ROLLUP,
     TINY,
     TYPES,
-    family_task,
+    group_task,
     raw_row,
     rolled_row,
     write_raw,
@@ -166,14 +166,14 @@ class Group:
 
     def holds(self, way: Way, here: Here) -> bool:
         """Whether the rewrite ends with a proof that holds."""
-        (family,) = plan_families(self.inputs, self.target)
-        task = family_task(self.folder, family, self.target, memory_bytes=way.memory_bytes)
+        (input_group,) = plan_input_groups(self.inputs, self.target)
+        task = group_task(self.folder, input_group, self.target, memory_bytes=way.memory_bytes)
         try:
             if way.cores:
                 staging_url = str(self.folder / "staging")
                 done = ScatterJob(task, here, staging_url=staging_url, cores=way.cores).run()
             else:
-                done = rewrite_family(task, make_writer=here.make_writer)
+                done = rewrite_group(task, make_writer=here.make_writer)
         except Corrupt:
             return False
         return conserves(prove([done.went_in], [done.came_out]))

@@ -18,7 +18,7 @@ from carnac.errors import Corrupt
 from carnac.jobs.compact import spread as compact_spread
 from carnac.jobs.compact.job import JobTask, result_of, rewrite_all
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
-from carnac.jobs.compact.shape import plan_families
+from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
@@ -30,7 +30,7 @@ from tests.unit.jobs.rewrite_cases import (
     KINDS,
     TINY,
     assert_same,
-    family_task,
+    group_task,
     in_one_task,
     random_case,
 )
@@ -47,33 +47,33 @@ def shared_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
     return result_of(
         [
             ScatterJob(task, runner, staging_url=staging_url, cores=2).run()
-            for task in family_tasks(folder, job, memory_bytes)
+            for task in group_tasks(folder, job, memory_bytes)
         ]
     )
 
 
 def spread_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResult:
     """Rewrite a group by ranges of time chunks, as several tasks do, one after the other."""
-    families = family_tasks(folder, job, memory_bytes)
-    ranges = spread_chunks(families, cores=2)
-    tasks = [JobTask(key=job.key, families=some) for some in ranges]
+    input_groups = group_tasks(folder, job, memory_bytes)
+    ranges = spread_chunks(input_groups, cores=2)
+    tasks = [JobTask(key=job.key, input_groups=some) for some in ranges]
     ends = rewrite_all(tasks, Attempt(0, Tally(None)))
     assert [one.failure for one in ends] == [None] * len(ranges)
-    return result_of(join_ranges(families, ranges, [one.families for one in ends]))
+    return result_of(join_ranges(input_groups, ranges, [one.input_groups for one in ends]))
 
 
-def family_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[GroupTask]:
+def group_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[GroupTask]:
     return [
-        family_task(
+        group_task(
             folder,
-            family,
+            input_group,
             job.target,
             chunks=job.chunks,
             id_prefix=f"out{memory_bytes}f{number}",
             memory_bytes=memory_bytes,
             is_whole=job.is_whole,
         )
-        for number, family in enumerate(plan_families(job.inputs, job.target))
+        for number, input_group in enumerate(plan_input_groups(job.inputs, job.target))
     ]
 
 
@@ -163,9 +163,9 @@ def test_into_how_many_ranges_a_group_is_spread(
         target=CompactionTarget(segment_granularity="DAY"),
         is_whole=True,
     )
-    found = spread_chunks(family_tasks(tmp_path, job, AMPLE), cores)
+    found = spread_chunks(group_tasks(tmp_path, job, AMPLE), cores)
     assert len(found) == ranges
     assert tuple(chunk for (task,) in found for chunk in task.chunks) == where
     assert len({(task.id_prefix, task.temp_dir) for (task,) in found}) == ranges
-    shown = [task.family.inputs[0].visible.intervals for (task,) in found]
+    shown = [task.input_group.inputs[0].visible.intervals for (task,) in found]
     assert [piece.start_ms for (piece,) in shown][1:] == [piece.end_ms for (piece,) in shown][:-1]

@@ -27,13 +27,13 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import Corrupt, Invalid
 from carnac.jobs.compact.conservation import prove
-from carnac.jobs.compact.shape import plan_families
-from carnac.jobs.compact.task import Rewritten, rewrite_family
+from carnac.jobs.compact.shape import plan_input_groups
+from carnac.jobs.compact.task import Rewritten, rewrite_group
 from carnac.ports import SegmentInput
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.segment_writer import SegmentWriter
 from tests.support.segments import write_segment
-from tests.unit.jobs.rewrite_cases import family_task
+from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
 
 HOUR_MS = 3_600_000
@@ -119,11 +119,13 @@ def rewrite(
 ) -> list[Rewritten]:
     wanted = CompactionTarget(**target)
     return [
-        rewrite_family(
-            family_task(folder, family, wanted, id_prefix=f"out{index}", memory_bytes=memory_bytes),
+        rewrite_group(
+            group_task(
+                folder, input_group, wanted, id_prefix=f"out{index}", memory_bytes=memory_bytes
+            ),
             make_writer=make_writer,
         )
-        for index, family in enumerate(plan_families(inputs, wanted))
+        for index, input_group in enumerate(plan_input_groups(inputs, wanted))
     ]
 
 

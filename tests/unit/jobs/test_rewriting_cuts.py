@@ -22,13 +22,13 @@ from carnac.jobs.compact.gather import GatherTask
 from carnac.jobs.compact.parts import Scattered
 from carnac.jobs.compact.read import places_by_chunk
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
-from carnac.jobs.compact.shape import plan_families
+from carnac.jobs.compact.shape import plan_input_groups
 from carnac.ports import SegmentInput
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt, Work
 from tests.support.segments import record_of
-from tests.unit.jobs.rewrite_cases import family_task
+from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, read
 
 HOUR_MS = 3_600_000
@@ -76,10 +76,10 @@ def shared_out(
     """Rewrite the segments by text as many tasks do; every row must be kept and lie in its chunk."""
     target = CompactionTarget(target_rows=500, sort_by=("d", "__time"))
     inputs = [SegmentInput(segment=one, visible=IntervalSet((one.span,))) for one in segments]
-    [family] = plan_families(inputs, target)
+    [input_group] = plan_input_groups(inputs, target)
     recorder = Recorder()
     done = ScatterJob(
-        family_task(folder, family, target, chunks=tuple(chunks), memory_bytes=memory_bytes),
+        group_task(folder, input_group, target, chunks=tuple(chunks), memory_bytes=memory_bytes),
         recorder,
         staging_url=str(folder / "staging"),
         cores=2,

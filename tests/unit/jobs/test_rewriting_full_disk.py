@@ -21,14 +21,14 @@ from carnac.core.time.intervals import IntervalSet
 from carnac.errors import CarnacError, DiskFull, Unavailable
 from carnac.jobs.compact.job import JobTask, result_of, rewrite_all
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
-from carnac.jobs.compact.shape import plan_families
+from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteResult, SegmentInput
 from carnac.rows.output import WASTE
 from carnac.spark.failures import TaskFailure, load_failure, of_task
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt, guarded
-from tests.unit.jobs.rewrite_cases import AMPLE, TINY, family_task, raw_row, write_raw
+from tests.unit.jobs.rewrite_cases import AMPLE, TINY, group_task, raw_row, write_raw
 
 HASHED = CompactionTarget(partitioning=Partitioning(kind="hashed", buckets=1))
 SORTED = CompactionTarget(sort_by=("d", "n"))
@@ -54,10 +54,10 @@ def task_of(folder: Path, rows: int, target: CompactionTarget, memory_bytes: int
         folder, [[raw_row(rng) for _ in range(rows)] for _ in range(2)], f"in{rows}"
     )
     inputs = [SegmentInput(segment=one, visible=IntervalSet((one.span,))) for one in segments]
-    (family,) = plan_families(inputs, target)
-    return family_task(
+    (input_group,) = plan_input_groups(inputs, target)
+    return group_task(
         folder,
-        family,
+        input_group,
         target,
         path_prefix=f"out{rows}",
         id_prefix=f"out{rows}",
@@ -74,11 +74,13 @@ def in_one_task(tasks: Sequence[GroupTask]) -> list[CarnacError | RewriteResult]
     """Run the jobs as one task of Spark does."""
     attempt = Attempt(0, Tally(None))
     try:
-        ends = rewrite_all([JobTask(key=one.id_prefix, families=(one,)) for one in tasks], attempt)
+        ends = rewrite_all(
+            [JobTask(key=one.id_prefix, input_groups=(one,)) for one in tasks], attempt
+        )
     except Exception as error:  # what Spark would try again
         return [of_task(error)]
     return [
-        result_of(end.families) if end.failure is None else load_failure(end.failure)
+        result_of(end.input_groups) if end.failure is None else load_failure(end.failure)
         for end in ends
     ]
 

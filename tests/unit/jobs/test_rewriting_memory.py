@@ -20,12 +20,12 @@ from carnac.core.time.intervals import IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.scatter import rewrite_in_task
-from carnac.jobs.compact.shape import plan_families
+from carnac.jobs.compact.shape import plan_input_groups
 from carnac.ports import SegmentInput
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
 from tests.support.segments import write_segment
-from tests.unit.jobs.rewrite_cases import family_task
+from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, DAY_MS
 
 MIB = 1 << 20
@@ -74,9 +74,9 @@ def rewrite(folder: Path, segments: Sequence[Segment], target_rows: int) -> tupl
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     target = CompactionTarget(target_rows=target_rows, sort_by=("text", "__time"))
     inputs = [SegmentInput(segment=one, visible=IntervalSet((one.span,))) for one in segments]
-    [family] = plan_families(inputs, target)
+    [input_group] = plan_input_groups(inputs, target)
     done = rewrite_in_task(
-        family_task(folder, family, target, output_url=folder.as_uri(), memory_bytes=MEMORY),
+        group_task(folder, input_group, target, output_url=folder.as_uri(), memory_bytes=MEMORY),
         Attempt(0, Tally(None)),
     )
     assert conserves(prove([done.went_in], [done.came_out]))

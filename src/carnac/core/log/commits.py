@@ -159,7 +159,7 @@ class ConservationProof:
     Attributes:
         rows_in, rows_out: Rows; where they are rolled up, the rows that went into them.
         row_hash_in, row_hash_out: Order-independent hash of the rows, or of what rollup keeps of them; where a rewrite
-            is of several families, each has a weight of its own in it. None: no file was rewritten.
+            is of several input groups, each has a weight of its own in it. None: no file was rewritten.
         sums_in, sums_out: By name, what rollup keeps of metrics that are no whole numbers.
         rows_deleted, row_hash_deleted: Of the rows that went in and were left out by a deletion.
     """

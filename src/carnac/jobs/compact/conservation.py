@@ -148,7 +148,7 @@ class Side:
 
 
 def prove(went_in: Sequence[Side], came_out: Sequence[Side]) -> ConservationProof:
-    """Return the proof of a rewrite whose sides were taken in parts, in the same order of families."""
+    """Return the proof of a rewrite whose sides were taken in parts, in the same order of input groups."""
     sums_in: dict[str, float] = {}
     sums_out: dict[str, float] = {}
     for index, (before, after) in enumerate(zip(went_in, came_out, strict=True)):
@@ -173,7 +173,7 @@ def prove(went_in: Sequence[Side], came_out: Sequence[Side]) -> ConservationProo
 
 
 def _hash_of(sides: Sequence[Side]) -> int:
-    """Return the hash of the parts, each with an odd weight of its own, so that no row may change its family."""
+    """Return the hash of the parts, each with an odd weight of its own, so that no row may change its input group."""
     return add_hashes(*((2 * index + 1) * side.row_hash for index, side in enumerate(sides)))
 
 

@@ -61,7 +61,7 @@ class Cuts:
 
 
 def choose_cuts(task: GroupTask, *, is_small: bool = False) -> Cuts:
-    """Return how the rows of a family are cut.
+    """Return how the rows of a input group are cut.
 
     Args:
         is_small: They go to one task anyway; buckets are told apart all the same.
@@ -74,10 +74,12 @@ def choose_cuts(task: GroupTask, *, is_small: bool = False) -> Cuts:
     column = cut_column(task)
     if is_small or not is_cuttable(task):
         return Cuts(column=column)
-    rows = sum(source.segment.rows for source in task.family.inputs)
+    rows = sum(source.segment.rows for source in task.input_group.inputs)
     if column == TIME_COLUMN:
-        return Cuts(column=column, edges=_time_cuts(task.family.inputs, _ranges(task, rows)))
-    ranges = _ranges(task, max(rows_by_chunk(task.family.inputs, task.chunks)))  # each has as many
+        return Cuts(column=column, edges=_time_cuts(task.input_group.inputs, _ranges(task, rows)))
+    ranges = _ranges(
+        task, max(rows_by_chunk(task.input_group.inputs, task.chunks))
+    )  # each has as many
     values = _sample(task, column)
     if not len(values):
         return Cuts(column=column)
@@ -87,8 +89,8 @@ def choose_cuts(task: GroupTask, *, is_small: bool = False) -> Cuts:
 
 def _ranges(task: GroupTask, rows: float) -> int:
     """Return into how many ranges so many rows are cut."""
-    whole = sum(source.segment.rows for source in task.family.inputs)
-    bytes_once = SKEW * MEMORY_COPIES * bytes_in_memory(task.family) * rows / max(whole, 1)
+    whole = sum(source.segment.rows for source in task.input_group.inputs)
+    bytes_once = SKEW * MEMORY_COPIES * bytes_in_memory(task.input_group) * rows / max(whole, 1)
     segments, memories = rows / task.target.target_rows, bytes_once / task.memory_bytes
     if max(segments, memories) <= 1:
         return 1
@@ -99,7 +101,7 @@ def cut_column(task: GroupTask) -> str:
     """Return the column whose ranges are shared out."""
     partitioning = task.target.partitioning
     first = partitioning.dimensions if partitioning.kind == "range" else ()
-    shape = task.family.shape
+    shape = task.input_group.shape
     column = sort_order(shape, first)[0]
     is_key = column == TIME_COLUMN or column in shape.dimension_names
     return column if is_key or not shape.is_rollup else TIME_COLUMN
@@ -107,7 +109,7 @@ def cut_column(task: GroupTask) -> str:
 
 def is_cuttable(task: GroupTask) -> bool:
     """Whether rows can be told apart by ranges of a column: not by lists, and not where all are one range of nulls."""
-    shape, column = task.family.shape, cut_column(task)
+    shape, column = task.input_group.shape, cut_column(task)
     ranges = task.range_dimensions
     if ranges and all(name in shape.absent for name in ranges):
         return False
@@ -121,7 +123,7 @@ def _buckets(task: GroupTask) -> tuple[int, ...]:
         return (wanted,) * len(task.chunks)
     return tuple(
         max(1, -(-round(rows) // task.target.target_rows))
-        for rows in rows_by_chunk(task.family.inputs, task.chunks)
+        for rows in rows_by_chunk(task.input_group.inputs, task.chunks)
     )
 
 
@@ -154,20 +156,20 @@ def rows_by_chunk(inputs: Sequence[SegmentInput], chunks: Sequence[Interval]) ->
 
 def _sample_rows(task: GroupTask) -> int:
     """Return how many values memory has room for beside the rows of one input: texts may be long."""
-    rows = sum(source.segment.rows for source in task.family.inputs)
-    row_bytes = bytes_in_memory(task.family) // max(rows, 1)
+    rows = sum(source.segment.rows for source in task.input_group.inputs)
+    row_bytes = bytes_in_memory(task.input_group) // max(rows, 1)
     return min(SAMPLE_ROWS, max(MAX_RANGES, task.memory_bytes // (MEMORY_COPIES * row_bytes)))
 
 
 def _sample(task: GroupTask, column: str) -> Any:
     """Return some values of a column, not null, in order, as edges are."""
-    kind = dict(task.family.shape.segment_columns)[column]
+    kind = dict(task.input_group.shape.segment_columns)[column]
     found = [np.empty(0, object if kind in _WORDS else np.uint64)]
     inputs = [
-        (task.plan(share), source)
-        for share in task.family.shares
-        if column in dict(share.read_columns)
-        for source in share.inputs
+        (task.plan(unit), source)
+        for unit in task.input_group.units
+        if column in dict(unit.read_columns)
+        for source in unit.inputs
     ]
     inputs.sort(key=lambda one: -one[1].segment.rows)
     inputs = inputs[:SAMPLE_INPUTS]

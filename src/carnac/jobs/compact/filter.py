@@ -61,19 +61,19 @@ Batches = Iterator[pa.RecordBatch]
 def scatter_filtered(
     context: SparkJobContext, tasks: Sequence[ScatterTask], *, phase: Phase
 ) -> Sequence[Scattered]:
-    """Run the first half with the condition of the share that all tasks are of.
+    """Run the first half with the condition of the read unit that all tasks are of.
 
     Raises:
         Invalid: The condition is none.
         CarnacError: As `scatter`.
     """
-    share = tasks[0].share
+    unit = tasks[0].unit
     with _session(context) as session:
         watch = Watch(session, phase, context.clock, None)
         frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
             _reader(tasks), _declared(tasks[0])
         )
-        line = map_batches(_judged(frame, share), _cutter(tasks, watch.tally), RESULT_SCHEMA)
+        line = map_batches(_judged(frame, unit), _cutter(tasks, watch.tally), RESULT_SCHEMA)
         rows = collect(context.holder, line, watch)
     if len({row["task"] for row in rows}) != len(tasks):
         raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")
@@ -100,7 +100,7 @@ def _declared(task: ScatterTask) -> str:
     return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
 
 
-def _judged(frame: DataFrame, share: ReadUnit) -> DataFrame:
+def _judged(frame: DataFrame, unit: ReadUnit) -> DataFrame:
     """Return the rows with what the condition says of each; starts no job.
 
     Raises:
@@ -108,11 +108,11 @@ def _judged(frame: DataFrame, share: ReadUnit) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in share.elsewhere]
+    absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in unit.elsewhere]
     with one_sentence("the filter"):
         rows = frame.drop(PASSED_COLUMN, SEEN_COLUMN).select("*", *absent)
         types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-        condition = F.expr(read_condition(share.condition or "true", types))
+        condition = F.expr(read_condition(unit.condition or "true", types))
         absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
     passed = F.coalesce(condition, F.lit(False))
     kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)
@@ -178,8 +178,8 @@ def _read(task: ScatterTask) -> Batches:
     schema = segment_schema(plan.columns)
     schema = schema.append(pa.field(PASSED_COLUMN, pa.bool_()))
     schema = schema.append(pa.field(SEEN_COLUMN, pa.string()))
-    for source, table in as_read(plan, task.share.inputs, side):
-        has_passed = filter_of(source.segment) == task.share.condition
+    for source, table in as_read(plan, task.unit.inputs, side):
+        has_passed = filter_of(source.segment) == task.unit.condition
         for batch in table.to_batches(max_chunksize=BATCH_ROWS):
             arrays = [
                 array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
@@ -225,7 +225,7 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
     Raises:
         Corrupt: Rows that stay and rows that go are not together what was read, or what the records of the inputs say.
     """
-    share, side, seen = task.share, Side(), Side()
+    unit, side, seen = task.unit, Side(), Side()
     own = dict(task.columns)
     said: list[str] = []
     writers = PartWriters(task, attempt.number)
@@ -238,10 +238,10 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
             seen.add_known(rows.num_rows, hash_rows(rows))
             kept = rows.filter(table.column(KEPT_COLUMN))
             if kept.num_rows:
-                writers.add(measure(share, conformed(task.plan, kept, own), side))
+                writers.add(measure(unit, conformed(task.plan, kept, own), side))
             attempt.count(rows=table.num_rows)
     if said != [_said(seen)]:
-        names = ", ".join(source.segment.segment_id for source in share.inputs)
+        names = ", ".join(source.segment.segment_id for source in unit.inputs)
         raise Corrupt(
             f"what was read of {names} is not what their records speak of, or not what Spark handed on "
             f"(rows and hash: {' and '.join(said) or 'none'} read, {_said(seen)} handed on); run 'verify'"

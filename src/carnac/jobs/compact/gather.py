@@ -98,7 +98,7 @@ class _FirstRow(ProofWatch):
     """Remembers the range dimensions of the first row."""
 
     def __init__(self, task: GroupTask, make_writer: MakeWriter) -> None:
-        super().__init__(task.family, make_writer)
+        super().__init__(task.input_group, make_writer)
         self._dimensions = task.range_dimensions
         self.start: tuple[Scalar, ...] | None = None
 
@@ -110,11 +110,11 @@ class _FirstRow(ProofWatch):
 
 def _fits_by_range(task: GatherTask) -> bool:
     """Whether rows only need to be put in order, and memory holds every range."""
-    family = task.task.family
-    if not is_sortable(family, task.task.target):
+    input_group = task.task.input_group
+    if not is_sortable(input_group, task.task.target):
         return False
-    rows = sum(source.segment.rows for source in family.inputs)
-    row_bytes = bytes_in_memory(family) / max(rows, 1)
+    rows = sum(source.segment.rows for source in input_group.inputs)
+    row_bytes = bytes_in_memory(input_group) / max(rows, 1)
     return MEMORY_COPIES * row_bytes * max(task.rows) <= task.task.memory_bytes
 
 
@@ -137,7 +137,7 @@ def _gather_in_order(
 
 
 def _batches(task: GatherTask, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    columns = task.task.family.shape.segment_columns
+    columns = task.task.input_group.shape.segment_columns
     words = [name for name, kind in columns if kind in {ColumnType.STRING, ColumnType.JSON}]
     for paths in task.ranges:
         yield from in_order(united([_read(path, words) for path in paths]), sort)

@@ -20,7 +20,7 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.jobs.compact.buckets import find_buckets
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
-from carnac.jobs.compact.shape import InputGroup, plan_families
+from carnac.jobs.compact.shape import InputGroup, plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import GroupTask, Rewritten, remove_written
 from carnac.jobs.context import SparkJobContext
@@ -47,10 +47,10 @@ FindDoom = Callable[[RewriteJob], CarnacError | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTask:
-    """The families of one job. Picklable."""
+    """The input groups of one job. Picklable."""
 
     key: str
-    families: tuple[GroupTask, ...]
+    input_groups: tuple[GroupTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class JobEnd:
     """
 
     key: str
-    families: tuple[Rewritten, ...] = ()
+    input_groups: tuple[Rewritten, ...] = ()
     failure: str | None = None
     may_retry: bool = False
 
@@ -80,7 +80,7 @@ def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
             raise load_failure(ends[0].failure)
     except BaseException:
         for end in ends:
-            remove_written(tasks[0].families[0].output_url, _segments(end.families))
+            remove_written(tasks[0].input_groups[0].output_url, _segments(end.input_groups))
         raise
     return ends
 
@@ -88,18 +88,18 @@ def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
 def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
     written: list[Rewritten] = []
     try:
-        written.extend(rewrite_in_task(family, attempt) for family in task.families)
+        written.extend(rewrite_in_task(input_group, attempt) for input_group in task.input_groups)
     except BaseException as error:
-        remove_written(task.families[0].output_url, _segments(written))
+        remove_written(task.input_groups[0].output_url, _segments(written))
         if not isinstance(error, Exception):
             raise
         failure = of_task(error)
         return JobEnd(key=task.key, failure=dump_failure(failure), may_retry=may_retry(failure))
-    return JobEnd(key=task.key, families=tuple(written))
+    return JobEnd(key=task.key, input_groups=tuple(written))
 
 
 def result_of(written: Sequence[Rewritten]) -> RewriteResult:
-    """Return what a job's families became, with the proof over all of them."""
+    """Return what a job's input groups became, with the proof over all of them."""
     return RewriteResult(
         segments=_segments(written),
         proof=prove([one.went_in for one in written], [one.came_out for one in written]),
@@ -167,11 +167,11 @@ class RewriteRun:
                 units.append(partial(self._run_sparse, job))
                 continue
             try:
-                families = plan_families(job.inputs, job.target)
+                input_groups = plan_input_groups(job.inputs, job.target)
             except CarnacError as error:
                 self._end(job, error)
                 continue
-            tasks = tuple(self._family_task(job, family) for family in families)
+            tasks = tuple(self._group_task(job, input_group) for input_group in input_groups)
             if any(wants_scatter(task) for task in tasks):
                 units.append(lambda job=job, tasks=tasks: self._scatter(job, tasks))  # type: ignore[misc]
                 continue
@@ -179,7 +179,7 @@ class RewriteRun:
             if len(ranges) > 1:
                 units.append(partial(self._run_spread, job, tasks, ranges))
                 continue
-            shared.append((job, JobTask(key=job.key, families=tasks)))
+            shared.append((job, JobTask(key=job.key, input_groups=tasks)))
         return units + [
             lambda chosen=chosen: self._run_shared(chosen) for chosen in share_tasks(shared)
         ]
@@ -214,7 +214,7 @@ class RewriteRun:
             return
         for (job, task), end in zip(alive, ends, strict=True):
             if end.failure is None:
-                self._end(job, result_of(end.families))
+                self._end(job, result_of(end.input_groups))
                 continue
             failure = load_failure(end.failure)
             if not end.may_retry:
@@ -236,14 +236,14 @@ class RewriteRun:
             ends = run_tasks(
                 self._context.holder,
                 rewrite_all,
-                [(JobTask(key=job.key, families=families),) for families in ranges],
+                [(JobTask(key=job.key, input_groups=input_groups),) for input_groups in ranges],
                 phase=replace(self._phase([job]), total=len(ranges)),
                 clock=self._context.clock,
             )
             failures = [one.failure for [one] in ends if one.failure is not None]
             if failures:
                 raise load_failure(failures[0])
-            written = join_ranges(tasks, ranges, [one.families for [one] in ends])
+            written = join_ranges(tasks, ranges, [one.input_groups for [one] in ends])
         except CarnacError as error:
             self._end(job, self._cancel_reason_of(job) or error)
             return
@@ -328,10 +328,10 @@ class RewriteRun:
             JobProgress(phase=PHASE, done=done, total=total, rows=self._rows, eta_ms=eta_ms)
         )
 
-    def _family_task(self, job: RewriteJob, family: InputGroup) -> GroupTask:
+    def _group_task(self, job: RewriteJob, input_group: InputGroup) -> GroupTask:
         return GroupTask(
             datasource=job.datasource,
-            family=family,
+            input_group=input_group,
             target=job.target,
             chunks=job.chunks,
             output_url=self._context.output_url,

@@ -24,20 +24,20 @@ from carnac.ports import SegmentInput
 from carnac.rows.row_hash import Pool, RowMeter, hash_rows
 
 
-def measured(share: ReadUnit, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
+def measured(unit: ReadUnit, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
     """Yield the rows of all inputs, rolled up so far if they are to be; once all are read, they are on the side.
 
     Raises:
         NotFound, Corrupt: As `read_tables`.
     """
-    if not share.shape.is_rollup:
-        for _, read in as_read(plan, share.inputs, side):
+    if not unit.shape.is_rollup:
+        for _, read in as_read(plan, unit.inputs, side):
             yield read
         return
-    pool = Pool(partial(side.add_states, share.shape))
-    for source in share.inputs:
+    pool = Pool(partial(side.add_states, unit.shape))
+    for source in unit.inputs:
         for read in read_tables(plan, source):
-            table = _as_wanted(share, read)
+            table = _as_wanted(unit, read)
             pool.add(table)
             yield table
     pool.flush()
@@ -64,19 +64,19 @@ def as_read(
     side.add_known(-hidden.rows, -hidden.row_hash)
 
 
-def measure(share: ReadUnit, read: pa.Table, side: Side) -> pa.Table:
+def measure(unit: ReadUnit, read: pa.Table, side: Side) -> pa.Table:
     """Add rows as they were read to the side that goes in, and return them, rolled up so far if they are to be."""
-    table = _as_wanted(share, read)
-    if share.shape.is_rollup:
-        side.add_states(share.shape, table)
+    table = _as_wanted(unit, read)
+    if unit.shape.is_rollup:
+        side.add_states(unit.shape, table)
     else:
         side.add_known(table.num_rows, hash_rows(table))
     return table
 
 
-def _as_wanted(share: ReadUnit, read: pa.Table) -> pa.Table:
+def _as_wanted(unit: ReadUnit, read: pa.Table) -> pa.Table:
     """Return rows as they were read, rolled up so far if they are to be."""
-    return rolled_up(share, read) if share.raw_shape is not None else read
+    return rolled_up(unit, read) if unit.raw_shape is not None else read
 
 
 def _is_as_recorded(plan: ReadPlan, source: SegmentInput) -> bool:

@@ -38,13 +38,13 @@ class ScatterTask:
     """Which inputs to cut where. Picklable.
 
     Attributes:
-        share: With the inputs of this task alone.
+        unit: With the inputs of this task alone.
         columns: What the inputs of all tasks hold, types united: all tasks hand rows of one schema to Spark's plan.
         staging_url: Folder of the part files.
         keeps_words: Texts stay dictionaries: who puts the rows in order likes them so.
     """
 
-    share: ReadUnit
+    unit: ReadUnit
     columns: tuple[tuple[str, ColumnType], ...]
     plan: ReadPlan
     cuts: Cuts
@@ -77,7 +77,7 @@ def scatter(task: ScatterTask, attempt: Attempt) -> Scattered:
     side = Side()
     writers = PartWriters(task, attempt.number)
     with writers:
-        for table in measured(task.share, task.plan, side):
+        for table in measured(task.unit, task.plan, side):
             writers.add(table)
             attempt.count(rows=table.num_rows)
     return Scattered(side=side, parts=writers.parts())
@@ -143,8 +143,8 @@ class PartWriters:
         task, chunks = self._task, self._task.plan.chunks
         table = pa.table(united(self._held))
         self._held, self._held_bytes = [], 0
-        parts = as_parts(task.share, table, keeps_words=task.keeps_words)
-        ranges = range_of(task.cuts, task.share.shape, chunks, table, parts)
+        parts = as_parts(task.unit, table, keeps_words=task.keeps_words)
+        ranges = range_of(task.cuts, task.unit.shape, chunks, table, parts)
         for place, inside in places_by_chunk(micros(parts), chunks):
             order = inside[np.argsort(ranges[inside], kind="stable")]
             numbers, starts = np.unique(ranges[order], return_index=True)

@@ -11,14 +11,14 @@ from carnac.ports import SegmentInput
 
 
 def with_records(
-    family: InputGroup, segments: Sequence[Segment], *, is_whole: bool
+    input_group: InputGroup, segments: Sequence[Segment], *, is_whole: bool
 ) -> tuple[Segment, ...]:
     """Return the records, with metrics as they are known and input rows that add up to those of the inputs."""
-    if not family.shape.is_rollup:
+    if not input_group.shape.is_rollup:
         return tuple(segments)
-    behind = round(sum(_input_rows(source) for source in family.inputs))
+    behind = round(sum(_input_rows(source) for source in input_group.inputs))
     merged = sum(segment.input_rows for segment in segments) or 1
-    spec, so_far, given, records = family.rollup_spec(is_perfect=is_whole), 0, 0, []
+    spec, so_far, given, records = input_group.rollup_spec(is_perfect=is_whole), 0, 0, []
     for segment in segments:
         so_far += segment.input_rows
         upto = round(behind * so_far / merged)

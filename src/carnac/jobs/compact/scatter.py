@@ -35,7 +35,7 @@ from carnac.jobs.compact.task import (
     bytes_in_memory,
     is_sortable,
     remove_folder,
-    rewrite_family,
+    rewrite_group,
     surely_fits,
 )
 from carnac.jobs.context import SparkJobContext
@@ -53,9 +53,9 @@ MAX_STRETCH = 1.5
 
 
 def wants_scatter(task: GroupTask) -> bool:
-    """Whether the family is shared out among tasks, or needs Spark's own plan."""
-    family = task.family
-    if family.has_condition:
+    """Whether the input group is shared out among tasks, or needs Spark's own plan."""
+    input_group = task.input_group
+    if input_group.has_condition:
         return True
     is_hashed = task.target.partitioning.kind == "hashed"
     return not fits_one_task(task) and (is_hashed or is_cuttable(task))
@@ -63,15 +63,15 @@ def wants_scatter(task: GroupTask) -> bool:
 
 def fits_one_task(task: GroupTask) -> bool:
     """Whether one task should do it all: memory holds the rows, or they become a single segment anyway."""
-    target, family = task.target, task.family
+    target, input_group = task.target, task.input_group
     if _fits_memory(task):
         return True
-    rows = sum(source.segment.rows for source in family.inputs)
+    rows = sum(source.segment.rows for source in input_group.inputs)
     return rows <= target.target_rows and (target.partitioning.buckets or 1) == 1
 
 
 def _fits_memory(task: GroupTask) -> bool:
-    return MEMORY_COPIES * bytes_in_memory(task.family) <= task.memory_bytes
+    return MEMORY_COPIES * bytes_in_memory(task.input_group) <= task.memory_bytes
 
 
 class Runner(Protocol):
@@ -82,7 +82,7 @@ class Runner(Protocol):
         ...
 
     def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half with the condition of the share that all tasks are of."""
+        """Run the first half with the condition of the read unit that all tasks are of."""
         ...
 
 
@@ -99,7 +99,7 @@ class SparkRunner:
         return run_tasks(holder, work, tasks, phase=phase, clock=clock)
 
     def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half with the condition of the share, as one plan of Spark."""
+        """Run the first half with the condition of the read unit, as one plan of Spark."""
         phase = replace(self._phase, total=len(tasks))
         return scatter_filtered(self._context, tasks, phase=phase)
 
@@ -124,18 +124,18 @@ class TaskRunner:
 
 
 def rewrite_in_task(task: GroupTask, attempt: Attempt) -> Rewritten:
-    """Rewrite a family inside of one task, with its memory.
+    """Rewrite a input group inside of one task, with its memory.
 
     Rows that only need to be put in order and that memory does not hold are cut into ranges on the local disk and put
-    in order range by range; everything else is `rewrite_family`'s.
+    in order range by range; everything else is `rewrite_group`'s.
 
     Raises:
-        CarnacError: As `rewrite_family`.
+        CarnacError: As `rewrite_group`.
     """
-    family = task.family
-    is_in_order = is_sortable(family, task.target) and is_cuttable(task)
+    input_group = task.input_group
+    is_in_order = is_sortable(input_group, task.target) and is_cuttable(task)
     if not is_in_order or surely_fits(task):
-        return rewrite_family(
+        return rewrite_group(
             task, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows)
         )
     staging = Path(task.temp_dir) / f"{task.id_prefix}a{attempt.number}"
@@ -146,7 +146,7 @@ def rewrite_in_task(task: GroupTask, attempt: Attempt) -> Rewritten:
 
 
 class ScatterJob:
-    """One family, shared out among tasks.
+    """One input group, shared out among tasks.
 
     Args:
         staging_url: Folder for part files, reached by all tasks; removed in the end.
@@ -179,42 +179,42 @@ class ScatterJob:
             came_out.add(part_of_all.side)
         segments = self._with_ranges(gathered)
         return Rewritten(
-            segments=with_records(self._task.family, segments, is_whole=self._task.is_whole),
+            segments=with_records(self._task.input_group, segments, is_whole=self._task.is_whole),
             went_in=went_in,
             came_out=came_out,
         )
 
     def _scatter(self, cuts: Cuts, count: int | None) -> list[Scattered]:
-        """Run the first half of each share.
+        """Run the first half of each read unit.
 
         Args:
             count: Of tasks for each; None: what the cores ask for.
         """
         scattered: list[Scattered] = []
-        for number, share in enumerate(self._task.family.shares):
-            tasks = self._scatter_tasks(share, f"{number}", cuts, count)
-            if share.condition is not None:
+        for number, unit in enumerate(self._task.input_group.units):
+            tasks = self._scatter_tasks(unit, f"{number}", cuts, count)
+            if unit.condition is not None:
                 scattered += self._runner.scatter_filtered(tasks)
             else:
                 scattered += self._runner.run(scatter, tasks)
         return scattered
 
     def _scatter_tasks(
-        self, share: ReadUnit, name: str, cuts: Cuts, count: int | None
+        self, unit: ReadUnit, name: str, cuts: Cuts, count: int | None
     ) -> list[ScatterTask]:
         task = self._task
-        inputs = sorted(share.inputs, key=lambda source: -source.segment.rows)
+        inputs = sorted(unit.inputs, key=lambda source: -source.segment.rows)
         count = count or min(len(inputs), TASKS_PER_CORE * self._cores)
         return [
             ScatterTask(
-                share=replace(share, inputs=tuple(inputs[index::count])),
-                columns=share.input_columns,
-                plan=task.plan(share),
+                unit=replace(unit, inputs=tuple(inputs[index::count])),
+                columns=unit.input_columns,
+                plan=task.plan(unit),
                 cuts=cuts,
                 staging_url=self._staging,
                 name=f"{name}-{index}",
                 memory_bytes=task.memory_bytes,
-                keeps_words=is_sortable(task.family, task.target),
+                keeps_words=is_sortable(task.input_group, task.target),
             )
             for index in range(count)
         ]

@@ -1,9 +1,10 @@
 """What the rows of a rewrite become: inputs that can share segments are put together, with the shape of their rows.
 
 Raw rows and rolled-up rows never share a segment, nor do rows whose metrics mean different things. So a rewrite works
-on *families* of inputs, each of which becomes segments of its own, and never has to refuse a mixture. Raw rows that the
-target rolls up are of one family with rows that have been rolled up like that before: each kind is a *share* of the
-family, read in its own way. Columns are united by name, types upwards; a dimension that a segment lacks is null there.
+on *input groups*, each of which becomes segments of its own, and never has to refuse a mixture. Raw rows that the
+target rolls up are of one input group with rows that have been rolled up like that before: each kind is a *read unit*
+of the input group, read in its own way. Columns are united by name, types upwards; a dimension that a segment lacks is
+null there.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from carnac.core.compaction.plan.families import Blend, Kin, find_families, kin_of, rewritten
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.input_groups import (
+    Blend,
+    Kin,
+    find_input_groups,
+    kin_of,
+    rewritten,
+)
 from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import (
@@ -35,12 +42,12 @@ _NUMERIC = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadUnit:
-    """Inputs of a family that are read alike. Picklable.
+    """Inputs of an input group that are read alike. Picklable.
 
     Attributes:
-        shape: Of the rows that the family writes.
-        raw_shape: What raw inputs are rolled up to as they are read; it is the family's where that has no other share,
-            else their rows are made those of the family then. None: rows are read as they are written.
+        shape: Of the rows that the input group writes.
+        raw_shape: What raw inputs are rolled up to as they are read; it is the input group's where that has no other
+            unit, else their rows are made those of the input group then. None: rows are read as they are written.
         truncates: Times are to be truncated to the shape's query granularity.
         condition: In Spark SQL: which rows are kept; None: all.
         elsewhere: Columns that the inputs lack and others of the rewrite have: a condition may name them.
@@ -76,25 +83,25 @@ class InputGroup:
     """Inputs whose rows can share segments. Picklable.
 
     Attributes:
-        shares: At least one.
+        units: At least one.
         shape: Of the rows that are written. Sketch metrics take states, since that is what segments hold; where all
             inputs are raw, they take what the sketches are built of.
         recorded_metrics: As the segments' records shall have them.
     """
 
-    shares: tuple[ReadUnit, ...]
+    units: tuple[ReadUnit, ...]
     shape: RowShape
     recorded_metrics: tuple[Metric, ...]
 
     @property
     def inputs(self) -> tuple[SegmentInput, ...]:
-        """The inputs of all shares."""
-        return tuple(source for share in self.shares for source in share.inputs)
+        """The inputs of all units."""
+        return tuple(source for unit in self.units for source in unit.inputs)
 
     @property
     def has_condition(self) -> bool:
         """Whether some rows are left out."""
-        return any(share.condition is not None for share in self.shares)
+        return any(unit.condition is not None for unit in self.units)
 
     def rollup_spec(self, *, is_perfect: bool) -> RollupSpec | None:
         """Return how the written segments are rolled up, for their records."""
@@ -102,10 +109,10 @@ class InputGroup:
         return None if spec is None else replace(spec, metrics=self.recorded_metrics)
 
 
-def plan_families(
+def plan_input_groups(
     inputs: Sequence[SegmentInput], target: CompactionTarget
 ) -> tuple[InputGroup, ...]:
-    """Return the inputs in families.
+    """Return the inputs in input groups.
 
     Raises:
         Invalid: A step would lose something and the target does not allow it, or the target names a column that
@@ -114,38 +121,38 @@ def plan_families(
     ordered = sorted(inputs, key=lambda one: (one.segment.created_at_ms, one.segment.segment_id))
     kins = [rewritten(kin_of(source.segment), target) for source in ordered]
     groups: dict[int, _Members] = {}
-    for source, kin, number in zip(ordered, kins, find_families(kins), strict=True):
+    for source, kin, number in zip(ordered, kins, find_input_groups(kins), strict=True):
         if number in groups:
             groups[number].add(source, kin)
         else:
             groups[number] = _Members(source, kin)
-    families = tuple(_family(group, target) for group in groups.values())
+    input_groups = tuple(_input_group(group, target) for group in groups.values())
     if target.filter is None:
-        return families
-    everything = [share for family in families for share in family.shares]
+        return input_groups
+    everything = [unit for input_group in input_groups for unit in input_group.units]
     return tuple(
         replace(
-            family,
-            shares=tuple(
-                _with_condition(share, everything, target.filter) for share in family.shares
+            input_group,
+            units=tuple(
+                _with_condition(unit, everything, target.filter) for unit in input_group.units
             ),
         )
-        for family in families
+        for input_group in input_groups
     )
 
 
-def _with_condition(share: ReadUnit, shares: Sequence[ReadUnit], condition: str) -> ReadUnit:
-    if all(filter_of(source.segment) == condition for source in share.inputs):
-        return share  # done before, and maybe with columns that are gone
-    own = {name for name, _ in share.input_columns}
+def _with_condition(unit: ReadUnit, units: Sequence[ReadUnit], condition: str) -> ReadUnit:
+    if all(filter_of(source.segment) == condition for source in unit.inputs):
+        return unit  # done before, and maybe with columns that are gone
+    own = {name for name, _ in unit.input_columns}
     others = {
-        name: kind for other in shares for name, kind in other.input_columns if name not in own
+        name: kind for other in units for name, kind in other.input_columns if name not in own
     }
-    return replace(share, condition=condition, elsewhere=tuple(others.items()))
+    return replace(unit, condition=condition, elsewhere=tuple(others.items()))
 
 
 class _Members:
-    """A family in the making."""
+    """A input group in the making."""
 
     def __init__(self, source: SegmentInput, kin: Kin) -> None:
         self.inputs = [source]
@@ -174,7 +181,7 @@ class _Members:
         return self.inputs[0].segment.datasource
 
 
-def _family(group: _Members, target: CompactionTarget) -> InputGroup:
+def _input_group(group: _Members, target: CompactionTarget) -> InputGroup:
     is_rolled_up = [source.segment.rollup is not None for source in group.inputs]
     rolls_up_raw = target.metrics is not None and not all(is_rolled_up)
     is_mixed = rolls_up_raw and any(is_rolled_up)
@@ -195,23 +202,23 @@ def _family(group: _Members, target: CompactionTarget) -> InputGroup:
         [source for source, known in zip(group.inputs, is_rolled_up, strict=True) if known is kind]
         for kind in (True, False)
     ]
-    shares = tuple(_share(inputs, shape, target) for inputs in kinds if inputs)
-    _check_loss(group.datasource, shares, target)
-    return InputGroup(shares=shares, shape=shape, recorded_metrics=group.metrics)
+    units = tuple(_unit(inputs, shape, target) for inputs in kinds if inputs)
+    _check_loss(group.datasource, units, target)
+    return InputGroup(units=units, shape=shape, recorded_metrics=group.metrics)
 
 
-def _share(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTarget) -> ReadUnit:
+def _unit(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTarget) -> ReadUnit:
     granularity = parse_granularity(shape.query_granularity)
     own = (parse_granularity(source.segment.query_granularity) for source in inputs)
-    share = ReadUnit(
+    unit = ReadUnit(
         inputs=tuple(inputs),
         shape=shape,
         raw_shape=None,
         truncates=granularity != NONE and any(one != granularity for one in own),
     )
     if target.metrics is None or inputs[0].segment.rollup is not None:
-        return share
-    kind = dict(share.input_columns)
+        return unit
+    kind = dict(unit.input_columns)
     mine = {
         name
         for source in inputs
@@ -224,21 +231,21 @@ def _share(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTa
         ),
         metrics=target.metrics,
     )
-    return replace(share, raw_shape=raw_shape)
+    return replace(unit, raw_shape=raw_shape)
 
 
 def _as_state(metric: Metric) -> Metric:
     return replace(metric, is_state=True) if metric.type.is_sketch else metric
 
 
-def _check_loss(datasource: str, shares: Sequence[ReadUnit], target: CompactionTarget) -> None:
+def _check_loss(datasource: str, units: Sequence[ReadUnit], target: CompactionTarget) -> None:
     losses = []
-    if any(share.truncates for share in shares):
-        losses.append(f"truncates times to {shares[0].shape.query_granularity}")
-    dropped = sorted({name for share in shares for name in _dropped(datasource, share)})
+    if any(unit.truncates for unit in units):
+        losses.append(f"truncates times to {units[0].shape.query_granularity}")
+    dropped = sorted({name for unit in units for name in _dropped(datasource, unit)})
     if dropped:
         losses.append(f"leaves out column {', '.join(dropped)}")
-    if any(share.raw_shape is not None for share in shares):
+    if any(unit.raw_shape is not None for unit in units):
         losses.append("rolls raw rows up")
     if target.filter is not None:
         losses.append("leaves out rows")
@@ -250,17 +257,17 @@ def _check_loss(datasource: str, shares: Sequence[ReadUnit], target: CompactionT
         )
 
 
-def _dropped(datasource: str, share: ReadUnit) -> set[str]:
+def _dropped(datasource: str, unit: ReadUnit) -> set[str]:
     """Return the columns whose values go into nothing that is written.
 
     Raises:
         Invalid: Raw rows cannot be rolled up like that.
     """
-    known = dict(share.input_columns)
-    if share.raw_shape is None:
-        kept = {name for name, _ in share.shape.segment_columns}
+    known = dict(unit.input_columns)
+    if unit.raw_shape is None:
+        kept = {name for name, _ in unit.shape.segment_columns}
         return {name for name in known if name not in kept}
-    metrics = share.raw_shape.metrics
+    metrics = unit.raw_shape.metrics
     missing = sorted(
         metric.input for metric in metrics if metric.input is not None and metric.input not in known
     )
@@ -268,7 +275,7 @@ def _dropped(datasource: str, share: ReadUnit) -> set[str]:
         raise Invalid(f"metrics need column {', '.join(missing)}, which {datasource} does not have")
     _check_numbers(metrics, known)
     used = {name for metric in metrics for name in (metric.input, metric.name)}
-    return known.keys() - used - set(share.raw_shape.dimension_names)
+    return known.keys() - used - set(unit.raw_shape.dimension_names)
 
 
 def _check_numbers(metrics: Sequence[Metric], known: Mapping[str, ColumnType]) -> None:

@@ -29,11 +29,11 @@ RANGES_PER_CORE = 2
 
 
 def spread_chunks(tasks: Sequence[GroupTask], cores: int) -> tuple[tuple[GroupTask, ...], ...]:
-    """Return the families of one job in ranges of time chunks, one after another; all in one where that is as fast."""
+    """Return the input groups of one job in ranges of time chunks, in order; all in one where that is as fast."""
     chunks = tasks[0].chunks
     if cores < 2 or len(chunks) < 2:
         return (tuple(tasks),)
-    inputs = [source for task in tasks for source in task.family.inputs]
+    inputs = [source for task in tasks for source in task.input_group.inputs]
     work = np.cumsum(np.array(rows_by_chunk(inputs, chunks)) + ROWS_PER_FILE * len(tasks))
     count = min(int(work[-1] // ROWS_PER_RANGE), RANGES_PER_CORE * cores, len(chunks))
     if count < 2:
@@ -54,21 +54,21 @@ def join_ranges(
     ranges: Sequence[Sequence[GroupTask]],
     written: Sequence[Sequence[Rewritten]],
 ) -> list[Rewritten]:
-    """Return what each family became, all ranges together.
+    """Return what each input group became, all ranges together.
 
-    A range knows what it has read, not what the others leave out: what goes into a family that is read as it was
+    A range knows what it has read, not what the others leave out: what goes into a input group that is read as it was
     recorded, and wholly, is therefore what the records say.
 
     Args:
-        tasks: The families, as they were spread.
-        written: For each range, what its families became.
+        tasks: The input groups, as they were spread.
+        written: For each range, what its input groups became.
 
     Raises:
         Corrupt: A file does not hold the rows that its record speaks of.
     """
     parts: dict[str, list[Rewritten]] = {task.id_prefix: [] for task in tasks}
-    for families, done in zip(ranges, written, strict=True):
-        for task, one in zip(families, done, strict=True):
+    for input_groups, done in zip(ranges, written, strict=True):
+        for task, one in zip(input_groups, done, strict=True):
             own = task.id_prefix
             parts[own if own in parts else own.rpartition("r")[0]].append(one)
     return [_joined(task, parts[task.id_prefix]) for task in tasks]
@@ -79,9 +79,9 @@ def _joined(task: GroupTask, parts: Sequence[Rewritten]) -> Rewritten:
     for one in parts:
         went_in.add(one.went_in)
         came_out.add(one.came_out)
-    if not task.family.shape.is_rollup:
-        [share] = task.family.shares  # rows that are only moved are all read alike
-        went_in = recorded(task.plan(share), share.inputs) or went_in
+    if not task.input_group.shape.is_rollup:
+        [unit] = task.input_group.units  # rows that are only moved are all read alike
+        went_in = recorded(task.plan(unit), unit.inputs) or went_in
         task.check_inputs(went_in, came_out)
     segments = tuple(segment for one in parts for segment in one.segments)
     return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
@@ -90,18 +90,18 @@ def _joined(task: GroupTask, parts: Sequence[Rewritten]) -> Rewritten:
 def _ranged(
     tasks: Sequence[GroupTask], chunks: tuple[Interval, ...], number: int
 ) -> Iterator[GroupTask]:
-    """Yield the families with what a range shows of them."""
+    """Yield the input groups with what a range shows of them."""
     where = IntervalSet((Interval(chunks[0].start_ms, chunks[-1].end_ms),))
     for task in tasks:
-        shares = tuple(
-            replace(share, inputs=inputs)
-            for share in task.family.shares
-            if (inputs := tuple(_clipped(share.inputs, where)))
+        units = tuple(
+            replace(unit, inputs=inputs)
+            for unit in task.input_group.units
+            if (inputs := tuple(_clipped(unit.inputs, where)))
         )
-        if shares:
+        if units:
             yield replace(
                 task,
-                family=replace(task.family, shares=shares),
+                input_group=replace(task.input_group, units=units),
                 chunks=chunks,
                 id_prefix=f"{task.id_prefix}r{number}",
                 temp_dir=f"{task.temp_dir}-{number}",

@@ -31,7 +31,7 @@ from carnac.rows.segment_writer import one_array
 
 
 class Stage:
-    """Local part files of the rows of a family, one for each time chunk."""
+    """Local part files of the rows of a input group, one for each time chunk."""
 
     def __init__(self, chunks: Sequence[Interval], folder: Path) -> None:
         self._chunks = chunks
@@ -46,9 +46,9 @@ class Stage:
         for writer in self._writers.values():
             writer.close()
 
-    def add(self, share: ReadUnit, table: pa.Table) -> None:
+    def add(self, unit: ReadUnit, table: pa.Table) -> None:
         """Write rows, as `as_parts` makes them of what was read."""
-        parts = as_parts(share, table)
+        parts = as_parts(unit, table)
         if len(self._chunks) == 1:
             self._write(self._chunks[0], parts)
             return
@@ -76,12 +76,12 @@ class Stage:
         return self._folder / f"part-{chunk.start_ms}.parquet"
 
 
-def as_parts(share: ReadUnit, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
+def as_parts(unit: ReadUnit, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
     """Return rows that were read as part rows: states as lists of one, `__rows`, plain texts unless `keeps_words`."""
-    if share.raw_shape is not None:
+    if unit.raw_shape is not None:
         return table  # `rolled_up` has made parts of them
-    rows = np.ones(table.num_rows, np.int64) if share.shape.is_rollup else None
-    return _as_parts(share.shape, table, rows=rows, keeps_words=keeps_words)
+    rows = np.ones(table.num_rows, np.int64) if unit.shape.is_rollup else None
+    return _as_parts(unit.shape, table, rows=rows, keeps_words=keeps_words)
 
 
 def _as_parts(shape: RowShape, table: pa.Table, *, rows: Any, keeps_words: bool) -> pa.Table:
@@ -103,19 +103,19 @@ def _as_parts(shape: RowShape, table: pa.Table, *, rows: Any, keeps_words: bool)
     return pa.table(arrays, names=names)
 
 
-def rolled_up(share: ReadUnit, table: pa.Table) -> pa.Table:
-    """Return raw rows as part rows of their family, rolled up as far as this table goes.
+def rolled_up(unit: ReadUnit, table: pa.Table) -> pa.Table:
+    """Return raw rows as part rows of their input group, rolled up as far as this table goes.
 
     Raises:
         Invalid: A value or a sum does not fit into the type of a metric.
         Corrupt: The engine did not take all rows.
         InvariantError: The share is not one of raw rows.
     """
-    if share.raw_shape is None:
+    if unit.raw_shape is None:
         raise InvariantError("rows that are read as they are have nothing to be rolled up to")
-    parts = _as_raw_states(share.raw_shape, table)
-    if share.raw_shape != share.shape:
-        parts = _as_states(share.raw_shape, share.shape, parts)
+    parts = _as_raw_states(unit.raw_shape, table)
+    if unit.raw_shape != unit.shape:
+        parts = _as_states(unit.raw_shape, unit.shape, parts)
     if pc.sum(parts.column(ROWS_COLUMN)).as_py() != table.num_rows:
         raise Corrupt(f"the rollup of {table.num_rows} rows did not take all of them")
     return parts

@@ -58,7 +58,7 @@ MakeWriter = Callable[..., SegmentWriter]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTask:
-    """One family of a rewrite. Picklable.
+    """One input group of a rewrite. Picklable.
 
     Attributes:
         id_prefix: An id of this task alone; see `carnac.rows.merge.MergeTask`.
@@ -67,7 +67,7 @@ class GroupTask:
     """
 
     datasource: str
-    family: InputGroup
+    input_group: InputGroup
     target: CompactionTarget
     chunks: tuple[Interval, ...]
     output_url: str
@@ -83,14 +83,14 @@ class GroupTask:
         """Dimensions by whose ranges rows are partitioned; empty if they are not."""
         return _range_dimensions(self.target)
 
-    def plan(self, share: ReadUnit) -> ReadPlan:
-        """Return how the inputs of a share are read."""
+    def plan(self, unit: ReadUnit) -> ReadPlan:
+        """Return how the inputs of a read unit are read."""
         return ReadPlan(
             output_url=self.output_url,
-            columns=share.read_columns,
-            truncate_to=share.shape.query_granularity if share.truncates else None,
+            columns=unit.read_columns,
+            truncate_to=unit.shape.query_granularity if unit.truncates else None,
             chunks=self.chunks,
-            keeps_exact=share.raw_shape is not None,
+            keeps_exact=unit.raw_shape is not None,
         )
 
     def check_inputs(self, went_in: Side, came_out: Side) -> None:
@@ -100,9 +100,9 @@ class GroupTask:
             Corrupt: A file does not hold the rows that its record speaks of.
         """
         is_same = (went_in.rows, went_in.row_hash) == (came_out.rows, came_out.row_hash)
-        if not is_same and not self.family.shape.is_rollup:
-            [share] = self.family.shares  # rows that are only moved are all read alike
-            blame_inputs(self.plan(share), share.inputs)
+        if not is_same and not self.input_group.shape.is_rollup:
+            [unit] = self.input_group.units  # rows that are only moved are all read alike
+            blame_inputs(self.plan(unit), unit.inputs)
 
     def read(self, side: Side) -> Iterator[tuple[ReadUnit, pa.Table]]:
         """Yield the rows of all inputs, and add them to the side that goes in.
@@ -110,28 +110,28 @@ class GroupTask:
         Raises:
             NotFound, Corrupt: As `read_tables`.
         """
-        for share in self.family.shares:
-            for table in measured(share, self.plan(share), side):
-                yield share, table
+        for unit in self.input_group.units:
+            for table in measured(unit, self.plan(unit), side):
+                yield unit, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What a family became."""
+    """What a input group became."""
 
     segments: tuple[Segment, ...]
     went_in: Side
     came_out: Side
 
 
-def rewrite_family(
+def rewrite_group(
     task: GroupTask,
     *,
     attempt: int = 0,
     on_rows: Callable[[int], None] | None = None,
     make_writer: MakeWriter = SegmentWriter,
 ) -> Rewritten:
-    """Rewrite the inputs of a family. If it fails, it removes the files that this attempt wrote.
+    """Rewrite the inputs of a input group. If it fails, it removes the files that this attempt wrote.
 
     Args:
         attempt: Another number for every attempt at the task.
@@ -143,7 +143,7 @@ def rewrite_family(
         Invalid: A sum does not fit into its type, or rows cannot be partitioned as the target says.
         Unavailable: Deep storage or the temporary folder is full, or does not answer.
     """
-    watch = ProofWatch(task.family, make_writer)
+    watch = ProofWatch(task.input_group, make_writer)
     went_in = Side()
     rows = _read_all(task, went_in) if surely_fits(task) else None
     if rows is None:
@@ -151,7 +151,7 @@ def rewrite_family(
         written = _staged(task, attempt, went_in, watch, on_rows)
     else:
         written = _in_memory(task, rows, attempt, watch, on_rows)
-    segments = with_records(task.family, written, is_whole=task.is_whole)
+    segments = with_records(task.input_group, written, is_whole=task.is_whole)
     try:
         came_out = watch.side(segments)
         task.check_inputs(went_in, came_out)
@@ -161,39 +161,42 @@ def rewrite_family(
     return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
 
 
-def fits_in_memory(family: InputGroup, target: CompactionTarget, memory_bytes: int) -> bool:
+def fits_in_memory(input_group: InputGroup, target: CompactionTarget, memory_bytes: int) -> bool:
     """Whether the rows need no merging and surely fit into a task's memory."""
-    return is_sortable(family, target) and MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes
+    return (
+        is_sortable(input_group, target)
+        and MEMORY_COPIES * bytes_in_memory(input_group) <= memory_bytes
+    )
 
 
-def is_sortable(family: InputGroup, target: CompactionTarget) -> bool:
+def is_sortable(input_group: InputGroup, target: CompactionTarget) -> bool:
     """Whether rows need no merging, and can be put in order by packed words."""
-    if family.shape.is_rollup or target.partitioning.kind == "hashed":
+    if input_group.shape.is_rollup or target.partitioning.kind == "hashed":
         return False
-    types = dict(family.shape.segment_columns)
-    sort = sort_order(family.shape, _range_dimensions(target))
+    types = dict(input_group.shape.segment_columns)
+    sort = sort_order(input_group.shape, _range_dimensions(target))
     return all(name not in types or types[name] in SORTABLE for name in sort)
 
 
 def surely_fits(task: GroupTask) -> bool:
     """Whether the rows fit into memory as the records say; where that is a close call, as the files say."""
-    family, memory_bytes = task.family, task.memory_bytes
-    if not fits_in_memory(family, task.target, memory_bytes):
+    input_group, memory_bytes = task.input_group, task.memory_bytes
+    if not fits_in_memory(input_group, task.target, memory_bytes):
         return False
-    if CLOSE_CALL * MEMORY_COPIES * bytes_in_memory(family) <= memory_bytes:
+    if CLOSE_CALL * MEMORY_COPIES * bytes_in_memory(input_group) <= memory_bytes:
         return True
-    encoded = sum(uncompressed_bytes(task.output_url, source) for source in family.inputs)
-    return MEMORY_COPIES * max(2 * encoded, bytes_in_memory(family)) <= memory_bytes
+    encoded = sum(uncompressed_bytes(task.output_url, source) for source in input_group.inputs)
+    return MEMORY_COPIES * max(2 * encoded, bytes_in_memory(input_group)) <= memory_bytes
 
 
-def bytes_in_memory(family: InputGroup) -> int:
-    """Return about how many bytes the rows of a family take in memory."""
+def bytes_in_memory(input_group: InputGroup) -> int:
+    """Return about how many bytes the rows of a input group take in memory."""
     width = 8
-    for _, kind in family.shape.segment_columns:
+    for _, kind in input_group.shape.segment_columns:
         width += 4 if kind in {ColumnType.STRING, ColumnType.JSON} else 8
     return sum(
         source.segment.rows * width + COMPRESSION_FACTOR * source.segment.size_bytes
-        for source in family.inputs
+        for source in input_group.inputs
     )
 
 
@@ -217,8 +220,8 @@ def partitions_spec(target: CompactionTarget) -> PartitionsSpec:
 class ProofWatch(SinkWatch):
     """Sees what is written, for the side of the proof that comes out."""
 
-    def __init__(self, family: InputGroup, make_writer: MakeWriter = SegmentWriter) -> None:
-        self._shape = family.shape
+    def __init__(self, input_group: InputGroup, make_writer: MakeWriter = SegmentWriter) -> None:
+        self._shape = input_group.shape
         self._make_writer = make_writer
         self._states = Side()
         self._row_hash = 0
@@ -366,8 +369,8 @@ def _staged(
     segments: list[Segment] = []
     try:
         with stage:
-            for share, table in task.read(side):
-                stage.add(share, table)
+            for unit, table in task.read(side):
+                stage.add(unit, table)
         for index, (chunk, path) in enumerate(stage.parts()):
             merge = replace(merge_task(task, chunk, index), parts=(path,))
             segments += merge_parts(merge, attempt=attempt, on_rows=on_rows, watch=watch)
@@ -387,7 +390,7 @@ def merge_task(task: GroupTask, chunk: Interval, index: int) -> MergeTask:
     return MergeTask(
         datasource=task.datasource,
         parts=(),
-        shape=task.family.shape,
+        shape=task.input_group.shape,
         chunk=chunk,
         partitions=partitions_spec(task.target),
         output_url=task.output_url,

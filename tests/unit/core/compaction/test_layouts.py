@@ -270,7 +270,7 @@ def test_what_is_written_too_large_says_what_it_was_cut_for() -> None:
     assert cut_of(SEGMENT) is None
 
 
-def test_segments_of_unknown_layout_are_a_family_of_their_own_where_others_are_of_several() -> None:
+def test_segments_of_unknown_layout_are_a_group_of_their_own_where_others_are_of_several() -> None:
     """They went with the first one, whichever that was: the plan after a plan found another one, and more to do."""
     how = CompactionSettings(target=CompactionTarget(target_bytes=1000), slack=0)
     raw, summed = raw_of("page"), rolled_up(SUM)

@@ -83,7 +83,7 @@ def test_rows_that_never_share_a_segment_are_put_together_once_and_let_be(servic
     assert read(service.store) == before
     (state,) = service.service.status("events").states["events"]
     assert state.status is ChunkStatus.STABLE
-    assert state.reason.endswith(", of 3 families of rows that never share a segment")
+    assert state.reason.endswith(", of 3 kinds of rows that never share a segment")
     append(service.store, (9, 0), query="hour")
     append(service.store, (10, 0), query="hour")
     before_ids = {one.segment.segment_id for one in service.store.segments("events")}

@@ -154,16 +154,16 @@ def choose(
 
 
 class _Count:
-    """How many segments come out of a rewrite of a mixture, family by family."""
+    """How many segments come out of a rewrite of a mixture, input group by input group."""
 
     def __init__(self, view: TargetView, mixture: Mixture) -> None:
-        self._view, self._families = view, mixture
+        self._view, self._input_groups = view, mixture
         self._shares: dict[int, tuple[int, int, int]] = {}
         self.out = 0
 
     def add(self, one: PlanSegment) -> int:
         """Add a segment; return how many come out now."""
-        number = self._families.get(id(one.layout), UNKNOWN)
+        number = self._input_groups.get(id(one.layout), UNKNOWN)
         size_bytes, rows, out = self._shares.get(number, (0, 0, 0))
         size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
         now = self._view.ideal(size_bytes, rows)
@@ -298,12 +298,12 @@ class _Options:
         return count
 
     def _useful(self, free: Sequence[PlanSegment]) -> list[PlanSegment]:
-        """Return what is chosen without the families of which as many segments come out as go in."""
-        families = self._mixture or {}
-        forced = {families.get(id(one.layout), UNKNOWN) for one in self._forced}
+        """Return what is chosen without the input groups of which as many segments come out as go in."""
+        input_groups = self._mixture or {}
+        forced = {input_groups.get(id(one.layout), UNKNOWN) for one in self._forced}
         mine: dict[int, list[PlanSegment]] = {}
         for one in free:
-            mine.setdefault(families.get(id(one.layout), UNKNOWN), []).append(one)
+            mine.setdefault(input_groups.get(id(one.layout), UNKNOWN), []).append(one)
         vain = {
             number
             for number, chosen in mine.items()
@@ -311,7 +311,7 @@ class _Options:
             and len(chosen)
             <= self._view.ideal(sum(map(_size_of, chosen)), sum(map(_rows_of, chosen)))
         }
-        return [one for one in free if families.get(id(one.layout), UNKNOWN) not in vain]
+        return [one for one in free if input_groups.get(id(one.layout), UNKNOWN) not in vain]
 
     def may(self, choice: Choice) -> bool:
         """Whether writing it keeps the bound; what must be rewritten anyway does not count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from carnac.core.compaction.plan.families import Kin, kin_of
+from carnac.core.compaction.plan.input_groups import Kin, kin_of
 from carnac.core.compaction.plan.notes import cut_of, filter_of
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import HashedPartition, Partition, RangePartition
@@ -24,7 +24,7 @@ class SegmentLayout:
         metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
         cut_for: What it was cut for by a rewrite and is too large for nevertheless.
-        kin: With which others it can be put together. None: not known; with all, where these are of one family.
+        kin: With which others it can be put together. None: not known; with all, where these are of one input group.
     """
 
     query_granularity: str = "none"

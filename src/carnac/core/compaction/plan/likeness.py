@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from carnac.core.compaction.plan.families import find_families, rewritten
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.input_groups import find_input_groups, rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.notes import cut_text, most_bytes, most_rows
 from carnac.core.compaction.plan.settings import DEFAULT_TARGET_BYTES
@@ -19,9 +19,9 @@ from carnac.core.time.nesting import is_finer_or_equal
 from carnac.core.words import granularity_text
 
 Mixture: TypeAlias = Mapping[int, int]
-"""Segments of several families: the family's number by the `id` of a layout."""
+"""Segments of several input groups: the input group's number by the `id` of a layout."""
 UNKNOWN = -1
-"""The family of segments whose kin is not known, where others are of several: which they join would be chance."""
+"""The input group of segments whose kin is not known, where others are of several: which they join would be chance."""
 
 
 class TargetView:
@@ -76,7 +76,7 @@ class TargetView:
     def measure(
         self, segments: Sequence[PlanSegment], size_bytes: int, rows: int
     ) -> tuple[int, Mixture | None]:
-        """Return how many segments would do in place of these, and their families, as `mixture` does.
+        """Return how many segments would do in place of these, and their input groups, as `mixture` does.
 
         Args:
             size_bytes, rows: Of all of them.
@@ -89,7 +89,7 @@ class TargetView:
         return ideal, mixture
 
     def mixture(self, segments: Sequence[PlanSegment]) -> Mixture | None:
-        """Return the families of segments; None if all of them can be put together."""
+        """Return the input groups of segments; None if all of them can be put together."""
         if segments is self._asked[0]:  # one rule after another asks about a chunk
             return self._asked[1]
         found = self._mixture_of(segments) if segments else None
@@ -112,11 +112,11 @@ class TargetView:
         kins = [layout.kin for layout in layouts if layout.kin is not None]
         if len(set(kins)) < 2:
             return None
-        numbers = find_families([rewritten(kin, self.target) for kin in kins])
+        numbers = find_input_groups([rewritten(kin, self.target) for kin in kins])
         return dict(zip(map(id, layouts), numbers, strict=True)) if any(numbers) else None
 
     def ideal_of(self, segments: Sequence[PlanSegment], mixture: Mixture) -> int:
-        """Return how many segments of several families should be, each as the target asks for."""
+        """Return how many segments of several input groups should be, each as the target asks for."""
         return sum(self.ideal(*shares) for shares in shares_of(segments, mixture))
 
     def oversize(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
@@ -172,11 +172,11 @@ class TargetView:
         return None
 
 
-def shares_of(segments: Iterable[PlanSegment], families: Mixture) -> Iterable[tuple[int, int]]:
-    """Return bytes and rows of the segments of each family that has any."""
+def shares_of(segments: Iterable[PlanSegment], input_groups: Mixture) -> Iterable[tuple[int, int]]:
+    """Return bytes and rows of the segments of each input group that has any."""
     found: dict[int, tuple[int, int]] = {}
     for one in segments:
-        number = families.get(id(one.layout), UNKNOWN)
+        number = input_groups.get(id(one.layout), UNKNOWN)
         size_bytes, rows = found.get(number, (0, 0))
         found[number] = size_bytes + one.size_bytes, rows + one.rows
     return found.values()

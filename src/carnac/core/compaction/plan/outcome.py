@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from carnac.core.compaction.plan.families import Blend, Kin, rewritten
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
+from carnac.core.compaction.plan.input_groups import Blend, Kin, rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.likeness import UNKNOWN, TargetView
 from carnac.core.compaction.plan.tasks import CompactionTask
@@ -75,21 +75,21 @@ def _written(
 ) -> list[PlanSegment]:
     view = TargetView(group.target)
     mixture = view.mixture(parts)
-    families: dict[int, list[PlanSegment]] = {}
+    input_groups: dict[int, list[PlanSegment]] = {}
     for part in parts:
         number = UNKNOWN if mixture is None else mixture.get(id(part.layout), UNKNOWN)
-        families.setdefault(number, []).append(part)
+        input_groups.setdefault(number, []).append(part)
     name = f"{group.datasource}-{revision}-{chunk.start_ms}"
     return [
         replace(one, segment_id=f"{name}-{number}", chunk=chunk, revision=revision)
         for number, one in enumerate(
-            one for family in families.values() for one in _united(family, view)
+            one for input_group in input_groups.values() for one in _united(input_group, view)
         )
     ]
 
 
 def _united(parts: Sequence[PlanSegment], view: TargetView) -> list[PlanSegment]:
-    """Return what segments of one family become; they have no names yet."""
+    """Return what segments of one input group become; they have no names yet."""
     size_bytes = sum(part.size_bytes for part in parts)
     rows = sum(part.rows for part in parts)
     count = min(view.ideal(size_bytes, rows), rows, size_bytes)
@@ -111,7 +111,7 @@ def layout_of(target: CompactionTarget, kins: Sequence[Kin] = ()) -> SegmentLayo
     """Return the layout of segments that are as the target asks for.
 
     Args:
-        kins: Of what was put together, all of one family; empty: not known.
+        kins: Of what was put together, all of one input group; empty: not known.
     """
     kin = _blended(kins, target)
     by = target.partitioning

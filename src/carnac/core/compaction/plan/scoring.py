@@ -267,7 +267,7 @@ DEFAULT_RULES: tuple[Rule, ...] = (
 
 
 def _measure(chunk: TimeChunk, view: TargetView) -> tuple[int, Mixture | None]:
-    """Return how many segments would do, and the families of those that are there."""
+    """Return how many segments would do, and the input groups of those that are there."""
     return view.measure(chunk.segments, chunk.size_bytes, chunk.rows)
 
 
@@ -275,7 +275,7 @@ def _kinds(mixture: Mixture | None) -> str:
     """Return what to say of a chunk whose segments cannot all be put together."""
     if mixture is None:
         return ""
-    return f", of {max(mixture.values()) + 1:,} families of rows that never share a segment"
+    return f", of {max(mixture.values()) + 1:,} kinds of rows that never share a segment"
 
 
 def _choose_all(chunk: TimeChunk, situation: Situation, *, forced: int = 0) -> Choice:

@@ -1,11 +1,11 @@
-"""Which segments a rewrite can put together: their families.
+"""Which segments a rewrite can put together: its input groups.
 
 Raw rows and rolled-up rows never share a segment, nor do rows whose metrics mean different things or whose times were
-truncated otherwise. So a rewrite of a mixture writes segments for each family, and the planner must not expect fewer:
-it would rewrite them again, and find as many. What counts is what rows become: raw rows that the target rolls up are
-of one family with those that have been rolled up like that before. A segment joins the first family that takes it;
-families grow, and what one family did not take it never takes, so segments that a rewrite wrote fall into the same
-families again.
+truncated otherwise. So a rewrite of a mixture writes segments for each input group, and the planner must not expect
+fewer: it would rewrite them again, and find as many. What counts is what rows become: raw rows that the target rolls up
+are of one group with those that have been rolled up like that before. A segment joins the first group that takes it;
+groups grow, and what one group did not take it never takes, so segments that a rewrite wrote fall into the same groups
+again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Kin(NamedTuple):
 
 
 class Blend:
-    """What the rows of one family are together: types united, metrics of all. It grows as segments are added."""
+    """What the rows of one input group are together: types united, metrics of all. It grows as segments are added."""
 
     def __init__(self, kin: Kin) -> None:
         self._is_rollup = kin.is_rollup
@@ -109,19 +109,19 @@ def rewritten(kin: Kin, target: CompactionTarget) -> Kin:
     return Kin(kin.is_rollup or rolls_up, granularity, dimensions, metrics)
 
 
-def find_families(kins: Sequence[Kin]) -> list[int]:
-    """Return the number of the family that each segment is put into, in their order."""
-    families: list[Blend] = []
+def find_input_groups(kins: Sequence[Kin]) -> list[int]:
+    """Return the number of the input group that each segment is put into, in their order."""
+    input_groups: list[Blend] = []
     found: list[int] = []
     for kin in kins:
-        for number, family in enumerate(families):
-            if family.takes(kin):
-                family.add(kin)
+        for number, input_group in enumerate(input_groups):
+            if input_group.takes(kin):
+                input_group.add(kin)
                 found.append(number)
                 break
         else:
-            found.append(len(families))
-            families.append(Blend(kin))
+            found.append(len(input_groups))
+            input_groups.append(Blend(kin))
     return found
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from carnac.core.compaction.plan.choosing import choose
 from carnac.core.compaction.plan.chunks import TimeChunk
-from carnac.core.compaction.plan.families import Kin, find_families, kin_of, rewritten
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
+from carnac.core.compaction.plan.input_groups import Kin, find_input_groups, kin_of, rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
@@ -50,12 +50,12 @@ def kin(*metrics: Metric, granularity: str = "NONE", **dimensions: ColumnType) -
     ],
 )
 def test_what_shares_a_segment(first: Kin, second: Kin, *, are_one: bool) -> None:
-    assert find_families([first, second]) == [0, 0 if are_one else 1]
+    assert find_input_groups([first, second]) == [0, 0 if are_one else 1]
 
 
-def test_a_family_remembers_what_it_has_taken() -> None:
+def test_a_group_remembers_what_it_has_taken() -> None:
     first, other = kin(LIKES), kin(SUM)
-    assert find_families([first, other, kin(MAX), kin(MAX, LIKES)]) == [0, 0, 1, 1]
+    assert find_input_groups([first, other, kin(MAX), kin(MAX, LIKES)]) == [0, 0, 1, 1]
 
 
 kins = st.builds(
@@ -79,20 +79,20 @@ kins = st.builds(
     st.sampled_from([None, ("x", "y")]),
     st.randoms(),
 )
-def test_what_a_rewrite_wrote_falls_into_as_many_families_again(
+def test_what_a_rewrite_wrote_falls_into_as_many_groups_again(
     found: list[Kin],
     metrics: tuple[Metric, ...] | None,
     dimensions: tuple[str, ...] | None,
     order: random.Random,
 ) -> None:
     target = CompactionTarget(metrics=metrics, dimensions=dimensions, allow_lossy=True)
-    families = find_families([rewritten(one, target) for one in found])
+    input_groups = find_input_groups([rewritten(one, target) for one in found])
     layouts = [SegmentLayout(kin=one) for one in found]
     segments = [small(f"s{n}", layout) for n, layout in enumerate(layouts)]
     after = apply_tasks(segments, plan(segments, target, slack=0).tasks, revision=9)
     order.shuffle(after)
     written = [one.layout.kin for one in after if one.layout is not None and one.layout.kin]
-    assert len(set(find_families(written))) == len(written) == len(set(families))
+    assert len(set(find_input_groups(written))) == len(written) == len(set(input_groups))
 
 
 def test_what_a_rewrite_makes_of_rows() -> None:
@@ -182,7 +182,7 @@ def test_of_a_mixture_only_what_can_be_put_together_is_rewritten() -> None:
     assert (choice.segments_out, choice.benefit) == (1, 4)
 
 
-def test_each_family_has_its_own_size() -> None:
+def test_each_group_has_its_own_size() -> None:
     view = TargetView(CompactionTarget(target_bytes=1000))
     layouts = [raw("page"), raw("page"), rolled_up(SUM), rolled_up(SUM)]
     sizes = [600, 600, 10, 10]
