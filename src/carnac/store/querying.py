@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from carnac.errors import Corrupt, NotFound
+from carnac.ports.memo import Memo
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -21,31 +23,64 @@ READ_ATTEMPTS_MAX = 3
 
 
 class RevisionCatalog:
-    """The `Catalog` port over a metadata store, at one revision."""
+    """The `Catalog` port over a metadata store, at one revision.
+
+    What was read of a revision is kept with the metadata store: it does not change, and the next query asks for it.
+    """
 
     def __init__(self, metadata: MetadataStore, revision: int) -> None:
         self.revision = revision
         self._metadata = metadata
+        if metadata not in _KEPT:
+            _KEPT[metadata] = Memo(values_max=KEPT_MAX, weight_max=KEPT_PARTS, weigh=_weigh)
+        self._memo = _KEPT[metadata]
 
     def datasource_names(self) -> Sequence[str]:
         """Return the datasources of the revision, by name."""
-        return [info.name for info in self._metadata.datasources(self.revision)]
+        return self._kept(
+            ("names",), lambda: [info.name for info in self._metadata.datasources(self.revision)]
+        )
 
     def visible(self, datasource: str, intervals: IntervalSet | None) -> Sequence[VisibleSegment]:
         """Return the entries whose visible instants overlap `intervals` (None: all)."""
-        return self._metadata.visible(datasource, revision=self.revision, intervals=intervals)
+        return self._kept(
+            ("visible", datasource, intervals),
+            lambda: self._metadata.visible(datasource, revision=self.revision, intervals=intervals),
+        )
 
     def columns(self, datasource: str) -> Mapping[str, ColumnType]:
         """Return the united schema at the revision, without `__time`."""
-        return self._metadata.columns(datasource, revision=self.revision)
+        return self._kept(
+            ("columns", datasource),
+            lambda: self._metadata.columns(datasource, revision=self.revision),
+        )
 
     def count_segments(self, datasource: str) -> int:
         """Return the number of visible entries."""
-        return self._metadata.count_visible(datasource, revision=self.revision)
+        return self._kept(
+            ("count", datasource),
+            lambda: self._metadata.count_visible(datasource, revision=self.revision),
+        )
 
     def lookups(self) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups of the revision."""
-        return self._metadata.lookups(self.revision)
+        return self._kept(("lookups",), lambda: self._metadata.lookups(self.revision))
+
+    def _kept(self, what: Hashable, read: Callable[[], T]) -> T:
+        return cast("T", self._memo.get((self.revision, what), read))
+
+
+KEPT_MAX = 1_000
+"""Answers about revisions."""
+KEPT_PARTS = 20_000
+"""Of these together: segments, columns, pairs of lookups; about 3 KB each at most."""
+_KEPT: WeakKeyDictionary[MetadataStore, Memo[Hashable, object]] = WeakKeyDictionary()
+
+
+def _weigh(_: Hashable, answer: object) -> int:
+    if isinstance(answer, Mapping):
+        return sum(len(one) if isinstance(one, Mapping) else 1 for one in answer.values())
+    return len(answer) if isinstance(answer, Sequence) else 1
 
 
 def run_query(

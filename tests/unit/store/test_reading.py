@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from carnac.core.log.commits import Publication
-from carnac.core.time.intervals import format_ms
-from carnac.errors import Conflict, Invalid, NotFound
+from carnac.core.time.intervals import IntervalSet, format_ms
+from carnac.errors import Conflict, Invalid, NotFound, Unavailable
 from carnac.ports import Published
 from carnac.store import Store
+from carnac.store.querying import RevisionCatalog
 from tests.support.clock import FakeClock
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import TTL_MS, append, hour, ids, spec
@@ -53,6 +54,23 @@ class TestAt:
     )
     def test_a_time(self, store: Store, after_ms: int, expected: list[int]) -> None:
         assert ids(store, format_ms(self.created_ms + after_ms)) == expected
+
+    def test_what_was_read_of_a_revision_is_read_once(self, store: Store) -> None:
+        """And is that of no other one, nor of another store."""
+        metadata = store._metadata
+
+        def read(revision: int) -> list[object]:
+            catalog = RevisionCatalog(metadata, revision)
+            seen = (catalog.visible("events", some) for some in (None, IntervalSet()))
+            names, columns = catalog.datasource_names(), catalog.columns("events")
+            return [*seen, names, columns, catalog.count_segments("events"), catalog.lookups()]
+
+        before = [read(revision) for revision in (3, 2)]
+        assert before[0] != before[1]
+        store.close()
+        assert [read(revision) for revision in (3, 2)] == before
+        with pytest.raises(Unavailable):
+            read(1)
 
     def test_what_is_not_there_says_what_is(self, store: Store, clock: FakeClock) -> None:
         with pytest.raises(NotFound, match="there is no revision 4 yet; the newest is 3"):
