@@ -142,11 +142,12 @@ SCHEMAS = statement(
     ORDER BY first_key
     """
 )
+# `+ 0`: not by the index of live entries, which a planner takes for the shorter way, and which names all of them
 ADDED_SINCE = statement(
     """
     SELECT segments.digest, count(*), count(DISTINCT entries.segment_key)
     FROM entries JOIN segments ON segments.segment_key = entries.segment_key
-    WHERE entries.datasource_id = :datasource_id
+    WHERE entries.datasource_id + 0 = :datasource_id
       AND entries.entry_id >= :first_id
       AND entries.dropped_revision IS NULL
     GROUP BY segments.digest
@@ -157,7 +158,7 @@ DROPPED_SINCE = statement(
     """
     SELECT segments.digest, count(*)
     FROM entries JOIN segments ON segments.segment_key = entries.segment_key
-    WHERE entries.datasource_id = :datasource_id
+    WHERE entries.datasource_id + 0 = :datasource_id
       AND entries.dropped_revision > :revision
       AND entries.entry_id < :first_id
     GROUP BY segments.digest
@@ -168,13 +169,13 @@ KEPT_SINCE = statement(
     """
     SELECT DISTINCT segments.digest
     FROM entries JOIN segments ON segments.segment_key = entries.segment_key
-    WHERE entries.datasource_id = :datasource_id
+    WHERE entries.datasource_id + 0 = :datasource_id
       AND entries.entry_id < :first_id
       AND entries.dropped_revision IS NULL
       AND entries.segment_key IN (
         SELECT segment_key
         FROM entries
-        WHERE datasource_id = :datasource_id
+        WHERE datasource_id + 0 = :datasource_id
           AND entry_id >= :first_id
           AND dropped_revision IS NULL
       )
