@@ -20,6 +20,8 @@ from carnac.errors import Invalid
 
 DAY_MS = 86_400_000
 PREFIX = "CARNAC_"
+_NO_SETTINGS = frozenset({PREFIX + "CONFIG", PREFIX + "JDK_HOME"})
+"""Variables that are not settings, and are read all the same."""
 NICENESS = 5
 """By how much Spark gives way to other processes where nobody waits for it."""
 
@@ -398,6 +400,27 @@ def to_environ(settings: Settings) -> dict[str, str]:
     return values
 
 
+def _check_names(env: Mapping[str, str]) -> None:
+    """Refuse variables that look like a setting and are none; others are not ours, such as what Kubernetes adds."""
+    fields = {PREFIX + name.upper() for name in Settings.model_fields}
+    strange = sorted(name for name in env if name.startswith(PREFIX) and name not in fields)
+    if not strange:
+        return
+    from carnac.specs.problems import nearest
+
+    for name in strange:
+        near = (
+            None
+            if name in _NO_SETTINGS
+            else nearest(name.removeprefix(PREFIX), Settings.model_fields)
+        )
+        if near is not None:
+            raise Invalid(
+                f"environment variable {name} is no setting; did you mean {PREFIX}{near.upper()}?",
+                setting=name,
+            )
+
+
 def _file_of(env: Mapping[str, str], directory: Path) -> Path | None:
     named = env.get(PREFIX + "CONFIG")
     path = Path(named) if named else directory / "carnac.toml"
@@ -419,6 +442,7 @@ def _read_file(path: Path) -> tuple[dict[str, object], str]:
 
 
 def _read_env(env: Mapping[str, str]) -> dict[str, object]:
+    _check_names(env)
     values: dict[str, object] = {}
     for name in Settings.model_fields:
         text = env.get(PREFIX + name.upper())

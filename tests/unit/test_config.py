@@ -19,6 +19,7 @@ def test_environment_beats_the_file_and_overrides_beat_both(tmp_path: Path) -> N
         'store = "a"\nspark_master = "local[1]"\nlease_ttl_ms = 2000\n'
     )
     env = {"CARNAC_STORE": "b", "CARNAC_LEASE_TTL_MS": "3000", "UNRELATED": "x"}
+    env |= {"CARNAC_SERVICE_PORT": "8888", "CARNAC_JDK_HOME": "/opt/java"}  # of Kubernetes, of us
     settings = load_settings(
         env, directory=tmp_path, overrides={"store": "c", "spark_master": None}
     )
@@ -66,6 +67,11 @@ def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
             "setting 'lease_ttl_ms' is wrong: input should be greater",
         ),
         ("", {"CARNAC_SPARK_CONF": "x=y"}, "CARNAC_SPARK_CONF must be a JSON object"),
+        (
+            "",
+            {"CARNAC_STOR": "x"},
+            "variable CARNAC_STOR is no setting; did you mean CARNAC_STORE?",
+        ),
         ("store = \n", {}, "is not TOML"),
         ("", {"CARNAC_CONFIG": "/nowhere/carnac.toml"}, "cannot be read: No such file"),
     ],
