@@ -96,6 +96,7 @@ def test_every_table_is_counted() -> None:
 
 def test_columns_are_those_of_the_tables() -> None:
     named = {name: value for name, value in vars(columns).items() if name.isupper()}
+    assert named.pop("TABLES").keys() == tables.METADATA.tables.keys()
     assert named == {name: ", ".join(table.columns.keys()) for name, table in WIDE.items()}
 
 
