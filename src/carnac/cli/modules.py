@@ -30,5 +30,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "balancing.simulation": ("balance",),
     "balancing.plan": ("balance",),
     "balancing.picture": ("balance",),
+    "simulate": ("simulate",),
 }
 """Module below `carnac.cli.commands` → the first words of its commands, in the order of the help page."""

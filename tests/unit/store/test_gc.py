@@ -306,3 +306,23 @@ class TestBesideReaders:
         writer.gc()
         assert list(writer.verify()) == []
         assert len(files_of(folder)) == 3
+
+
+class TestBesideWritersAtWork:
+    def test_an_append_whose_base_is_trimmed_meanwhile_is_published(
+        self, open_store: OpenStore
+    ) -> None:
+        """Found by `carnac simulate cluster --seed 10`, where a writer stood still for longer than history is kept."""
+        other = open_store()
+        append(other, (1, 1))
+
+        class Overtaken(StampedPipeline):
+            def run_ingest(self, *args: Any, **named: Any) -> Any:
+                result = super().run_ingest(*args, **named)
+                append(other, (2, 2))
+                other.gc()
+                return result
+
+        store = open_store(pipeline=Overtaken)
+        assert append(store, (3, 3)) == 3
+        assert ids(store) == [1, 2, 3]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from carnac.core.segments.segment import Segment, safe_name
 from carnac.errors import CarnacError, Unavailable
@@ -23,7 +24,7 @@ from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task
 from carnac.jobs.compact.shape import InputGroup, plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import GroupTask, Rewritten, remove_written
-from carnac.jobs.context import SparkJobContext
+from carnac.jobs.context import JobContext, SparkJobContext
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import remove_others
 from carnac.ports import JobProgress, RewriteJob, RewriteResult
@@ -31,7 +32,7 @@ from carnac.rows.output import take_waste
 from carnac.spark.failures import dump_failure, load_failure, may_retry, of_task
 from carnac.spark.interrupts import Held, hold_signals
 from carnac.spark.progress import POLL_S, OnProgress, Phase
-from carnac.spark.tasks import Attempt, run_tasks
+from carnac.spark.tasks import Attempt
 
 ROWS_PER_TASK = 250_000
 """Jobs with fewer rows share a task up to this many: what they wait for one another is less than a second."""
@@ -115,7 +116,7 @@ class RewriteRun:
 
     def __init__(
         self,
-        context: SparkJobContext,
+        context: JobContext,
         jobs: Sequence[RewriteJob],
         *,
         on_end: OnEnd,
@@ -146,7 +147,7 @@ class RewriteRun:
         self._tell()
         units = self._units(self._jobs)
         with (
-            hold_signals(self._context.holder.end_jvm) as held,
+            hold_signals(self._on_spark().holder.end_jvm) as held,
             ThreadPoolExecutor(cores + TASKS_AHEAD, thread_name_prefix="carnac-rewrite") as pool,
         ):
             futures = [pool.submit(unit) for unit in units]
@@ -157,6 +158,11 @@ class RewriteRun:
                 for future in futures:
                     future.cancel()
                 raise
+
+    def run_here(self) -> None:
+        """Run all jobs one after the other in this thread, for a context without Spark; none may be large."""
+        for unit in self._units(self._jobs):
+            unit()
 
     def _units(self, jobs: Sequence[RewriteJob]) -> list[Callable[[], None]]:
         """Return what is sent to Spark one by one, the largest first."""
@@ -201,12 +207,10 @@ class RewriteRun:
         if not alive or self._is_stopped:
             return
         try:
-            [ends] = run_tasks(
-                self._context.holder,
+            [ends] = self._context.run(
                 rewrite_all,
                 [tuple(task for _, task in alive)],
                 phase=self._phase([job for job, _ in alive]),
-                clock=self._context.clock,
             )
         except CarnacError as error:
             for job, _ in alive:
@@ -233,12 +237,10 @@ class RewriteRun:
         if self._is_cancelled(job) or self._is_stopped:
             return
         try:
-            ends = run_tasks(
-                self._context.holder,
+            ends = self._context.run(
                 rewrite_all,
                 [(JobTask(key=job.key, input_groups=input_groups),) for input_groups in ranges],
                 phase=replace(self._phase([job]), total=len(ranges)),
-                clock=self._context.clock,
             )
             failures = [one.failure for [one] in ends if one.failure is not None]
             if failures:
@@ -264,8 +266,11 @@ class RewriteRun:
             return
         self._end(job, result_of(written))
 
+    def _on_spark(self) -> SparkJobContext:
+        return cast("SparkJobContext", self._context)
+
     def _scatter_one(self, job: RewriteJob, task: GroupTask) -> Rewritten:
-        context = self._context
+        context = self._on_spark()
         runner = SparkRunner(context, self._phase([job]))
         staging_url = context.staging_url(f"rewrite-{task.id_prefix}")
         line = ScatterJob(task, runner, staging_url=staging_url, cores=context.cores())
@@ -338,7 +343,7 @@ class RewriteRun:
             path_prefix=self._folders[job.key],
             id_prefix=self._context.ids.new_id(),
             created_at_ms=self._context.clock.now_ms(),
-            temp_dir=self._context.holder.scratch(self._folders[job.key].rsplit("/", 1)[1]),
+            temp_dir=self._context.scratch(self._folders[job.key].rsplit("/", 1)[1]),
             memory_bytes=self._context.task_memory_bytes,
             is_whole=job.is_whole,
         )

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, safe_name
-from carnac.jobs.context import SparkJobContext
+from carnac.jobs.context import JobContext
 from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
 from carnac.jobs.delete.predicate import check_predicate
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import into_bins, remove_others
 from carnac.ports import SegmentInput, SegmentRewrite
 from carnac.spark.progress import OnProgress, Phase
-from carnac.spark.tasks import Attempt, run_tasks
+from carnac.spark.tasks import Attempt
 
 
 def delete_where(
-    context: SparkJobContext,
+    context: JobContext,
     datasource: str,
     inputs: Sequence[SegmentInput],
     predicate: str,
@@ -46,19 +46,17 @@ def delete_where(
             path_prefix=folder,
             id_prefix=context.ids.new_id(),
             created_at_ms=context.clock.now_ms(),
-            temp_dir=context.holder.scratch(job_id),
+            temp_dir=context.scratch(job_id),
             memory_bytes=context.task_memory_bytes,
         )
         for source in inputs
     ]
     bins = into_bins(tasks, lambda task: task.source.segment.rows, cores=context.cores())
     try:
-        found = run_tasks(
-            context.holder,
+        found = context.run(
             _rewrite_all,
             bins,
             phase=Phase(name="rewrite segments", total=len(bins)),
-            clock=context.clock,
             on_progress=on_progress,
         )
     except BaseException:

@@ -1,0 +1,111 @@
+"""Auditors: they look at every commit, every file that goes and every answer, and know what they must be."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from carnac.simulation.cluster.oracle import Oracle, compare
+from carnac.simulation.cluster.storage import ROOT
+
+if TYPE_CHECKING:
+    from carnac.core.segments.segment import Segment
+    from carnac.ports import MetadataStore
+    from carnac.simulation.cluster.kernel import Kernel
+    from carnac.simulation.cluster.storage import Disk
+
+NUMBER = "number"
+
+
+class Auditor:
+    """Looks at the log and at the files, without taking time.
+
+    Args:
+        metadata: Reads the database itself, past all faults.
+    """
+
+    def __init__(self, kernel: Kernel, metadata: MetadataStore, disk: Disk) -> None:
+        self.oracle = Oracle(kernel.violate)
+        self._kernel, self._metadata, self._disk = kernel, metadata, disk
+        self._rows: dict[str, list[tuple[int, int]]] = {}
+        disk.on_delete = self._check_delete
+
+    def look(self) -> None:
+        """Take in what has been committed since the last look, and compare what is there with what must be."""
+        commits = self._metadata.changes(after=self.oracle.revision)
+        if not commits:
+            return
+        for commit in commits:
+            self._kernel.note(
+                f"revision {commit.revision}: {commit.kind} {commit.message}"
+                + (f" batch {commit.batch}" if commit.batch else "")
+            )
+            self.oracle.take(commit)
+        self.check_newest()
+
+    def check_newest(self) -> None:
+        """Compare the rows of the newest revision with those that must be there."""
+        for info in self._metadata.datasources():
+            self._check(info.name, None)
+        for name in self.oracle.names():
+            if self.oracle.rows(name) and not self._metadata.visible(name):
+                self._kernel.violate(
+                    "completeness", f"{name} is empty at revision {self.oracle.revision}"
+                )
+
+    def _check(self, datasource: str, revision: int | None) -> None:
+        found: Counter[int] = Counter()
+        for one in self._metadata.visible(datasource, revision=revision):
+            rows = self._rows_of(one.segment)
+            if rows is None:
+                self._kernel.violate(
+                    "files",
+                    f"segment {one.segment.path} of {datasource} is visible, and its file is not there",
+                )
+                return
+            clip = one.entry.clip
+            found.update(number for number, at_ms in rows if clip is None or clip.holds(at_ms))
+        at = self.oracle.revision if revision is None else revision
+        told = compare(self.oracle.rows(datasource, revision), found)
+        if told is not None:
+            self._kernel.violate(told[0], f"{datasource} at revision {at}: {told[1]}")
+
+    def _rows_of(self, segment: Segment) -> list[tuple[int, int]] | None:
+        if segment.path not in self._rows:
+            held = self._disk.files.get(f"{ROOT}/{segment.path}")
+            if held is None:
+                return None
+            table = pq.read_table(io.BytesIO(held[0]), columns=["__time", NUMBER])
+            times = table.column("__time").cast("int64").to_pylist()
+            unit = table.schema.field("__time").type
+            scale = 1000 if "us" in str(unit) else 1
+            self._rows[segment.path] = [
+                (number, at // scale)
+                for number, at in zip(table.column(NUMBER).to_pylist(), times, strict=True)
+            ]
+        return self._rows[segment.path]
+
+    def _check_delete(self, path: str) -> None:
+        """Refuse that a file goes which a retained revision names."""
+        name = path.removeprefix(f"{ROOT}/")
+        after = ""
+        while page := self._metadata.segments(after=after):
+            for one in page:
+                if one.path == name:
+                    self._kernel.violate(
+                        "files", f"{name} is deleted, and a retained revision names it"
+                    )
+            after = page[-1].segment_id
+
+    def conclude(self) -> None:
+        """Look once more at all that is retained, when everything has come to rest."""
+        self.look()
+        for problem in self._metadata.check():
+            self._kernel.violate("metadata", problem)
+        for summary in self._metadata.log(limit=1000):
+            for info in self._metadata.datasources(summary.revision):
+                self._check(info.name, summary.revision)
+        self.oracle.conclude()

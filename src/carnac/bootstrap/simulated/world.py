@@ -1,0 +1,182 @@
+"""The world of a simulation: one database, one deep storage, and processes that come, crash and come back."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from carnac.bootstrap.simulated.audit import Auditor
+from carnac.bootstrap.simulated.pipeline import TasksHere
+from carnac.clock import StoreClock
+from carnac.config import Settings
+from carnac.core.ids import COUNT_DIGITS, MARK_DIGITS, TIME_DIGITS, digits
+from carnac.deep_storage.objects import ObjectDeepStorage
+from carnac.errors import Corrupt, Unavailable
+from carnac.metadata.backends.temporary import TemporarySqliteDatabase
+from carnac.metadata.store import SqlMetadataStore
+from carnac.ports.segment_files import check_file
+from carnac.simulation.cluster import storage
+from carnac.simulation.cluster.database import SimulatedDatabase
+from carnac.simulation.cluster.faults import Faults
+from carnac.simulation.cluster.kernel import Kernel, Process
+from carnac.store import Store
+
+if TYPE_CHECKING:
+    from carnac.core.segments.segment import Segment
+    from carnac.ports import Clock, DeepStorage, IdSource, MetadataStore, QueryEngine
+    from carnac.store.leases import LeaseKeeper
+
+MINUTE_MS = 60_000
+SETTINGS = Settings(
+    lease_ttl_ms=10_000,
+    retention_age_ms=MINUTE_MS,
+    retention_count=3,
+    retention_daily=0,
+    trash_period_ms=20_000,
+    safety_period_ms=30_000,
+    query_threads=1,
+)
+"""Leases and periods that are short, so that little time must pass."""
+
+
+class MachineClock:
+    """The clock of a process's machine (port `Clock`), which may be wrong."""
+
+    def __init__(self, kernel: Kernel, process: Process) -> None:
+        self._kernel, self._process = kernel, process
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self._kernel.now_ms + self._process.skew_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        """Wait."""
+        self._kernel.sleep(duration_ms)
+
+
+class SeededIds:
+    """Ids like random ones, of a process's own seed (port `IdSource`).
+
+    Args:
+        mark: Of an attempt at a task; None: the ids are nobody's.
+    """
+
+    def __init__(self, kernel: Kernel, process: Process, mark: str | None = None) -> None:
+        self._kernel, self._process, self._mark = kernel, process, mark
+
+    def new_id(self) -> str:
+        """Return a new id."""
+        mark = self._mark
+        if mark is None:
+            mark = digits(self._process.ids.getrandbits(5 * MARK_DIGITS), MARK_DIGITS)
+        count = digits(self._process.ids.getrandbits(5 * COUNT_DIGITS), COUNT_DIGITS)
+        return digits(self._kernel.now_ms, TIME_DIGITS) + mark + count
+
+
+class Host:
+    """What a service that runs in a process is given."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self.world, self.process, self.kernel = world, process, world.kernel
+        self.clock = StoreClock(MachineClock(world.kernel, process))
+        self.clock.follow(lambda: world.kernel.now_ms)
+        self.ids: IdSource = SeededIds(world.kernel, process)
+        self.metadata: MetadataStore = world.open_metadata(self.clock, self.ids)
+        self.files: DeepStorage = ObjectDeepStorage(storage.URL, {})
+
+    def leases_of(self, store: Store) -> LeaseKeeper:
+        """Return what keeps revisions for a store's readers."""
+        return store._leases  # noqa: SLF001 - reads as the store itself does
+
+    def read_whole(self, segment: Segment) -> bytes:
+        """Return the bytes of a segment's file, read again while they are not what was written."""
+        for _ in range(20):
+            try:
+                with self.files.open_read(segment.path) as file:
+                    data = file.read()
+                check_file(segment, [data])
+            except (Unavailable, Corrupt):
+                continue
+            return data
+        raise Unavailable("deep storage answers nothing that is whole")
+
+    def open_store(self, ids: IdSource | None = None) -> Store:
+        """Open the store."""
+        made = TasksHere(output_url=storage.URL, clock=self.clock, ids=ids or self.ids)
+        return Store(
+            metadata=self.metadata,
+            deep_storage=self.files,
+            pipeline=lambda: made,
+            engine=_no_engine,
+            clock=self.clock,
+            settings=SETTINGS,
+            holder=self.process.name,
+        )
+
+
+def _no_engine() -> QueryEngine:
+    raise AssertionError("no process of a simulation queries past its brokers")
+
+
+class World:
+    """One simulation. Use it in a `with` block."""
+
+    def __init__(self, kernel: Kernel, faults: Faults) -> None:
+        self.kernel, self.faults = kernel, faults
+        self.folder = Path(tempfile.mkdtemp(prefix="carnac-simulated-"))
+        self.disk = storage.Disk(kernel, faults)
+        storage.mount(self.disk)
+        self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms)
+        self.god = Process("auditor")
+        self.auditor = Auditor(kernel, self._past_faults(), self.disk)
+        self._roles: dict[str, Callable[[Host], object]] = {}
+        self.processes: dict[str, Process] = {}
+        self._births = 0
+        self.last_number = 0
+        self.answers = 0
+
+    def _past_faults(self) -> MetadataStore:
+        return SqlMetadataStore(
+            self._database,
+            clock=MachineClock(self.kernel, self.god),
+            ids=SeededIds(self.kernel, self.god),
+        )
+
+    def open_metadata(self, clock: Clock, ids: IdSource) -> MetadataStore:
+        """Return a process's own way to the metadata."""
+        database = SimulatedDatabase(self._database, self.kernel, self.faults, self.auditor.look)
+        return SqlMetadataStore(database, clock=clock, ids=ids)
+
+    def add(self, name: str, role: Callable[[Host], object]) -> None:
+        """Let a process live, which has a role; one that has died begins it anew."""
+        self._roles[name] = role
+        self.start(name)
+
+    def start(self, name: str) -> None:
+        """Start a process."""
+        self._births += 1
+        process = Process(name)
+        process.ids.seed(f"{self.kernel.faults.random()} {self._births}")
+        self.processes[name] = process
+        self.kernel.note(f"{name} starts")
+        self.kernel.spawn(process, "main", lambda: self._roles[name](Host(self, process)))
+
+    def crash(self, name: str) -> None:
+        """End a process where it stands."""
+        self.kernel.note(f"{name} crashes")
+        self.kernel.kill(self.processes[name])
+
+    def close(self) -> None:
+        """Unwind what still runs, and leave nothing behind."""
+        self.kernel.close()
+        self._database.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

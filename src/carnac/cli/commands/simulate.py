@@ -1,0 +1,156 @@
+"""`simulate cluster`: the whole system under one seed, with everything that can go wrong."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from carnac.cli.app import SIMULATE, add_group, command, session_of
+from carnac.cli.completion.values import complete_word
+from carnac.cli.options import AsJson
+from carnac.cli.progress import phase_progress
+from carnac.cli.tables import Column, format_count
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.bootstrap.simulated.run import Verdict
+    from carnac.cli.output import Output
+
+EXIT_VIOLATED = 8
+"""That of an invariant that does not hold."""
+
+add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
+
+
+@command(
+    "simulate cluster",
+    panel=SIMULATE,
+    examples=[
+        "carnac simulate cluster --seed 7",
+        "carnac simulate cluster --seeds 20 --faults crash,database",
+        "carnac simulate cluster --bug batch-forgotten --seeds 50",
+        "carnac simulate cluster --seed 7 --trace seed-7.txt",
+    ],
+)
+def simulate_cluster(
+    ctx: typer.Context,
+    *,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same trace.")
+    ] = 0,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="So many seeds, from --seed on.")
+    ] = 1,
+    steps: Annotated[
+        int,
+        typer.Option("--steps", metavar="N", min=1, max=1000, help="Things that each client does."),
+    ] = 12,
+    faults: Annotated[
+        str,
+        typer.Option(
+            "--faults",
+            metavar="KINDS",
+            autocompletion=complete_word("all", "none"),
+            help="all, none, or some of crash,freeze,clock,database,storage,network.",
+        ),
+    ] = "all",
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write what happens, a line each. One seed."),
+    ] = None,
+    bug: Annotated[
+        str | None,
+        typer.Option("--bug", metavar="NAME", help="Plant a bug; look for the seed that finds it."),
+    ] = None,
+    bugs: Annotated[
+        bool, typer.Option("--bugs", help="List the bugs that can be planted.", metavar="")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a cluster of real services live in one process, on a simulated clock, and audit what comes of it.
+
+    Processes crash between any two effects, stand still and wake after their leases; clocks jump; the metadata store,
+    deep storage and the network fail. Stops at the first seed with a violation, and exits with 8.
+    """
+    from carnac.bootstrap.simulated.bugs import find_bug
+    from carnac.bootstrap.simulated.run import run
+    from carnac.simulation.cluster.faults import parse_kinds
+
+    session = session_of(ctx)
+    if bugs:
+        _list_bugs(session.output, as_json=as_json)
+        return
+    kinds = parse_kinds(faults)
+    planted = None if bug is None else find_bug(bug)
+    if trace is not None and seeds != 1:
+        raise Invalid("--trace is for one seed; leave --seeds out")
+    found: list[Verdict] = []
+    with ExitStack() as stack, phase_progress(session, unit="seeds") as tell:
+        note = None
+        if trace is not None:
+            file = stack.enter_context(_opened(trace))
+            note = lambda line: file.write(f"{line}\n")  # noqa: E731
+        for number in range(seed, seed + seeds):
+            found.append(run(number, steps=steps, kinds=kinds, bug=planted, on_note=note))
+            tell("simulate", len(found), seeds)
+            if found[-1].violations:
+                break
+    if as_json:
+        session.output.json({"seeds": [_document(one) for one in found]})
+    else:
+        _print(session.output, found)
+    if found[-1].violations:
+        raise typer.Exit(EXIT_VIOLATED)
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise Invalid(f"{path} cannot be written: {error.strerror}", path=str(path)) from None
+
+
+def _list_bugs(output: Output, *, as_json: bool) -> None:
+    from carnac.bootstrap.simulated.bugs import BUGS
+
+    if as_json:
+        output.json({"bugs": [{"name": one.name, "text": one.text} for one in BUGS]})
+        return
+    output.table(
+        [Column("bug"), Column("what is wrong then")], [[one.name, one.text] for one in BUGS]
+    )
+
+
+def _document(one: Verdict) -> dict[str, object]:
+    return {
+        "seed": one.seed,
+        "digest": one.digest,
+        "simulatedMs": one.elapsed_ms,
+        "revisions": one.revisions,
+        "answers": one.answers,
+        "violations": [
+            {"auditor": bad.auditor, "text": bad.text, "atMs": bad.at_ms} for bad in one.violations
+        ],
+    }
+
+
+def _print(output: Output, found: list[Verdict]) -> None:
+    rows = [
+        [
+            f"{one.seed}",
+            one.digest,
+            f"{one.elapsed_ms / 1000:,.0f} s",
+            format_count(one.revisions),
+            format_count(one.answers),
+            one.violations[0].auditor if one.violations else "none",
+        ]
+        for one in found
+    ]
+    columns = ("seed", "digest", "simulated", "revisions", "answers", "violation")
+    output.table([Column(name) for name in columns], rows)
+    for bad in found[-1].violations:
+        output.line(f"{bad.auditor}, after {bad.at_ms / 1000:.1f} s: {bad.text}")
+        output.line(f"again: carnac simulate cluster --seed {found[-1].seed} --trace trace.txt")

@@ -1,0 +1,114 @@
+"""The one database of a simulation as each process reaches it: busy, broken, and silent about what it has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from carnac.errors import CarnacError, Unavailable
+
+if TYPE_CHECKING:
+    from carnac.simulation.cluster.faults import Faults
+    from carnac.simulation.cluster.kernel import Kernel
+
+
+class Database(Protocol):
+    """What `carnac.metadata` asks of a database."""
+
+    def close(self) -> None:
+        """Release it."""
+        ...
+
+    def check_writable(self) -> None:
+        """Refuse what is closed."""
+        ...
+
+    def read(self) -> AbstractContextManager[Any]:
+        """Open a transaction that reads."""
+        ...
+
+    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Any]:
+        """Open one that writes."""
+        ...
+
+    def migrate_lock(self) -> AbstractContextManager[Any]:
+        """Keep others from writing."""
+        ...
+
+    def translate(self, error: Exception) -> CarnacError | None:
+        """Return what an error means."""
+        ...
+
+
+class _Writing:
+    """A write transaction whose commit may break, or go unanswered."""
+
+    def __init__(self, inner: Any, commit: Callable[[Any], None]) -> None:
+        self._inner, self._commit = inner, commit
+        self.session = inner.session
+
+    def commit(self) -> None:
+        self._commit(self._inner)
+
+
+class SimulatedDatabase:
+    """A process's way to the database. Others run before and after a transaction, never inside of one.
+
+    Args:
+        shared: The real database.
+        on_commit: Called when something has been committed.
+    """
+
+    def __init__(
+        self, shared: Database, kernel: Kernel, faults: Faults, on_commit: Callable[[], object]
+    ) -> None:
+        self._shared, self._kernel, self._faults = shared, kernel, faults
+        self._on_commit = on_commit
+
+    def close(self) -> None:
+        """Leave it open for the others."""
+
+    def check_writable(self) -> None:
+        """Pass."""
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        """Open a transaction that reads."""
+        self._kernel.pause(0, 3)
+        if self._faults.happens("database", "unread"):
+            self._kernel.note("database: a read fails")
+            raise Unavailable("the connection to the metadata store is broken; retry later")
+        with self._shared.read() as session:
+            yield session
+
+    @contextmanager
+    def write(self, *, is_durable: bool = True) -> Iterator[Any]:
+        """Open a transaction that writes."""
+        self._kernel.pause(0, 6)
+        if self._faults.happens("database", "busy"):
+            self._kernel.note("database: another process keeps all writers waiting")
+            self._kernel.sleep(3_000)
+            raise Unavailable("process 1 on elsewhere has kept all other writers waiting; retry")
+        with self._shared.write(is_durable=is_durable) as inner:
+            yield _Writing(inner, self._commit)
+        self._kernel.pause(0, 3)
+
+    def _commit(self, inner: Any) -> None:
+        if self._faults.happens("database", "broken"):
+            self._kernel.note("database: a transaction is rolled back")
+            raise Unavailable("the metadata store could not serialise the transaction; retry")
+        inner.commit()
+        self._kernel.note("database: commit")
+        self._on_commit()
+        if self._faults.happens("database", "unknown"):
+            self._kernel.note("database: the answer to a commit is lost")
+            raise Unavailable("the connection to the metadata store broke during a commit; retry")
+
+    def migrate_lock(self) -> AbstractContextManager[Any]:
+        """Keep others from writing."""
+        return self._shared.migrate_lock()
+
+    def translate(self, error: Exception) -> CarnacError | None:
+        """Return what an error means."""
+        return self._shared.translate(error)

@@ -1,0 +1,328 @@
+"""One clock, and strands of which exactly one runs at a time: a seed decides which, and how much time passes.
+
+A strand is a thread of a simulated process. It runs until it waits for something; then it hands over to the one that
+the seed chooses. A process that crashes never runs again: what its strands hold in memory is lost, as is; what they had
+written stays. They are unwound when the simulation ends, and reach nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+EPOCH_MS = 1_700_000_000_000
+"""When every simulation begins."""
+STEPS_MAX = 400_000
+"""Hand-overs before a run counts as one that goes in circles."""
+
+
+class Killed(BaseException):
+    """The process of the strand is gone: nothing catches this but the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that must never be.
+
+    Attributes:
+        auditor: Who has found it.
+        text: What, as a sentence.
+        at_ms: When, since the simulation began.
+    """
+
+    auditor: str
+    text: str
+    at_ms: int
+
+
+class Violated(Exception):
+    """An auditor has found something: the run ends here."""
+
+
+@dataclass(eq=False)
+class Process:
+    """A simulated process.
+
+    Attributes:
+        frozen_until_ms: It runs no strand before: stopped, swapped out, asleep.
+        skew_ms: Its machine's clock is so far ahead.
+    """
+
+    name: str
+    is_dead: bool = False
+    frozen_until_ms: int = 0
+    skew_ms: int = 0
+    ids: random.Random = field(default_factory=random.Random)
+
+
+@dataclass(eq=False)
+class Strand:
+    """A thread of a process."""
+
+    name: str
+    process: Process
+    work: Callable[[], object]
+    gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    thread: object = None
+    worker: int = 0
+    token: int = 0
+    is_waiting: bool = False
+    was_woken: bool = False
+    is_over: bool = False
+    has_begun: bool = False
+
+
+class Kernel:
+    """The clock and the strands of one simulation.
+
+    Args:
+        seed: Decides everything.
+        on_note: Given each line of the trace; None: only its digest is kept.
+    """
+
+    def __init__(self, seed: int, *, on_note: Callable[[str], object] | None = None) -> None:
+        self.rng = random.Random(f"schedule {seed}")  # noqa: S311 - a simulation
+        self.faults = random.Random(f"faults {seed}")  # noqa: S311
+        self.now_ms = EPOCH_MS
+        self.violations: list[Violation] = []
+        self.steps = 0
+        self.is_closing = False
+        self.befall: Callable[[Process], object] | None = None
+        self._on_note = on_note
+        self._digest = hashlib.sha256()
+        self._ready: list[Strand] = []
+        self._timers: list[tuple[int, int, Strand, int]] = []
+        self._count = 0
+        self._strands: list[Strand] = []
+        self._current: Strand | None = None
+        self._main = threading.Semaphore(0)
+        self._end_ms = 0
+        self._is_done: Callable[[], bool] = lambda: False
+
+    # ------------------------------------------------------------------------------------------------- from outside
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Since the simulation began."""
+        return self.now_ms - EPOCH_MS
+
+    @property
+    def digest(self) -> str:
+        """Of the trace so far."""
+        return self._digest.hexdigest()[:16]
+
+    def note(self, what: str) -> None:
+        """Write a line into the trace."""
+        strand = self.here()
+        who = "world" if strand is None else strand.process.name
+        line = f"{self.elapsed_ms:>9} {who:<14} {what}"
+        self._digest.update(line.encode())
+        self._digest.update(b"\n")
+        if self._on_note is not None:
+            self._on_note(line)
+
+    def violate(self, auditor: str, text: str) -> None:
+        """Note what must never be; the run ends after this step."""
+        if self.is_closing:
+            return
+        self.violations.append(Violation(auditor, text, self.elapsed_ms))
+        self.note(f"VIOLATION {auditor}: {text}")
+
+    def spawn(self, process: Process, name: str, work: Callable[[], object]) -> Strand:
+        """Start a strand; it runs when it is chosen."""
+        strand = Strand(name, process, work)
+        self._strands.append(strand)
+        if not process.is_dead:
+            self._ready.append(strand)
+        return strand
+
+    def run(self, duration_ms: int, *, until: Callable[[], bool] | None = None) -> None:
+        """Let time pass: as much, or until something is so, or something is violated."""
+        self._end_ms = self.now_ms + duration_ms
+        self._is_done = until or (lambda: False)
+        following = self._choose()
+        if following is not None:
+            self._resume(following)
+            self._main.acquire()
+        if not self.violations and not self._is_done():
+            self.now_ms = max(self.now_ms, self._end_ms)
+
+    def kill(self, process: Process) -> None:
+        """End a process where it stands."""
+        process.is_dead = True
+
+    def close(self) -> None:
+        """Unwind all strands. They reach nothing any more."""
+        self.is_closing = True
+        for strand in self._strands:
+            if strand.has_begun and not strand.is_over:
+                strand.process.is_dead = True
+                self._resume(strand)
+                self._main.acquire()
+        self._strands.clear()
+
+    # ------------------------------------------------------------------------------------------------ from a strand
+
+    def here(self) -> Strand | None:
+        """Return the strand whose thread this is; None: it is none's."""
+        strand = self._current
+        if strand is not None and strand.worker == threading.get_ident():
+            return strand
+        return None
+
+    def require(self) -> Strand:
+        """Return the strand whose thread this is.
+
+        Raises:
+            Killed: Its process is gone.
+        """
+        strand = self.here()
+        if strand is None:
+            raise AssertionError("this thread is none of the simulation's")
+        if strand.process.is_dead or self.is_closing:
+            raise Killed(strand.name)
+        return strand
+
+    def sleep(self, duration_ms: int) -> None:
+        """Let others run for a while."""
+        self.wait(self.now_ms + max(0, duration_ms))
+
+    def pause(self, shortest_ms: int = 0, longest_ms: int = 4) -> None:
+        """Let others run for as long as the seed says: what a process has done so far is done, and it may end here."""
+        strand = self.require()
+        if self.befall is not None:
+            self.befall(strand.process)
+        self.sleep(self.rng.randint(shortest_ms, longest_ms))
+
+    def wait(self, until_ms: int | None = None) -> bool:
+        """Let others run until `wake`; False: it has not come in time."""
+        strand = self.here()
+        if strand is None:
+            raise AssertionError("this thread is none of the simulation's")
+        if self.is_closing:
+            raise Killed(strand.name)
+        strand.is_waiting, strand.was_woken = True, False
+        strand.token += 1
+        if until_ms is not None:
+            self._count += 1
+            heapq.heappush(self._timers, (until_ms, self._count, strand, strand.token))
+        self._hand_over(strand)
+        if strand.process.is_dead or self.is_closing:
+            raise Killed(strand.name)
+        return strand.was_woken
+
+    def wake(self, strand: Strand) -> None:
+        """End the wait of a strand."""
+        if strand.is_waiting:
+            strand.is_waiting, strand.was_woken = False, True
+            self._ready.append(strand)
+
+    # --------------------------------------------------------------------------------------------------- the choice
+
+    def _hand_over(self, strand: Strand) -> None:
+        following = None if self.is_closing else self._choose()
+        if following is strand:
+            return
+        if following is None:
+            self._current = None
+            self._main.release()
+        else:
+            self._resume(following)
+        strand.gate.acquire()
+
+    def _choose(self) -> Strand | None:
+        self.steps += 1
+        if self.steps > STEPS_MAX:
+            self.violate("liveness", f"nothing came to an end in {STEPS_MAX} steps")
+        if self.violations or self._is_done():
+            return None
+        while True:
+            strand = self._take_ready()
+            if strand is not None:
+                return strand
+            if not self._timers or self._timers[0][0] > self._end_ms:
+                return None
+            until_ms, _, strand, token = heapq.heappop(self._timers)
+            if strand.token != token or not strand.is_waiting or strand.process.is_dead:
+                continue
+            self.now_ms = max(self.now_ms, until_ms)
+            strand.is_waiting = False
+            self._ready.append(strand)
+
+    def _take_ready(self) -> Strand | None:
+        while self._ready:
+            place = self.rng.randrange(len(self._ready))
+            strand = self._ready[place]
+            self._ready[place] = self._ready[-1]
+            self._ready.pop()
+            if strand.process.is_dead:
+                continue
+            thaw_ms = strand.process.frozen_until_ms
+            if thaw_ms <= self.now_ms:
+                return strand
+            was_woken = strand.was_woken
+            strand.is_waiting = True
+            strand.token += 1
+            self._count += 1
+            heapq.heappush(self._timers, (thaw_ms, self._count, strand, strand.token))
+            strand.was_woken = was_woken
+        return None
+
+    def _resume(self, strand: Strand) -> None:
+        self._current = strand
+        if strand.has_begun:
+            strand.gate.release()
+        else:
+            strand.has_begun = True
+            _CREW.start(lambda: self._live(strand))
+
+    def _live(self, strand: Strand) -> None:
+        """Run a strand to its end, in a thread of the crew."""
+        strand.worker = threading.get_ident()
+        try:
+            strand.work()
+        except Killed:
+            pass
+        except BaseException as error:
+            self.violate("threads", f"{strand.name} of {strand.process.name} died of {error!r}")
+        strand.is_over = True
+        if self.is_closing:
+            self._main.release()
+            return
+        following = self._choose()
+        if following is None:
+            self._current = None
+            self._main.release()
+        else:
+            self._resume(following)
+
+
+class _Crew:
+    """Threads that are kept for the next strands: what is opened for each thread is opened seldom."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[threading.Semaphore, list[Callable[[], None]]]] = []
+
+    def start(self, work: Callable[[], None]) -> None:
+        if self._idle:
+            gate, box = self._idle.pop()
+        else:
+            gate, box = threading.Semaphore(0), []
+            threading.Thread(
+                target=self._serve, args=(gate, box), name="carnac-simulated", daemon=True
+            ).start()
+        box.append(work)
+        gate.release()
+
+    def _serve(self, gate: threading.Semaphore, box: list[Callable[[], None]]) -> None:
+        while True:
+            gate.acquire()
+            box.pop()()
+            self._idle.append((gate, box))
+
+
+_CREW = _Crew()

@@ -1,0 +1,53 @@
+"""The whole system under many seeds: real services, simulated clock, processes, database, storage and network."""
+
+from __future__ import annotations
+
+import pytest
+
+from carnac.bootstrap.simulated.bugs import BUGS, find_bug
+from carnac.bootstrap.simulated.run import run
+from carnac.errors import Invalid
+from carnac.simulation.cluster.faults import parse_kinds
+from tests.nightly import IS_FAST, IS_NIGHTLY
+
+SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 200
+GROUPS = 4
+STEPS = 8
+FOUND_SOON = {
+    "half-a-delete": 4,
+    "unheard-is-done": 6,
+    "unheard-is-undone": 6,
+    "writers-without-lease": 6,
+}
+"""Bugs that few seeds are enough for, and how many."""
+SEEDS_MAX = 400
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_nothing_is_ever_violated(group: int) -> None:
+    for seed in range(group, SEEDS, GROUPS):
+        found = run(seed, steps=STEPS)
+        assert not found.violations, f"seed {seed} of {STEPS} steps: {found.violations}"
+
+
+def test_a_seed_is_one_trace() -> None:
+    first: list[str] = []
+    again: list[str] = []
+    one = run(5, steps=STEPS, on_note=first.append)
+    other = run(5, steps=STEPS, on_note=again.append)
+    assert first == again
+    assert one.digest == other.digest
+    assert run(6, steps=STEPS).digest != one.digest
+
+
+@pytest.mark.parametrize("name", [one.name for one in BUGS] if IS_NIGHTLY else sorted(FOUND_SOON))
+def test_a_planted_bug_is_found(name: str) -> None:
+    seeds = SEEDS_MAX if IS_NIGHTLY else FOUND_SOON[name]
+    assert any(run(seed, bug=find_bug(name)).violations for seed in range(seeds))
+
+
+def test_wrong_names_are_told() -> None:
+    with pytest.raises(Invalid, match="no bug 'gremlin'"):
+        find_bug("gremlin")
+    with pytest.raises(Invalid, match="no kind of fault 'rust'"):
+        parse_kinds("crash,rust")
