@@ -313,3 +313,17 @@ def test_a_whole_datasource_is_dropped_and_taken_back(run: Run, store: Path) -> 
     assert count(run, store, "3") == ROWS
     run("revert", "4", "--store", str(store))
     assert count(run, store) == ROWS
+
+
+def test_doctor_tells_wrong_checksums_from_damage_and_mends_them(run: Run, store: Path) -> None:
+    path, place = store / "metadata.db", ("--store", str(store))
+    sound = path.read_bytes()
+    pages = sound[: 2 * 4096 - 8] + bytes(8) + sound[2 * 4096 :]
+    path.write_bytes(pages)
+    assert "no damage shows" in run("doctor", *place, code=1).out
+    assert "1 page got new checksums" in run("doctor", "--mend-checksums", *place).out
+    assert path.read_bytes() == sound
+    assert (store / "metadata.db.before-mending-1").read_bytes() == pages
+    path.write_bytes(sound[:9000] + bytes([sound[9000] ^ 1]) + sound[9001:])
+    assert "page 3 is what was written but for one bit" in run("doctor", *place, code=1).out
+    assert "nothing was changed" in run("doctor", "--mend-checksums", *place, code=7).err

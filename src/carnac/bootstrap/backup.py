@@ -1,10 +1,15 @@
-"""Copying the metadata of a store."""
+"""The file of a store's metadata: copying it, and the checksums of its pages."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carnac.bootstrap.store import locate_store, no_store
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.metadata.upkeep.checksums import Mended, Pages
 
 
 def back_up(store: str, target: Path) -> None:
@@ -15,3 +20,25 @@ def back_up(store: str, target: Path) -> None:
     if place.file is not None and not place.file.is_file():
         raise no_store(place.name)
     metadata.back_up(place.metadata_url.get_secret_value(), target)
+
+
+def examine_pages(store: str) -> Pages | None:
+    """Verify the pages of the metadata: see `checksums.examine`; None if they are not in a file that is there."""
+    from carnac.metadata.upkeep import checksums
+
+    file = locate_store(store).file
+    return checksums.examine(file) if file is not None and file.is_file() else None
+
+
+def mend_checksums(store: str) -> Mended:
+    """Give the pages of the metadata new checksums: see `checksums.mend`."""
+    from carnac.metadata.upkeep import checksums
+
+    place = locate_store(store)
+    if place.file is None:
+        raise Invalid(
+            "the metadata of this store are not in a file, which alone has checksums here"
+        )
+    if not place.file.is_file():
+        raise no_store(place.name)
+    return checksums.mend(place.file)

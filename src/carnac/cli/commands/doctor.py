@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -58,13 +58,24 @@ class Check:
 
 
 @command("doctor", panel=TIDY, examples=["carnac doctor", "carnac doctor --json"])
-def doctor(ctx: typer.Context, as_json: AsJson = False) -> None:
+def doctor(
+    ctx: typer.Context,
+    mends_checksums: Annotated[
+        bool,
+        typer.Option(
+            "--mend-checksums",
+            help="Give pages of SQLite metadata new checksums where they are wrong, if no damage shows in what is on them.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Check Java, Spark, packages, disk and the store with all its records, without starting Spark.
 
     Exits with 1 if something is a problem.
     """
     session = session_of(ctx)
-    checks = [*_machine(), *_spark(session), *_store(session)]
+    mended = [_mend(session)] if mends_checksums else []
+    checks = [*_machine(), *_spark(session), *mended, *_pages(session), *_store(session)]
     has_problem = any(check.state == "problem" for check in checks)
     if as_json:
         session.output.json(
@@ -165,6 +176,47 @@ def _store(session: Session) -> Iterator[Check]:
             yield Check(name="writing", state="note", detail=detail)
     except CarnacError as error:
         yield Check(name="store", state="problem", detail=error.message)
+
+
+def _mend(session: Session) -> Check:
+    from carnac.bootstrap.backup import mend_checksums
+
+    pages, aside = mend_checksums(session.settings.store.get_secret_value())
+    if aside is None:
+        detail = "there was nothing to mend"
+    else:
+        detail = (
+            f"{counted(len(pages.wrong), 'page')} got new checksums; the file as it was is {aside}"
+        )
+    return Check(name="mending", state="ok", detail=detail)
+
+
+def _pages(session: Session) -> Iterator[Check]:
+    """Say whether the checksums of the metadata's pages are right, and if not, whether what is on the pages is."""
+    from carnac.bootstrap.backup import examine_pages
+
+    try:
+        pages = examine_pages(session.settings.store.get_secret_value())
+    except CarnacError as error:
+        yield Check(name="pages", state="problem", detail=error.message)
+        return
+    if pages is None:
+        return
+    wrong = f"{format_count(len(pages.wrong))} of {counted(pages.total, 'page')}"
+    if not pages.wrong:
+        detail = f"{counted(pages.total, 'page')} of metadata, all as they were written"
+        yield Check(name="pages", state="ok", detail=detail)
+    elif not pages.faults:
+        detail = (
+            f"{wrong} of the metadata have wrong checksums, but no damage shows in what is on them: restore them from "
+            "a backup, or end all processes of the store and run: carnac doctor --mend-checksums"
+        )
+        yield Check(name="pages", state="problem", detail=detail)
+    else:
+        detail = (
+            f"{wrong} of the metadata are damaged ({pages.faults[0]}): restore them from a backup"
+        )
+        yield Check(name="pages", state="problem", detail=detail)
 
 
 def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:

@@ -45,7 +45,12 @@ _DAMAGED = {apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB}
 
 
 def connect(
-    path: Path, pragmas: Iterable[str], *, parameters: str = "mode=rwc", vfs: str | None = None
+    path: Path,
+    pragmas: Iterable[str],
+    *,
+    parameters: str = "mode=rwc",
+    vfs: str | None = None,
+    verifies: bool = True,
 ) -> apsw.Connection:
     """Return a connection to a database file.
 
@@ -56,6 +61,7 @@ def connect(
     Args:
         parameters: Of SQLite's URI, as `mode=ro`.
         vfs: The layer of SQLite that reads and writes files; None: `CHECKED`; others verify nothing.
+        verifies: Whether a page with a wrong checksum is an error. They are made in any case.
 
     Raises:
         NotFound: The file has no pages yet.
@@ -71,6 +77,8 @@ def connect(
             statementcachesize=256,
         )
         try:
+            if not verifies:
+                connection.pragma("checksum_verification", "OFF")
             for pragma in pragmas:
                 connection.execute(pragma).fetchall()
             if not connection.pragma("page_count"):
@@ -78,7 +86,10 @@ def connect(
                     f"the file {path} holds no metadata store; make one with: carnac init"
                 )
             require_checksums(connection, path)
-            if vfs is not None or connection.pragma("checksum_verification") == "1":
+            # It is on only where checksums are made, too.
+            if vfs is not None or connection.pragma("checksum_verification", "ON") == "1":
+                if not verifies:
+                    connection.pragma("checksum_verification", "OFF")
                 return connection
         except BaseException:
             connection.close()
@@ -133,7 +144,9 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
     text = first_line(error)
     code = code_of(error)
     if code == apsw.SQLITE_IOERR_DATA:
-        return damaged(path, "a page is not what was written, as its checksum says")
+        return damaged(
+            path, "a page is not what was written, as its checksum says (carnac doctor says more)"
+        )
     if code & 0xFF in _DAMAGED:
         return damaged(path, text)
     if is_full(error, path):
