@@ -69,13 +69,19 @@ def main() -> None:
 def build(url: str, segments: int) -> None:
     """Publish them in order of time; then 1,000 appends of one segment to the last day, to be synced."""
     store = open_store(url)
+    publish_segments(store, segments - 1000)
     ids = RandomIds()
-    for first in range(0, segments - 1000, PER_COMMIT):
-        count = min(PER_COMMIT, segments - 1000 - first)
-        store.publish(append(segment(ids, (first + n) * DAYS // segments, n) for n in range(count)))
     for number in range(1000):
         store.publish(append([segment(ids, DAYS - 1, number)]))
     store.close()
+
+
+def publish_segments(store: MetadataStore, segments: int) -> None:
+    """Publish records of segments over ten years, in order of time; there are no files."""
+    ids = RandomIds()
+    for first in range(0, segments, PER_COMMIT):
+        count = min(PER_COMMIT, segments - first)
+        store.publish(append(segment(ids, (first + n) * DAYS // segments, n) for n in range(count)))
 
 
 def append(segments: Iterable[Segment]) -> Publication:

@@ -3,19 +3,23 @@
 A coordinator, a broker and historicals are processes of `carnac serve`. Small appends are published one after the
 other; each is queryable when an answer of the broker names its revision. The same is measured while all segments of a
 server that is emptied are moved. Light and heavier statements are asked of the broker and of the embedded engine in
-turns, over the same revision.
+turns, over the same revision; the first time of each stands alone. Then many clients ask the light ones at once, and a
+broker alone plans over many live segments after each of some commits (EXPLAIN: there are records, and no files).
 
-    python -m benchmarks.bench_serving [--appends 200] [--rows 3000000] [--historicals 2]
+    python -m benchmarks.bench_serving [--appends 100] [--rows 2000000] [--historicals 2] [--clients 50] [--seconds 60]
+        [--segments 1000000]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -23,10 +27,11 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import percentiles_ms, ratio, write_results
+from benchmarks.bench_million_segments import append, publish_segments, segment
+from benchmarks.harness import percentiles_ms, ratio, seconds, write_results
 from carnac.bootstrap.store import open_records, open_store
 from carnac.cli.demo.cluster.processes import Servers, wait_until
-from carnac.clock import SystemClock
+from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.ports import MetadataStore
 from carnac.ports.serving import Role
@@ -36,7 +41,8 @@ DAY_MS = 86_400_000
 START_MS = 1_704_067_200_000
 DAYS = 30
 SMALL_ROWS = 100
-REPEATS = 60
+REPEATS = 100
+PLANS = 20
 LOOK_AGAIN_S = 0.002
 SETTLE_MS = 120_000
 STATEMENTS = {
@@ -51,10 +57,16 @@ STATEMENTS = {
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--appends", type=int, default=200)
-    options.add_argument("--rows", type=int, default=3_000_000)
+    options.add_argument("--appends", type=int, default=100)
+    options.add_argument("--rows", type=int, default=2_000_000)
     options.add_argument("--historicals", type=int, default=2)
+    options.add_argument("--clients", type=int, default=50)
+    options.add_argument("--seconds", type=int, default=60, help="how long clients ask")
+    options.add_argument(
+        "--segments", type=int, default=1_000_000, help="live ones to plan over; 0: not measured"
+    )
     chosen = options.parse_args()
+    figures: dict[str, object] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         cluster(Path(folder), chosen.historicals) as (
@@ -65,10 +77,11 @@ def main() -> None:
     ):
         fill(store, chosen.rows)
         settle(metadata, store)
-        figures: dict[str, object] = {
+        figures |= {
             "rows": chosen.rows,
             "historicals": chosen.historicals,
             "statements": ask_both(store, client),
+            "many_clients": ask_at_once(str(client.base_url), chosen.clients, chosen.seconds),
             "publish_to_queryable_ms": publish_and_ask(store, client, chosen.appends),
         }
         busiest = metadata.servers(Role.HISTORICAL)[0].server_id
@@ -76,6 +89,9 @@ def main() -> None:
         figures["publish_to_queryable_while_a_server_is_emptied_ms"] = publish_and_ask(
             store, client, chosen.appends
         )
+    if chosen.segments:
+        with tempfile.TemporaryDirectory() as folder:
+            figures["plans_after_commits"] = plan_over(Path(folder), chosen.segments)
     write_results("serving", figures, packages=("duckdb", "pyarrow"))
 
 
@@ -141,22 +157,98 @@ def ask_both(store: Store, client: httpx.Client) -> dict[str, object]:
     """Ask each statement of the broker and of the embedded engine, in turns."""
     found: dict[str, object] = {}
     for name, sql in STATEMENTS.items():
-        times: dict[str, list[float]] = {"broker": [], "embedded": []}
-        engine = ""
-        for _ in range(REPEATS):
-            started = time.perf_counter()
-            engine = ask(client, sql).headers["X-Carnac-Engine"]
-            times["broker"].append(time.perf_counter() - started)
-            started = time.perf_counter()
-            store.sql(sql).rows()
-            times["embedded"].append(time.perf_counter() - started)
-        medians = {side: statistics.median(values) for side, values in times.items()}
-        found[name] = {
-            "engine": engine,
-            **{f"{side}_ms": percentiles_ms(values) for side, values in times.items()},
-            "broker_over_embedded": ratio(medians["broker"], medians["embedded"]),
-        }
+        found[name] = ask_in_turns(store, client, sql)
         print(name, found[name], file=sys.stderr)
+    return found
+
+
+def ask_in_turns(store: Store, client: httpx.Client, sql: str) -> dict[str, object]:
+    def of_broker() -> str:
+        return str(ask(client, sql).headers["X-Carnac-Engine"])
+
+    def of_embedded() -> None:
+        store.sql(sql).rows()
+
+    broker_first_s, engine = seconds(of_broker)
+    embedded_first_s, _ = seconds(of_embedded)
+    pairs = [(seconds(of_broker)[0], seconds(of_embedded)[0]) for _ in range(REPEATS)]
+    broker, embedded = ([pair[side] for pair in pairs] for side in (0, 1))
+    return {
+        "engine": engine,
+        "broker_first_ms": round(broker_first_s * 1000, 3),
+        "embedded_first_ms": round(embedded_first_s * 1000, 3),
+        "broker_ms": with_p95(broker),
+        "embedded_ms": with_p95(embedded),
+        "broker_over_embedded": ratio(statistics.median(broker), statistics.median(embedded)),
+    }
+
+
+def with_p95(latencies_s: list[float]) -> dict[str, float]:
+    p95_s = sorted(latencies_s)[int(len(latencies_s) * 0.95)]
+    return {**percentiles_ms(latencies_s), "p95_ms": round(p95_s * 1000, 3)}
+
+
+def ask_at_once(url: str, clients: int, length_s: int) -> dict[str, object]:
+    """Have clients ask the light statements, each its next one as soon as it has an answer."""
+    statements = [sql for name, sql in STATEMENTS.items() if name.startswith("light")]
+    took: list[float] = []
+    errors: list[str] = []
+    end = time.perf_counter() + length_s
+
+    def go_on(number: int) -> None:
+        with httpx.Client(base_url=url, timeout=60) as client:
+            for sql in itertools.cycle(statements[number % 2 :] + statements[: number % 2]):
+                started = time.perf_counter()
+                if started > end:
+                    return
+                answer = client.post("/druid/v2/sql", json={"query": sql, "resultFormat": "array"})
+                took.append(time.perf_counter() - started)
+                if answer.status_code != httpx.codes.OK:
+                    errors.append(answer.text)
+
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(go_on, range(clients)))
+    found: dict[str, object] = {
+        "clients": clients,
+        "seconds": length_s,
+        "answers_per_s": round(len(took) / length_s, 1),
+        **with_p95(took),
+        "errors": len(errors),
+        "first_errors": errors[:3],
+    }
+    print("many clients", found, file=sys.stderr)
+    return found
+
+
+def plan_over(folder: Path, segments: int) -> dict[str, object]:
+    """Return how long a broker takes to plan a day of many live segments, the first time after each commit."""
+    day = "TIMESTAMP '1975-03-01'"
+    sql = (
+        f"EXPLAIN SELECT page, sum(added) AS added FROM events WHERE __time >= {day} "
+        f"AND __time < {day} + INTERVAL 1 DAY GROUP BY page"
+    )
+    plans: list[float] = []
+    waits: list[float] = []
+    with cluster(folder, 0) as (_, metadata, client):
+        publish_segments(metadata, segments)
+        ask(client, sql)
+        for number in range(PLANS):
+            revision = metadata.publish(append([segment(RandomIds(), 100, number)])).revision
+            published = time.perf_counter()
+            while True:
+                took, answer = seconds(lambda: ask(client, sql))
+                if int(answer.headers["X-Carnac-Revision"]) >= revision:
+                    break
+                time.sleep(LOOK_AGAIN_S)
+            plans.append(took)
+            waits.append(time.perf_counter() - published)
+    found: dict[str, object] = {
+        "live_segments": segments,
+        "plan_ms": percentiles_ms(plans),
+        "commit_to_plan_ms": percentiles_ms(waits),
+        "aims": {"plan_ms": 100},
+    }
+    print(found, file=sys.stderr)
     return found
 
 

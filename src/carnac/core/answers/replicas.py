@@ -36,6 +36,10 @@ class Assignment:
     left: Sequence[str] = ()
 
 
+PART_BYTES = 1 << 20
+"""Of the files that one server is asked for before another one is: to ask a second one costs more than to read them."""
+
+
 def plan_reads(
     sizes: Mapping[str, int],
     servers: Sequence[Server],
@@ -45,7 +49,8 @@ def plan_reads(
 
     Those that have it loaded are asked before those that load it, and these before any other, which reads it from deep
     storage: always the same one by rendezvous hashing, so that what it keeps of the file is found again. Among several
-    that have it, the one with the least to do: what it runs already counts as much as a fair part of this query.
+    that have it, one that is asked for little, so that a light query is one server's; else the one with the least to
+    do: what it runs already counts as much as a fair part of this query.
 
     Args:
         sizes: Bytes of each segment's file, by segment id.
@@ -56,6 +61,7 @@ def plan_reads(
     left: list[str] = []
     part_bytes = max(1, sum(sizes.values()) // max(1, len(servers)))
     load = {one.server_id: one.running * part_bytes for one in servers}
+    part = dict.fromkeys(load, 0)
     chosen: dict[str, str] = {}
     for segment_id in sorted(sizes, key=lambda one: (-sizes[one], one)):
         there = [one for one in servers if one.server_id not in tried.get(segment_id, ())]
@@ -63,14 +69,17 @@ def plan_reads(
             continue
         holders = [one for one in there if segment_id in one.loaded]
         if holders:
+            size = sizes[segment_id]
+            begun = [one for one in holders if 0 < part[one.server_id] <= PART_BYTES - size]
             found = min(
-                holders,
+                begun or holders,
                 key=lambda one: (load[one.server_id], -rendezvous(segment_id, one.server_id)),
             )
         else:
             coming = [one for one in there if segment_id in one.loading]
             found = max(coming or there, key=lambda one: rendezvous(segment_id, one.server_id))
         load[found.server_id] += sizes[segment_id]
+        part[found.server_id] += sizes[segment_id]
         chosen[segment_id] = found.server_id
     for segment_id in sizes:
         server_id = chosen.get(segment_id)
