@@ -106,6 +106,12 @@ class Settings(BaseModel):
         "makes; a result may take half of it. "
         "Default: 80 % of the machine.",
     )
+    query_hot_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Memory of the embedded query engine, within its limit, for segments that are read again and "
+        "again; 0: none are kept. Default: an eighth of the limit.",
+    )
     query_timeout_ms: int = Field(
         default=300_000, ge=0, description="A query that takes longer is stopped; 0: no limit."
     )

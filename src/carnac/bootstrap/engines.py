@@ -30,4 +30,5 @@ def make_engine(
             rows=settings.query_gather_rows, size_bytes=settings.query_gather_bytes
         ),
         folders=folders,
+        hot_bytes=settings.query_hot_bytes,
     )

@@ -5,8 +5,7 @@ conditions on them are found (`relations`, `conditions`); of each table the segm
 (`core.pruning`) and become a view on their files (`scans`); the tree, its tables replaced by these views, is printed
 and run. So the text that runs names nothing but views on segment files.
 
-Behind the gate stands a second wall: DuckDB itself may open files in deep storage's and the cache's folders only, can
-load nothing, and its configuration is locked.
+Behind the gate stands a second wall, what DuckDB itself may do (`settings`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from carnac.query.distributed.leaves import (
     without_missing,
 )
 from carnac.query.distributed.merging import merged_table
-from carnac.query.distributed.partials import macros
+from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
@@ -43,7 +42,8 @@ from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
-from carnac.query.scans import escape_glob, literal, quote, scan_sql
+from carnac.query.scans import quote, scan_sql
+from carnac.query.settings import settings_of
 from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8
 """Of the machine, DuckDB's own default."""
+DEFAULT_HOT_PART = 8
+"""Of the memory limit, one part in so many is for hot segments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +96,7 @@ class DuckDbQueryEngine:
         timeout_ms: A query that takes longer is stopped; None: no limit.
         verify_reads: Whether this process checks the bytes of each file against its record before it reads it first.
         folders: Others with files that leaf requests come with (`LeafFiles.places`).
+        hot_bytes: Memory for segments that are read often (`hot`), within the limit; None: an eighth of it; 0: none.
         gather_limit: Of the rows that one distributed statement may bring here from all servers together.
     """
 
@@ -109,6 +112,7 @@ class DuckDbQueryEngine:
         verify_reads: bool = True,
         folders: Sequence[Path] = (),
         gather_limit: GatherLimit | None = None,
+        hot_bytes: int | None = None,
     ) -> None:
         self._storage = storage
         self._intact = IntactFiles(threads=threads) if verify_reads else None
@@ -121,6 +125,11 @@ class DuckDbQueryEngine:
         self._timeout_ms = timeout_ms
         self._folders = folders
         self._gather_limit = gather_limit or GatherLimit()
+        self.hot = HotSegments(
+            self._memory_bytes // DEFAULT_HOT_PART if hot_bytes is None else hot_bytes,
+            self._cursor,
+            lambda: memory_held(self, may_grow_bytes(self._memory_bytes)),
+        )
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[_Query] = set()
@@ -298,9 +307,8 @@ class DuckDbQueryEngine:
         with self._files(plan.scans, query.stop) as paths:
             for name, table in plan.tables.items():
                 query.cursor.register(name, arrow_table(table))
-            for scan in plan.scans:
-                _show(query.cursor, scan, paths)
-            yield plan
+            with self._seen(plan.scans, query, paths):
+                yield plan
 
     def _narrowed(
         self, scan: Scan, edge: TimeEdge | None, query: _Query, files: LeafFiles | None
@@ -326,11 +334,25 @@ class DuckDbQueryEngine:
         """
         if files is not None:
             names = register_remote(query.cursor, scan.slices, files.remote)
-            _show(query.cursor, scan, files.places, names)
-            yield
+            with self._seen([scan], query, files.places, names):
+                yield
             return
-        with self._files([scan], query.stop) as paths:
-            _show(query.cursor, scan, paths)
+        with self._files([scan], query.stop) as paths, self._seen([scan], query, paths):
+            yield
+
+    @contextmanager
+    def _seen(
+        self,
+        scans: Sequence[Scan],
+        query: _Query,
+        paths: Mapping[str, Path],
+        names: Mapping[str, str] | None = None,
+    ) -> Iterator[None]:
+        """Let the views of scans show the rows of their files, or of hot segments, until the block ends."""
+        with self.hot.held([piece for scan in scans for piece in scan.slices], paths) as kept:
+            for scan in scans:
+                select = scan_sql(scan.columns, scan.slices, paths, names, kept)
+                query.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(scan.view)} AS {select}")
             yield
 
     def interrupt(self) -> None:
@@ -350,6 +372,7 @@ class DuckDbQueryEngine:
             connection, self._connection = self._connection, None
             self._has_sketches = False
             spill_folder, self._spill_folder = self._spill_folder, None
+        self.hot.forget()
         if connection is not None:
             import duckdb
 
@@ -449,37 +472,22 @@ class DuckDbQueryEngine:
 
             self._spill_folder = spill_folder()
             self._connection = duckdb.connect(config={"python_enable_replacements": False})
-            self._connection.execute(";".join(self._settings()))
+            example = self._storage.local_path("x")  # any file
+            folder = self._cache.folder if example is None else example.parent
+            self._connection.execute(
+                settings_of(
+                    [folder, *self._folders],
+                    self._spill_folder,
+                    threads=self._threads,
+                    memory_limit_bytes=self._memory_limit_bytes,
+                )
+            )
         return self._connection
 
-    def _settings(self) -> Iterator[str]:
-        example = self._storage.local_path("x")  # any file
-        folder = self._cache.folder if example is None else example.parent
-        folders = [f"{one}/" for one in (folder, *self._folders)]
-        allowed = dict.fromkeys([*folders, *map(escape_glob, folders)])
-        yield f"SET GLOBAL allowed_directories = [{', '.join(map(literal, allowed))}]"
-        yield f"SET GLOBAL temp_directory = {literal(str(self._spill_folder or ''))}"
-        yield "SET GLOBAL TimeZone = 'UTC'"
-        yield "SET GLOBAL parquet_metadata_cache = true"
-        if self._threads is not None:
-            yield f"SET GLOBAL threads = {self._threads}"
-        if self._memory_limit_bytes is not None:
-            yield f"SET GLOBAL memory_limit = '{self._memory_limit_bytes}B'"
-        for which in ("autoinstall_known", "autoload_known", "allow_community"):
-            yield f"SET GLOBAL {which}_extensions = false"
-        yield from macros()
-        yield "SET GLOBAL enable_external_access = false; SET GLOBAL lock_configuration = true"
-
-
-def _show(
-    cursor: duckdb.DuckDBPyConnection,
-    scan: Scan,
-    paths: Mapping[str, Path],
-    names: Mapping[str, str] | None = None,
-) -> None:
-    """Let the view of a scan show the rows of its files."""
-    select = scan_sql(scan.columns, scan.slices, paths, names or {})
-    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(scan.view)} AS {select}")
+    def _cursor(self) -> duckdb.DuckDBPyConnection | None:
+        """Return a cursor of the connection that there is."""
+        with self._lock:
+            return None if self._connection is None else self._connection.cursor()
 
 
 def _run(

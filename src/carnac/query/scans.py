@@ -20,7 +20,29 @@ _CLIP_GROUPS = 8
 
 TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
 
+NUMBER_COLUMN = "__carnac_number"
+"""Says of which segment a row of several is, where they are kept together."""
+
 Signature = tuple[tuple[str, ColumnType], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """Where the rows of a segment are kept besides its file.
+
+    Attributes:
+        number: What they have in `NUMBER_COLUMN`.
+        of: How many segments the table has.
+    """
+
+    table: str
+    number: int
+    of: int
+
+
+def signature_of(segment: Segment) -> Signature:
+    """Return the columns of a file; files with the same are read by one scan."""
+    return tuple([(column.name, column.type) for column in segment.columns])
 
 
 def quote(name: str) -> str:
@@ -57,6 +79,7 @@ def scan_sql(
     slices: Sequence[LeafSlice],
     paths: Mapping[str, Path],
     tables: Mapping[str, str] | None = None,
+    kept: Mapping[str, KeptRows] | None = None,
 ) -> str:
     """Return the SELECT of the visible rows.
 
@@ -64,11 +87,11 @@ def scan_sql(
         columns: The columns to give, without `__time`, which comes first.
         paths: Where the file of each segment is, by segment id.
         tables: What the rows of the other segments are called, by segment id.
+        kept: Segments whose rows need not be read from files.
     """
     groups: dict[Signature, list[LeafSlice]] = {}
     for piece in slices:
-        signature = tuple([(column.name, column.type) for column in piece.segment.columns])
-        groups.setdefault(signature, []).append(piece)
+        groups.setdefault(signature_of(piece.segment), []).append(piece)
     selects = []
     for signature, members in groups.items():
         names = _select_list(columns, dict(signature))
@@ -76,7 +99,7 @@ def scan_sql(
             where = f" WHERE {clip_sql}" if clip_sql else ""
             selects += [
                 f"SELECT {names} FROM {source}{where}"
-                for source in _sources(files, paths, tables or {})
+                for source in _sources(files, paths, tables or {}, kept or {})
             ]
     if not selects:
         nulls = [f"CAST(NULL AS {TIME_SQL_TYPE}) AS {quote(TIME_COLUMN)}"]
@@ -88,16 +111,41 @@ def scan_sql(
 
 
 def _sources(
-    files: Sequence[Segment], paths: Mapping[str, Path], tables: Mapping[str, str]
+    files: Sequence[Segment],
+    paths: Mapping[str, Path],
+    tables: Mapping[str, str],
+    kept: Mapping[str, KeptRows],
 ) -> Iterator[str]:
     """Yield what holds the rows of files of one schema."""
-    places = [paths[one.segment_id] for one in files if one.segment_id not in tables]
+    together: dict[str, list[KeptRows]] = {}
+    places: list[Path] = []
+    for one in files:
+        rows = kept.get(one.segment_id)
+        if rows is not None:
+            together.setdefault(rows.table, []).append(rows)
+        elif one.segment_id not in tables:
+            places.append(paths[one.segment_id])
+    for table, some in together.items():
+        numbers = sorted(rows.number for rows in some)
+        if len(numbers) == some[0].of:
+            yield table
+        else:
+            yield f"(FROM {table} WHERE {_one_of(numbers)})"
     if places:
         listed = ", ".join(literal(escape_glob(str(place))) for place in places)
         yield f"read_parquet([{listed}], hive_partitioning = false)"
     for one in files:
-        if one.segment_id in tables:
+        if one.segment_id in tables and one.segment_id not in kept:
             yield tables[one.segment_id]
+
+
+def _one_of(numbers: Sequence[int]) -> str:
+    """Return the condition that rows are of one of the segments; ranges skip row groups."""
+    column, first, last = quote(NUMBER_COLUMN), numbers[0], numbers[-1]
+    inside = f"{column} BETWEEN {first} AND {last}"
+    if last - first + 1 == len(numbers):
+        return inside
+    return f"{inside} AND {column} IN ({', '.join(map(str, numbers))})"
 
 
 def escape_glob(path: str) -> str:
