@@ -206,7 +206,7 @@ def recorded(root: Path) -> Iterator[Recording]:
         sys.addaudithook(_listen)
         _hooked.append(True)
     recording = Recording(root)
-    sqlite_driver._register()
+    sqlite_driver.register()
     vfs = _RecordingVFS(recording)
     with pytest.MonkeyPatch.context() as patch:
         real = os.fsync

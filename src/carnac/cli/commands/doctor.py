@@ -64,7 +64,7 @@ def doctor(
         bool,
         typer.Option(
             "--mend-checksums",
-            help="Give pages of SQLite metadata new checksums where they are wrong, if no damage shows in what is on them.",
+            help="Give pages of SQLite metadata whose checksums are wrong new ones, if no damage shows on them.",
         ),
     ] = False,
     as_json: AsJson = False,

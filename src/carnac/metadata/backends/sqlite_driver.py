@@ -69,7 +69,7 @@ def connect(
         Unavailable: Others make the file, and take it away again, as often as it is opened.
         apsw.Error: What SQLite says.
     """
-    _register()
+    register()
     for _ in range(OPENED_MAX):
         connection = apsw.Connection(
             f"file:{quote(str(path))}?{parameters}&vfs={vfs or CHECKED}",
@@ -100,7 +100,7 @@ def connect(
 
 def prepare_file(path: Path) -> None:
     """Make the first page of a database that is to be: with room for checksums, and a write-ahead log."""
-    _register()
+    register()
     connection = apsw.Connection(str(path), vfs=CHECKED)
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -203,7 +203,7 @@ def require_checksums(connection: apsw.Connection, path: Path) -> None:
         )
 
 
-def _register() -> None:
+def register() -> None:
     """Add the layer of checksums to this process's SQLite: once, since it must not lie upon itself.
 
     Raises:

@@ -24,6 +24,7 @@ from carnac.metadata.backends.sqlite_driver import (
     READER_PRAGMAS,
     code_of,
     connect,
+    register,
     translate,
 )
 from carnac.metadata.backends.sqlite_reading import find_obstacle
@@ -74,8 +75,15 @@ class Mended(NamedTuple):
 
 
 def examine(path: Path) -> Pages:
-    """Verify the checksums of all pages of a store's file, which others may write meanwhile."""
-    count, wrong = _find_wrong(path)
+    """Verify the checksums of all pages of a store's file, which others may write meanwhile.
+
+    Raises:
+        Unavailable: It cannot be read.
+    """
+    try:
+        count, wrong = _find_wrong(path)
+    except apsw.Error as error:
+        raise translate(error, path) or error from error
     if not wrong:
         return Pages(count, ())
     try:
@@ -129,7 +137,8 @@ def _mend(connection: apsw.Connection, path: Path) -> Mended:
         )
     aside = _copy_aside(path)
     connection.pragma("wal_checkpoint(TRUNCATE)")
-    raw, checked = _open_file(path, "unix"), _open_file(path, CHECKED)
+    raw = _open_file(path, "unix")
+    checked = _open_file(path, CHECKED, apsw.SQLITE_OPEN_READWRITE)
     try:
         for number in wrong:
             place = (number - 1) * PAGE_BYTES
@@ -201,9 +210,9 @@ def _is_right(checked: apsw.VFSFile, number: int) -> bool:
     return False
 
 
-def _open_file(path: Path, vfs: str) -> apsw.VFSFile:
-    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]
-    file = apsw.VFSFile(vfs, str(path), flags)
+def _open_file(path: Path, vfs: str, how: int = apsw.SQLITE_OPEN_READONLY) -> apsw.VFSFile:
+    register()
+    file = apsw.VFSFile(vfs, str(path), [apsw.SQLITE_OPEN_MAIN_DB | how, 0])
     if file.xFileSize() >= PAGE_BYTES:
         with suppress(apsw.IOError):  # by the first page it learns that there are checksums
             file.xRead(PAGE_BYTES, 0)
