@@ -79,6 +79,18 @@ ONE_ROUND = [
     ("SELECT hll_estimate(ds_hll(carrier)), ds_theta(carrier) IS NULL FROM flights WHERE false", ()),
     ("SELECT theta_estimate(theta_not(ds_theta(carrier), ds_theta(carrier) FILTER (delay > 9))) FROM flights", ()),
     ("SELECT carrier, quantile(ds_quantiles_sketch(delay), 0.5) FROM flights GROUP BY 1 ORDER BY 1", ()),
+    ("SELECT carrier FROM flights WHERE delay > 1000 UNION SELECT name FROM airlines ORDER BY 1", ()),
+    ("(SELECT carrier FROM flights ORDER BY __time LIMIT 3) UNION ALL SELECT max(name) FROM airlines ORDER BY 1", ()),
+    ("SELECT carrier FROM flights EXCEPT SELECT carrier FROM flights WHERE delay > 9 INTERSECT SELECT 'AA'", ()),
+    ("SELECT max(c), avg(\"sum(delay)\") FROM (SELECT carrier, count(*) c, sum(delay) FROM flights GROUP BY 1)", ()),
+    ("WITH t AS (SELECT carrier g, count(*) c FROM flights GROUP BY 1) SELECT *, c / (SELECT sum(c) FROM t) FROM t "
+     "ORDER BY row_number() OVER (ORDER BY c, g)", ()),
+    ("SELECT a.g, a.c, b.* FROM (SELECT carrier g, count(*) c FROM flights GROUP BY 1) a JOIN "
+     "(SELECT DISTINCT carrier, name FROM airlines) b ON a.g = b.carrier ORDER BY 1", ()),
+    ("SELECT (SELECT max(delay) FROM flights) - (SELECT min(delay) FROM flights WHERE carrier = ?) x", ["AA"]),
+    ("SELECT median(c) FROM (SELECT date_trunc('day', __time) d, count(*) c FROM flights GROUP BY d)", ()),
+    ("SELECT v, c FROM (SELECT carrier k, count(*) c FROM flights GROUP BY 1) JOIN lookup.names USING (k) ORDER BY 1"
+     "", ()),
     ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
 ]  # fmt: skip
 GATHERED = [
@@ -91,9 +103,10 @@ GATHERED = [
     ("SELECT __time, row_number() OVER (ORDER BY __time) FROM flights ORDER BY 1", "window"),
     ("SELECT name, count(*) FROM flights JOIN airlines USING (carrier) GROUP BY name ORDER BY 1", "datasources"),
     ("SELECT count(*) FROM flights a JOIN flights b USING (__time) WHERE a.delay > 900", "datasources"),
-    ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", "common table"),
+    ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", "rows as they are"),
     ("SELECT carrier FROM flights WHERE delay = (SELECT max(delay) FROM flights)", "subquery"),
-    ("SELECT carrier FROM flights WHERE delay > 1000 UNION SELECT name FROM airlines ORDER BY 1", "set operation"),
+    ("SELECT p_1, max(c) FROM (SELECT carrier p_1, count(*) c FROM flights GROUP BY 1) GROUP BY 1", "called 'p_1'"),
+    ("SELECT g, (SELECT count(*) FROM airlines WHERE carrier = g) FROM (SELECT DISTINCT carrier g FROM flights)", ""),
     ("SELECT DISTINCT ON (carrier) carrier, delay FROM flights ORDER BY carrier, delay", "DISTINCT ON"),
     ("SELECT carrier, sum(delay) AS delay FROM flights GROUP BY 1 HAVING delay > 3 ORDER BY 1", "alias"),
     ("SELECT k, delay FROM flights RIGHT JOIN lookup.names n ON carrier = k AND delay > 990 ORDER BY 1, 2", "right"),

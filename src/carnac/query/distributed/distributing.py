@@ -17,11 +17,12 @@ from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.rows import split_rows
 from carnac.query.distributed.settling import settle
-from carnac.query.distributed.sorting import select_of_one_round
+from carnac.query.distributed.sorting import Select, reading_selects, select_of_one_round
 from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import arrow_table
+from carnac.query.scans import scan_sql
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, select_of, unparse, walk
 
@@ -41,6 +42,16 @@ class Asked:
 
     query_id: str
     timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A SELECT that servers answer, and the tree of what the broker puts in its place."""
+
+    select: Select
+    request: LeafRequest
+    stand: Stand
+    final: Node
 
 
 @dataclass(slots=True)
@@ -90,54 +101,93 @@ class Distributor:
         return _explained(found) if plan.is_explain else found
 
     def _one_round(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:
-        import duckdb
-
-        view = f"{PART}0"
         views = frozenset(scan.view for scan in plan.scans)
-        select = select_of_one_round(
-            plan.statement, plan.selects, views, plan.tables, self._whole_number
-        )
-        if select.is_aggregated:
-            leaf, final = split_groups(select, view)
-            reason = "each server groups its rows, and the broker merges the groups"
-        else:
-            leaf, final = split_rows(select, view, len(result.names))
-            reason = "each server gives its rows, and the broker unites them"
-            if select.modifiers:
-                reason = (
-                    "each server gives the rows that may matter, and the broker chooses among them"
-                )
-        [scan] = [one for one in plan.scans if one.view == select.view]
-        request = self._request(scan, leaf, {name: plan.tables[name] for name in select.small})
-        final_sql = self._printed(final)
-        try:
-            sent = bind(self.cursor, request.sql)
-            stand = Stand(leaf=scan.view, view=view, types=sent.types, select=_cast_all(sent.types))
-            self.cursor.execute(stand_sql(stand, []))
-            merged = bind(self.cursor, final_sql)
-        except (duckdb.ProgrammingError, duckdb.NotSupportedError) as error:
-            raise NotOneRound(
-                f"its parts do not fit together ({first_sentence(str(error))})"
-            ) from error
-        if not sent.can_send:
-            raise NotOneRound("it has values of a type that is not sent")
-        if merged.types != result.types:
+        parts: list[_Part] = []
+        selects = reading_selects(plan.statement, plan.selects, views)
+        for node, scope in selects:
+            select = select_of_one_round(node, scope, views, plan.tables, self._whole_number)
+            is_whole = node is plan.statement["node"]
+            if is_whole:
+                parts.append(self._part(plan, select, result, parts))
+                continue
+            if select.gives_all_rows and plan.statement["node"]["type"] != "SET_OPERATION_NODE":
+                raise NotOneRound("it has a subquery that gives rows as they are")
+            found = self._bound(select_of([]) | {"node": node}, [])
+            part = self._part(plan, select, found, parts)
+            _name(part.final["select_list"], found.names)
+            parts.append(part)
+        finals = {id(node): part.final for (node, _), part in zip(selects, parts, strict=True)}
+        final = plan.statement | {"node": _replaced(plan.statement["node"], finals)}
+        stands = [part.stand for part in parts]
+        if self._bound(final, stands).types != result.types:
             raise NotOneRound("its parts would give other types")
-        is_union = not select.is_aggregated and not select.modifiers
+        first = parts[0]
+        is_alone = selects[0][0] is plan.statement["node"]
+        is_union = is_alone and first.select.gives_all_rows
         return Distribution(
             way=Way.ONE_ROUND,
-            reason=reason,
-            leaves=[request] if request.slices else [],
-            final_sql=final_sql,
+            reason=_reason(first.select)
+            if is_alone
+            else "each server answers its parts, and the broker merges them and does the rest",
+            leaves=[part.request for part in parts if part.request.slices],
+            final_sql=self._printed(final),
             query_id=self.asked.query_id,
             is_union=is_union,
-            stands=[stand],
-            tables={},
+            stands=stands,
+            tables={} if is_alone else _arrow(plan.tables),
             names=result.names,
             limit=None if is_union else self.limit,
             basis=basis,
             revision=self.catalog.revision,
         )
+
+    def _part(self, plan: Plan, select: Select, result: Bound, others: Sequence[_Part]) -> _Part:
+        """Return what is asked for one SELECT, and what the broker makes of it.
+
+        Args:
+            others: What is asked already.
+        """
+        view = f"{PART}{len(others)}"
+        if select.is_aggregated:
+            leaf, final = split_groups(select, view)
+        else:
+            leaf, final = split_rows(select, view, len(result.names))
+        [scan] = [one for one in plan.scans if one.view == select.view]
+        if any(scan.view == one.request.view for one in others):
+            own = f"{scan.view}_part{len(others)}"
+            leaf = _renamed(leaf, scan.view, own)
+            scan = replace(scan, view=own)
+        request = self._request(scan, leaf, {name: plan.tables[name] for name in select.small})
+        self.cursor.execute(
+            f"CREATE OR REPLACE TEMP VIEW {scan.view} AS {scan_sql(scan.columns, [], {})}"
+        )
+        sent = self._bound(leaf, [])
+        if not sent.can_send:
+            raise NotOneRound("it has values of a type that is not sent")
+        stand = Stand(leaf=scan.view, view=view, types=sent.types, select=_cast_all(sent.types))
+        if self._bound(final, [stand]).types != result.types:
+            raise NotOneRound("its parts would give other types")
+        return _Part(select, request, stand, final["node"])
+
+    def _bound(self, statement: Node, stands: Sequence[Stand]) -> Bound:
+        """Return what columns a part of the statement gives.
+
+        Args:
+            stands: What it names.
+
+        Raises:
+            NotOneRound: It needs what is outside of it, or what servers give is not what is needed.
+        """
+        import duckdb
+
+        try:
+            for stand in stands:
+                self.cursor.execute(stand_sql(stand, []))
+            return bind(self.cursor, self._printed(statement))
+        except (duckdb.ProgrammingError, duckdb.NotSupportedError) as error:
+            raise NotOneRound(
+                f"its parts do not fit together ({first_sentence(str(error))})"
+            ) from error
 
     def _gathered(self, plan: Plan, basis: QueryBasis, result: Bound, why: str) -> Distribution:
         leaves, stands = [], []
@@ -218,6 +268,48 @@ class Distributor:
             return None
         [(found,)] = self.cursor.execute(self._printed(select_of([node]))).fetchall()
         return found if isinstance(found, int) else None
+
+
+def _reason(select: Select) -> str:
+    if select.is_aggregated:
+        return "each server groups its rows, and the broker merges the groups"
+    if select.modifiers:
+        return "each server gives the rows that may matter, and the broker chooses among them"
+    return "each server gives its rows, and the broker unites them"
+
+
+def _name(items: Sequence[Node], names: Sequence[str]) -> None:
+    """Call columns that the broker makes of parts as the statement around them does.
+
+    Raises:
+        NotOneRound: One is called as parts are.
+    """
+    for item, name in zip(items, names, strict=True):
+        if name.lower().startswith("p_"):
+            raise NotOneRound(f"a subquery's column is called '{name}'")
+        item["alias"] = name
+
+
+def _replaced(tree: Any, new: Mapping[int, Node]) -> Any:
+    """Return a tree with other nodes in place of those of these ids."""
+    if isinstance(tree, list):
+        return [_replaced(one, new) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = new.get(id(tree))
+    return {key: _replaced(value, new) for key, value in tree.items()} if found is None else found
+
+
+def _renamed(tree: Any, view: str, own: str) -> Any:
+    """Return a statement that reads a view by another name."""
+    if isinstance(tree, list):
+        return [_renamed(one, view, own) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    found = {key: _renamed(value, view, own) for key, value in tree.items()}
+    if tree.get("table_name") == view:
+        found |= {"table_name": own, "qualified_name": {"path": [own]}}
+    return found
 
 
 def _arrow(tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
-from carnac.ports.distributed import Distribution, Stand, Way
+from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
 from carnac.query.results import plan_table, read_rows, tidy
 
@@ -70,9 +70,8 @@ def show_answers(
         for place, rows in enumerate(_together(answers.get(stand.leaf, ()), stand)):
             names.append(f"{stand.leaf}_{place}")
             cursor.register(names[-1], rows)
-        if (
-            plan.way is Way.ONE_ROUND
-        ):  # one stand, and a SELECT of ours: a view would be planned twice
+        if len(plan.stands) == 1 and plan.final_sql.startswith("SELECT"):
+            # a view would be planned twice
             return (
                 f"WITH {stand.view} AS NOT MATERIALIZED ({_select(stand, names)}) {plan.final_sql}"
             )

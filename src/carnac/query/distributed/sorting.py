@@ -83,6 +83,11 @@ class Select:
             or any(is_aggregate(one) for one in walk(parts))
         )
 
+    @property
+    def gives_all_rows(self) -> bool:
+        """Whether it gives each row that meets its conditions."""
+        return not self.is_aggregated and not self.modifiers
+
     def place_of(self, expression: Node, items: list[Node]) -> int | None:
         """Return the place in the select list that an expression of ORDER BY means; None: it means none.
 
@@ -130,32 +135,50 @@ class Select:
         return found
 
 
+def reading_selects(
+    statement: Node, selects: Sequence[tuple[Node, Scope]], views: frozenset[str]
+) -> list[tuple[Node, Scope]]:
+    """Return the SELECTs in a statement that read scans themselves; all else can be done with what they give.
+
+    Raises:
+        NotOneRound: What is read depends on more than them.
+    """
+    for one in walk(statement["node"]):
+        kind = one.get("type")
+        if kind in ("PIVOT", "SHOW_REF"):
+            raise NotOneRound("it asks for columns that depend on rows")
+    return [(node, scope) for node, scope in selects if _reads(node["from_table"], views)]
+
+
+def _reads(source: Node, views: frozenset[str]) -> bool:
+    if source["type"] == "JOIN":
+        return _reads(source["left"], views) or _reads(source["right"], views)
+    return source["type"] == "BASE_TABLE" and source["table_name"] in views
+
+
 def select_of_one_round(
-    statement: Node,
-    selects: Sequence[tuple[Node, Scope]],
+    node: Node,
+    scope: Scope,
     views: frozenset[str],
     small: Mapping[str, Mapping[str, Any]],
     count: Callable[[Node], int | None],
 ) -> Select:
-    """Return the SELECT that a statement is, if it may be one round.
+    """Return the SELECT that servers can answer, if they can.
 
     Args:
-        selects: All SELECTs in it.
+        scope: What its FROM clause has.
         views: Names of scans.
         small: Columns of small tables, by name.
 
     Raises:
-        NotOneRound: It cannot be.
+        NotOneRound: They cannot.
     """
-    node = statement["node"]
-    if node["type"] == "SET_OPERATION_NODE":
-        raise NotOneRound("it is a set operation")
-    if node["type"] != "SELECT_NODE" or node["cte_map"]["map"]:
+    if node["cte_map"]["map"]:
         raise NotOneRound("it has a common table expression")
-    if len(selects) != 1:
-        raise NotOneRound("it has a subquery")
     _check_expressions(node)
     used = _tables_of_rows(node["from_table"], views)
+    if used - views - small.keys():
+        raise NotOneRound("it joins a common table expression")
     [view] = used & views
     if sum(_rows(small[name]) for name in used - views) > SMALL_ROWS_MAX:
         raise NotOneRound(f"it joins more than {SMALL_ROWS_MAX:,} rows of lookups")
@@ -164,7 +187,7 @@ def select_of_one_round(
     if node["qualify"] is not None:
         raise NotOneRound("QUALIFY needs window functions")
     modifiers = {one["type"]: one for one in node["modifiers"]}
-    names = names_of(selects[0][1], node["select_list"], small)
+    names = names_of(scope, node["select_list"], small)
     distinct = modifiers.get("DISTINCT_MODIFIER")
     if distinct is not None and distinct["distinct_on_targets"]:
         raise NotOneRound("DISTINCT ON picks rows by their order")
