@@ -70,10 +70,11 @@ class PlannerBoard(Board):
         segment, source, target = plan.columns()
         recent = cluster.departures.since(self._now_ms - limits.return_window_ms)
         self._departures = recent.plus(segment, source, self._now_ms)
-        for one, left, right in zip(segment, source, target, strict=True):
-            row = int(np.searchsorted(held.segment, one))
+        # all at once, and in the type of the column: else it is cast anew for each move
+        first = np.searchsorted(held.segment, segment.astype(held.segment.dtype))
+        for row, left, right in zip(first.tolist(), source, target, strict=True):
             while held.server[row] != left:
-                row += 1
+                row += 1  # noqa: PLW2901 - copies of a segment are neighbours
             held.server[row] = right
             held.free_bytes[left] += held.size_bytes[row]
             held.free_bytes[right] -= held.size_bytes[row]
