@@ -88,7 +88,6 @@ def clusters(draw: st.DrawFn, *, max_segments: int = 24) -> ClusterState:
             draw(st.sampled_from([1, 1, 1, 6, 24])),
             datasource=draw(st.sampled_from("abc")),
             size_bytes=draw(st.integers(1, 40)),
-            heat=float(draw(st.integers(0, 9))),
         )
         for n in range(draw(st.integers(0, max_segments)))
     ]

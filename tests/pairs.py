@@ -32,7 +32,7 @@ def brute_cost(
 
 
 def brute_total(held: Held, half_life_ms: int = DAY_MS) -> float:
-    """Return the cost of all pairs of different segments on the same server; every weight is 1."""
+    """Return the cost of all pairs of different segments on the same server."""
     total = 0.0
     for (server, datasource, interval), count in held.items():
         own = SAME_DATASOURCE * joint_cost(interval, interval, half_life_ms=half_life_ms)
@@ -67,7 +67,7 @@ def brute_place(held: Held, servers: int, rows: SegmentColumns, room: Room) -> l
         cheap.sort(key=lambda server: (-free[server] / max(room.capacity_bytes[server], 1), server))
         best.append(set(cheap[:1]))
         if cheap:
-            held[cheap[0], datasource, interval] += int(rows.weights[row])
+            held[cheap[0], datasource, interval] += 1
             free[cheap[0]] -= rows.sizes_bytes[row]
             homes[int(rows.copy_of[row])].add(cheap[0])
     return best

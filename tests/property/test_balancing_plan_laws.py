@@ -1,4 +1,4 @@
-"""Laws of plans: for any cluster and policy, no plan breaks a constraint, and a cluster left alone settles."""
+"""Laws of plans: for any cluster, no plan breaks a constraint, and a cluster left alone settles."""
 
 from __future__ import annotations
 
@@ -18,21 +18,13 @@ from carnac.core.balancing.plan.laws import (
     check_placements,
     check_settled,
 )
-from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits, Weights
+from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits
 from carnac.core.balancing.plan.loads import plan_loads
-from carnac.core.balancing.plan.moves import Policy, plan_moves
+from carnac.core.balancing.plan.moves import plan_moves
 from tests.clusters import clusters, naive_joint_cost, naive_total_cost
 from tests.support.planned_clusters import apply_moves, plan_rebalance, requests_for
 
 PERIOD_MS = 60_000
-policies = st.sampled_from(
-    [
-        Policy(),
-        Policy(),
-        Policy(weights=Weights(spread=2.0)),
-        Policy(weights=Weights(spread=0.5, heat=0.7, disk=1.0)),
-    ]
-)
 limits = st.builds(
     MoveLimits,
     max_moves=st.sampled_from([1, 3, 100]),
@@ -41,24 +33,22 @@ limits = st.builds(
 )
 
 
-@given(clusters(), policies, limits)
+@given(clusters(), limits)
 def test_no_move_breaks_a_constraint_and_evacuations_are_accounted_for(
-    state: ClusterState, policy: Policy, bounds: MoveLimits
+    state: ClusterState, bounds: MoveLimits
 ) -> None:
-    plan = plan_moves(state, bounds, policy)
+    plan = plan_moves(state, bounds)
     check_move_plan(state, plan)
     check_distinct(apply_moves(state, *plan.columns()))
 
 
-@given(clusters(), policies, st.data())
-def test_no_load_breaks_a_constraint(
-    state: ClusterState, policy: Policy, data: st.DataObject
-) -> None:
+@given(clusters(), st.data())
+def test_no_load_breaks_a_constraint(state: ClusterState, data: st.DataObject) -> None:
     wanted = data.draw(st.lists(st.integers(0, max(0, len(state.segments) - 1)), max_size=20))
     tier = data.draw(st.sampled_from(["hot", "cold"]))
     queue = data.draw(st.sampled_from([0, 1, 3]))
     requests = requests_for(state, np.array(wanted[: 99 * len(state.segments)], np.int64), tier)
-    plan = plan_loads(state, requests, LoadLimits(max_queue=queue), policy)
+    plan = plan_loads(state, requests, LoadLimits(max_queue=queue))
     check_placements(state, plan.segment, plan.server.astype(np.int64), [tier] * len(plan))
     assert len(plan) + sum(plan.skipped.values()) == len(requests)
     loading = state.replicas.server[state.replicas.hold == Hold.LOADING]
@@ -85,13 +75,13 @@ def _after(state: ClusterState, columns: tuple[np.ndarray, ...], count: int) -> 
     return apply_moves(state, segment, source, target)
 
 
-@given(clusters(), policies, limits)
+@given(clusters(), limits)
 def test_a_cluster_that_is_left_alone_settles_and_nothing_goes_back(
-    state: ClusterState, policy: Policy, bounds: MoveLimits
+    state: ClusterState, bounds: MoveLimits
 ) -> None:
     plans, history = [], []
     for _ in range(200):
-        plan = plan_moves(state, bounds, policy)
+        plan = plan_moves(state, bounds)
         plans.append(plan)
         history += [(state.now_ms, move.segment, move.source, move.target) for move in plan.moves]
         state = apply_moves(state, *plan.columns()).at(state.now_ms + PERIOD_MS)

@@ -94,7 +94,6 @@ def test_placements_are_those_of_brute_force(data: st.DataObject) -> None:
     columns = columns_of(
         rows,
         sizes_bytes=data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows))),
-        weights=data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))),
         copy_of=data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows))),
     )
     expected = brute_place(Counter(), SERVERS, columns, room)

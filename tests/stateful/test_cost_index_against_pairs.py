@@ -26,11 +26,11 @@ class CostIndexMachine(RuleBasedStateMachine):
         self.index = CostIndex(servers)
         self.held: Held = Counter()
 
-    @rule(data=st.data(), datasource=datasources, interval=any_interval, weight=st.integers(1, 3))
-    def load(self, data: st.DataObject, datasource: int, interval: Interval, weight: int) -> None:
+    @rule(data=st.data(), datasource=datasources, interval=any_interval)
+    def load(self, data: st.DataObject, datasource: int, interval: Interval) -> None:
         server = data.draw(st.integers(0, self.index.server_count - 1))
-        self.index.load(server, datasource, interval.start_ms, interval.end_ms, weight=weight)
-        self.held[server, datasource, interval] += weight
+        self.index.load(server, datasource, interval.start_ms, interval.end_ms)
+        self.held[server, datasource, interval] += 1
 
     @precondition(lambda self: any(self.held.values()))
     @rule(data=st.data())

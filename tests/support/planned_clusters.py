@@ -12,7 +12,7 @@ from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
 from carnac.core.balancing.plan.limits import MoveLimits
 from carnac.core.balancing.plan.loads import LoadRequests, order_queue
-from carnac.core.balancing.plan.moves import Policy, plan_moves
+from carnac.core.balancing.plan.moves import plan_moves
 from carnac.core.balancing.plan.plans import CODES, Blocker
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
@@ -25,7 +25,6 @@ class ServedSegment:
     Attributes:
         interval: The time that its cost is counted over, usually the chunk.
         partition: Which of the segments of its interval it is.
-        heat: Queries that read it lately; only its share of all matters.
     """
 
     segment_id: str
@@ -33,7 +32,6 @@ class ServedSegment:
     interval: Interval
     size_bytes: int = 0
     partition: int = 0
-    heat: float = 0.0
 
 
 def segment_table(segments: Iterable[ServedSegment]) -> SegmentTable:
@@ -49,7 +47,6 @@ def segment_table(segments: Iterable[ServedSegment]) -> SegmentTable:
         end_ms=np.array([row.interval.end_ms for row in rows], np.int64),
         size_bytes=np.array([row.size_bytes for row in rows], np.int64),
         partition=np.array([row.partition for row in rows], np.int32),
-        heat=np.array([row.heat for row in rows], np.float64),
     )
 
 
@@ -165,7 +162,6 @@ class Rebalance:
 def plan_rebalance(
     cluster: ClusterState,
     limits: MoveLimits | None = None,
-    policy: Policy | None = None,
     *,
     max_runs: int = MAX_RUNS,
 ) -> Rebalance:
@@ -173,7 +169,7 @@ def plan_rebalance(
     limits = limits or MoveLimits()
     start, state = cluster.now_ms, cluster
     runs = moves = size_bytes = elapsed_ms = 0
-    plan = plan_moves(state, limits, policy)
+    plan = plan_moves(state, limits)
     first = plan
     while plan.moves and runs < max_runs:
         runs, moves = runs + 1, moves + len(plan.moves)
@@ -181,7 +177,7 @@ def plan_rebalance(
         state = apply_moves(state, *plan.columns())
         elapsed_ms += max(limits.period_ms, plan.duration_ms)
         state = state.at(start + elapsed_ms)
-        plan = plan_moves(state, limits, policy)
+        plan = plan_moves(state, limits)
     return Rebalance(
         runs=runs,
         moves=moves,

@@ -15,7 +15,7 @@ from carnac.core.balancing.plan.cluster import (
     Server,
 )
 from carnac.core.balancing.plan.limits import MoveLimits
-from carnac.core.balancing.plan.moves import Policy, plan_moves
+from carnac.core.balancing.plan.moves import plan_moves
 from carnac.simulation.arrivals import Ints
 from carnac.simulation.holdings import Board, Holdings
 from carnac.simulation.scenario import HOUR_MS, Scenario
@@ -32,7 +32,6 @@ class PlannerBoard(Board):
         super().__init__(held)
         half_life_ms = round(scenario.half_life_hours * HOUR_MS)
         self._now_ms = 0
-        self._policy = Policy(half_life_ms=half_life_ms)
         self._min_saving = scenario.min_saving
         self._departures = Departures()
         self._columns = self._columns_of_all()
@@ -66,7 +65,7 @@ class PlannerBoard(Board):
         held = self.held
         limits = MoveLimits(max_moves=limit, min_saving=self._min_saving)
         cluster = self._cluster()
-        plan = plan_moves(cluster, limits, self._policy, index=self._index)
+        plan = plan_moves(cluster, limits, index=self._index)
         segment, source, target = plan.columns()
         recent = cluster.departures.since(self._now_ms - limits.return_window_ms)
         self._departures = recent.plus(segment, source, self._now_ms)

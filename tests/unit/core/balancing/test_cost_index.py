@@ -55,14 +55,6 @@ def test_eternity_and_a_millisecond_side_by_side() -> None:
         assert index.cost(0, 0, *ends(interval)) == pytest.approx(expected, rel=1e-14)
 
 
-def test_a_weight_counts_like_so_many_segments() -> None:
-    heavy, many = CostIndex(1), CostIndex(1)
-    heavy.load(0, 0, *ends(HOUR), weight=3)
-    for _ in range(3):
-        many.load(0, 0, *ends(HOUR))
-    assert heavy.costs(0, *ends(hours(4))).tolist() == many.costs(0, *ends(hours(4))).tolist()
-
-
 def test_dropping_what_is_not_held_is_refused() -> None:
     index = CostIndex(2)
     index.load(0, 0, *ends(HOUR))
@@ -95,12 +87,6 @@ def test_columns_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(Invalid, match=message):
         segment_columns(*(np.array(column) for column in columns))
-
-
-@pytest.mark.parametrize("weight", [0, 10_001])
-def test_weights_have_bounds(weight: int) -> None:
-    with pytest.raises(Invalid, match="weights"):
-        CostIndex(1).load(0, 0, *ends(HOUR), weight=weight)
 
 
 def test_bulk_and_one_by_one_are_the_same() -> None:

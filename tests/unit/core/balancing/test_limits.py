@@ -7,7 +7,6 @@ import pytest
 from carnac.core.balancing.plan.limits import (
     LoadLimits,
     MoveLimits,
-    Weights,
     smart_limits,
 )
 from carnac.errors import Invalid
@@ -28,8 +27,6 @@ def test_smart_loading_replicates_a_twentieth_at_a_time() -> None:
         (MoveLimits, {"period_ms": 0}),
         (MoveLimits, {"return_window_ms": -1}),
         (LoadLimits, {"max_replicas": -1}),
-        (Weights, {"spread": -0.5}),
-        (Weights, {"heat": 1.5}),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(kind: type, fields: dict[str, float]) -> None:

@@ -7,26 +7,17 @@ import pytest
 
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER, ClusterState
-from carnac.core.balancing.plan.limits import LoadLimits, Weights
+from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import LoadRequests, plan_loads
-from carnac.core.balancing.plan.moves import Policy
 from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import cluster, segment, server
 from tests.support.planned_clusters import requests_for
 
-EVERY_WAY = [
-    Policy(),
-    Policy(weights=Weights(spread=1.0)),
-    Policy(weights=Weights(disk=0.5, heat=0.5)),
-]
 
-
-def load_all(
-    state: ClusterState, *, policy: Policy | None = None, limits: LoadLimits | None = None
-) -> LoadPlan:
+def load_all(state: ClusterState, *, limits: LoadLimits | None = None) -> LoadPlan:
     requests = requests_for(state, np.arange(len(state.segments)), DEFAULT_TIER)
-    return plan_loads(state, requests, limits, policy)
+    return plan_loads(state, requests, limits)
 
 
 def placed(state: ClusterState, plan: LoadPlan) -> list[tuple[str, str]]:
@@ -57,39 +48,35 @@ def test_kinds_go_before_times() -> None:
     assert plan.explain(1, state.segments.ids, ["x", "y"]) == "new to y: further_replica"
 
 
-@pytest.mark.parametrize("policy", EVERY_WAY[:3])
-def test_each_datasource_is_spread_over_both_servers(policy: Policy) -> None:
+def test_each_datasource_is_spread_over_both_servers() -> None:
     # The source: two servers, two datasources with two segments each over the same two hours.
     segments = [segment(f"{name}{at}", at, datasource=name) for name in "ab" for at in (0, 1)]
     state = cluster([server("x"), server("y")], segments, {})
     by_server: dict[str, set[str]] = {"x": set(), "y": set()}
-    for one, at in placed(state, load_all(state, policy=policy)):
+    for one, at in placed(state, load_all(state)):
         by_server[at].add(one[0])
     assert by_server == {"x": {"a", "b"}, "y": {"a", "b"}}
 
 
-@pytest.mark.parametrize("policy", EVERY_WAY)
-def test_disks_are_never_overfilled_and_queued_loads_count(policy: Policy) -> None:
+def test_disks_are_never_overfilled_and_queued_loads_count() -> None:
     segments = [segment(f"s{n}", n) for n in range(6)]
     state = cluster([server("x", 250), server("y", 400)], segments, {}, loading={"x": ["s0"]})
-    plan = load_all(state, policy=policy)
+    plan = load_all(state)
     assert np.bincount(plan.server, minlength=2).tolist() == [1, 4]
     assert plan.skipped == {Reason.NO_ROOM: 1}
 
 
-@pytest.mark.parametrize("policy", EVERY_WAY)
-def test_replicas_are_on_different_servers(policy: Policy) -> None:
+def test_replicas_are_on_different_servers() -> None:
     state = cluster(
         [server("x"), server("y"), server("z")], [segment("s")], {}, leaving={"z": ["s"]}
     )
     requests = requests_for(state, np.array([0, 0, 0]), DEFAULT_TIER)
-    plan = plan_loads(state, requests, None, policy)
+    plan = plan_loads(state, requests)
     assert sorted(plan.server) == [0, 1]
     assert plan.skipped == {Reason.ALL_HOLD_IT: 1}
 
 
-@pytest.mark.parametrize("policy", EVERY_WAY)
-def test_tiers_and_decommissioning_servers(policy: Policy) -> None:
+def test_tiers_and_decommissioning_servers() -> None:
     servers = [
         server("hot", tier="hot"),
         server("leaving", tier="hot", decommissioning=True),
@@ -103,17 +90,16 @@ def test_tiers_and_decommissioning_servers(policy: Policy) -> None:
         reason=np.full(4, CODES[Reason.FIRST_REPLICA], np.int32),
         tiers=("hot", "cold", "ice", "nowhere"),
     )
-    plan = plan_loads(state, requests, None, policy)
+    plan = plan_loads(state, requests)
     assert sorted(placed(state, plan)) == [("s", "cold"), ("s", "hot")]
     assert plan.skipped == {Reason.NO_SERVER: 2}
 
 
-@pytest.mark.parametrize("policy", EVERY_WAY)
-def test_queues_have_an_end(policy: Policy) -> None:
+def test_queues_have_an_end() -> None:
     segments = [segment(f"s{n}", n) for n in range(9)]
     state = cluster([server("x"), server("y")], segments, {}, loading={"x": ["s0", "s1"]})
     requests = requests_for(state, np.arange(2, 9), DEFAULT_TIER)
-    plan = plan_loads(state, requests, LoadLimits(max_queue=3), policy)
+    plan = plan_loads(state, requests, LoadLimits(max_queue=3))
     assert np.bincount(plan.server, minlength=2).tolist() == [1, 3]
     assert plan.skipped == {Reason.QUEUE_FULL: 3}
     assert sorted(plan.segment) == [5, 6, 7, 8], "the newest were queued"
@@ -137,44 +123,6 @@ def test_of_equal_costs_the_emptier_disk_wins() -> None:
     assert placed(used, plan_loads(used, requests_for(used, np.array([0]), DEFAULT_TIER))) == [
         ("s", "y")
     ]
-
-
-def test_spread_outweighs_a_neighbour() -> None:
-    # x holds a partition of the hour; y holds so much around it that time alone would choose x.
-    around = [segment(f"n{n}", n) for n in (1, 2, 3, 4)]
-    segments = [segment("p0"), segment("p1", partition=1), *around]
-    held = {"x": ["p0"], "y": [one.segment_id for one in around]}
-    state = cluster([server("x"), server("y")], segments, held)
-    request = requests_for(state, np.array([1]), DEFAULT_TIER)
-    assert placed(state, plan_loads(state, request)) == [("p1", "x")]
-    spread = Policy(weights=Weights(spread=10.0))
-    assert placed(state, plan_loads(state, request, None, spread)) == [("p1", "y")]
-
-
-def test_heat_counts_by_the_queries_of_an_interval() -> None:
-    segments = [
-        segment("hot", 0, datasource="b", heat=95.0),
-        segment("cold", 0, datasource="c", heat=1.0),
-        segment("cool", 0, datasource="d", heat=4.0),
-        segment("new", 0, datasource="e", heat=1.0),
-    ]
-    state = cluster([server("x"), server("y")], segments, {"x": ["hot"], "y": ["cold", "cool"]})
-    request = requests_for(state, np.array([3]), DEFAULT_TIER)
-    assert placed(state, plan_loads(state, request)) == [("new", "x")], "one is less than two"
-    heat = Policy(weights=Weights(heat=1.0))
-    assert placed(state, plan_loads(state, request, None, heat)) == [("new", "y")]
-
-
-def test_disk_counts_more_and_more_as_it_fills() -> None:
-    big = [segment(f"big{n}", 500 * n + 5000, size_bytes=300) for n in range(3)]
-    near = segment("near", 0, datasource="b")
-    segments = [segment("s"), near, *big]
-    held = {"x": [one.segment_id for one in big], "y": ["near"]}
-    state = cluster([server("x", 1100), server("y", 1100)], segments, held)
-    request = requests_for(state, np.array([0]), DEFAULT_TIER)
-    assert placed(state, plan_loads(state, request)) == [("s", "x")]
-    disk = Policy(weights=Weights(disk=2.0))
-    assert placed(state, plan_loads(state, request, None, disk)) == [("s", "y")]
 
 
 def test_an_index_that_is_kept_sees_the_loads() -> None:

@@ -16,8 +16,6 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-MAX_WEIGHT = 10_000
-"""Weights are small whole numbers: sums of them stay exact."""
 NOWHERE = -1
 """The server of a segment for which no server had room."""
 
@@ -30,7 +28,6 @@ class SegmentColumns:
         datasources: Number of the datasource, from 0 up.
         starts_ms, ends_ms: The interval, half-open.
         sizes_bytes: What a copy takes of a server's disk; >= 0.
-        weights: How hot a segment is: its costs count this many times; 1..MAX_WEIGHT.
         copy_of: Number of the segment that a row is a copy of, any order and range. Two copies of one segment are
             never placed on one server.
     """
@@ -39,7 +36,6 @@ class SegmentColumns:
     starts_ms: Ints
     ends_ms: Ints
     sizes_bytes: Ints
-    weights: Ints
     copy_of: Ints
 
     def __len__(self) -> int:
@@ -52,7 +48,6 @@ class SegmentColumns:
             starts_ms=self.starts_ms[rows],
             ends_ms=self.ends_ms[rows],
             sizes_bytes=self.sizes_bytes[rows],
-            weights=self.weights[rows],
             copy_of=self.copy_of[rows],
         )
 
@@ -63,14 +58,12 @@ def segment_columns(
     ends_ms: npt.ArrayLike,
     *,
     sizes_bytes: npt.ArrayLike | None = None,
-    weights: npt.ArrayLike | None = None,
     copy_of: npt.ArrayLike | None = None,
 ) -> SegmentColumns:
-    """Return the columns as checked arrays. Sizes default to 0, weights to 1, and every row to a segment of its own.
+    """Return the columns as checked arrays. Sizes default to 0, and every row to a segment of its own.
 
     Raises:
-        Invalid: Lengths differ, an interval is empty or outside years 1..9999, a datasource or size is negative, or a
-            weight is outside 1..MAX_WEIGHT.
+        Invalid: Lengths differ, an interval is empty or outside years 1..9999, or a datasource or size is negative.
     """
     starts = whole_numbers(starts_ms)
     count = len(starts)
@@ -81,7 +74,6 @@ def segment_columns(
         sizes_bytes=np.zeros(count, np.int64)
         if sizes_bytes is None
         else whole_numbers(sizes_bytes),
-        weights=np.ones(count, np.int64) if weights is None else whole_numbers(weights),
         copy_of=np.arange(count, dtype=np.int64) if copy_of is None else whole_numbers(copy_of),
     )
     _check(columns)
@@ -104,7 +96,7 @@ def whole_numbers(values: npt.ArrayLike) -> Ints:
 
 def _check(columns: SegmentColumns) -> None:
     count = len(columns)
-    for name in ("datasources", "ends_ms", "sizes_bytes", "weights", "copy_of"):
+    for name in ("datasources", "ends_ms", "sizes_bytes", "copy_of"):
         if len(getattr(columns, name)) != count:
             raise Invalid(
                 f"column {name} has {len(getattr(columns, name))} rows, starts_ms has {count}"
@@ -118,8 +110,6 @@ def _check(columns: SegmentColumns) -> None:
         raise Invalid("an interval lies outside years 1 to 9999")
     if columns.datasources.min() < 0 or columns.sizes_bytes.min() < 0:
         raise Invalid("datasource numbers and sizes must not be negative")
-    if columns.weights.min() < 1 or columns.weights.max() > MAX_WEIGHT:
-        raise Invalid(f"weights must lie in 1..{MAX_WEIGHT}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +199,6 @@ class Rows(NamedTuple):
     starts: Ints
     ends: Ints
     sizes: Ints
-    weights: Ints
     copies: Ints
 
 
@@ -232,7 +221,6 @@ def rows_of(segments: SegmentColumns) -> tuple[Rows, int]:
         segments.starts_ms,
         segments.ends_ms,
         segments.sizes_bytes,
-        segments.weights,
         copies,
     )
     return rows, different

@@ -51,7 +51,7 @@ class Field(NamedTuple):
         edges: The start of each cell in epoch ms; each grid ends with an edge more, which counts as a cell of no width.
         decay, gain, inner: Of each cell: e^−z, 1 − e^−z, 2(z + e^−z − 1).
         fade: Of each block: e^−z of all its cells together.
-        covered: `[cell, server]`: weight that covers the cell.
+        covered: `[cell, server]`: how many segments cover the cell.
         among: `[cell, server]`: what the cell costs against its block.
         sums: `[block, kind, server]`.
         rate: λ per millisecond.
@@ -173,14 +173,14 @@ def sum_block(f: Field, low: int, high: int, block: int, s: int) -> None:
 
 
 @compiled
-def shift(f: Field, grid: int, lo: int, hi: int, s: int, weight: int, is_bulk: bool) -> None:
+def shift(f: Field, grid: int, lo: int, hi: int, s: int, sign: int, is_bulk: bool) -> None:
     """Add to the count of the cells in [lo, hi), whose ends are edges, on one server; in bulk only that."""
     first, cells = f.grids[grid, FIRST_CELL], f.grids[grid, CELLS]
     size, first_block = f.grids[grid, SIZE], f.grids[grid, FIRST_BLOCK]
     begin = cell_at(f, grid, lo)
     cell = begin
     while f.edges[cell] < hi:
-        f.covered[cell, s] += weight
+        f.covered[cell, s] += sign
         cell += 1
     if is_bulk:
         return
@@ -227,13 +227,13 @@ def sum_all(f: Field) -> None:
 
 
 @compiled
-def holds(f: Field, grid: int, lo: int, hi: int, server: int, weight: int) -> bool:
-    """Whether a server holds so much of all of [lo, hi), which starts and ends where segments do."""
+def holds(f: Field, grid: int, lo: int, hi: int, server: int) -> bool:
+    """Whether a server holds a segment of all of [lo, hi), which starts and ends where segments do."""
     cell = cell_at(f, grid, lo)
     if f.edges[cell] != lo:
         return False
     while f.edges[cell] < hi:
-        if f.covered[cell, server] < weight:
+        if f.covered[cell, server] < 1:
             return False
         cell += 1
     return bool(f.edges[cell] == hi)
@@ -308,9 +308,9 @@ def choose(rows: Rows, row: int, room: Bounds, search: Search, chosen: Ints) -> 
 
 
 @compiled
-def add_own(f: Field, own: Floats, server: int, length: int, weight: int, sign: int) -> None:
+def add_own(f: Field, own: Floats, server: int, length: int, sign: int) -> None:
     """Add a segment's cost against itself to a server's sum, which is kept in two doubles so that it cannot drift."""
-    term = sign * float(weight) * weight * pair_cost(0, length, 0, length, f.rate)
+    term = sign * pair_cost(0, length, 0, length, f.rate)
     total = own[0, server] + term
     shadow = total - own[0, server]
     own[1, server] += (own[0, server] - (total - shadow)) + (term - shadow)
@@ -336,7 +336,7 @@ def change_rows(
     """
     sign, row = -1 if how == DROP else 1, 0
     while row < len(servers):
-        lo, hi, weight, server = rows.starts[row], rows.ends[row], rows.weights[row], servers[row]
+        lo, hi, server = rows.starts[row], rows.ends[row], servers[row]
         grid = grid_of[rows.datasources[row]]
         if how == PLACE:
             search.costs[:] = 0.0
@@ -344,11 +344,11 @@ def change_rows(
             add_costs(f, grid, lo, hi, search.costs)
             servers[row] = server = choose(rows, row, room, search, servers)
         if server >= 0:
-            if sign < 0 and (grid < 0 or not holds(f, grid, lo, hi, server, weight)):
+            if sign < 0 and (grid < 0 or not holds(f, grid, lo, hi, server)):
                 break
-            shift(f, EVERYTHING, lo, hi, server, sign * weight, is_bulk)
-            shift(f, grid, lo, hi, server, sign * weight, is_bulk)
-            add_own(f, own, server, hi - lo, weight, sign)
+            shift(f, EVERYTHING, lo, hi, server, sign, is_bulk)
+            shift(f, grid, lo, hi, server, sign, is_bulk)
+            add_own(f, own, server, hi - lo, sign)
         row += 1
     if is_bulk:
         sum_all(f)
@@ -361,30 +361,24 @@ class Held(NamedTuple):
     Attributes:
         offsets: Where the rows of each group begin, and the end.
         server: Of each row.
-        weight: Sum of the weights of the group's replicas there; > 0.
+        copies: How many of the group's replicas are there; > 0.
     """
 
     offsets: Ints
     server: Ints
-    weight: Floats
+    copies: Ints
 
 
-class Terms(NamedTuple):
-    """What counts beside time, and who may take anything; in units of 1/λ².
+class Takers(NamedTuple):
+    """Which server may take which segments.
 
     Attributes:
-        spread: By group: what each copy of it on the server adds.
-        size_bytes: By group: mean size of a segment.
         smallest_bytes: By group: size of its smallest segment.
         free_bytes: By server; -1 where nothing may go.
-        disk: By server: what each byte adds.
     """
 
-    spread: Floats
-    size_bytes: Floats
     smallest_bytes: Ints
     free_bytes: Ints
-    disk: Floats
 
 
 @compiled
@@ -393,7 +387,7 @@ def scan_groups(
     grid_of: Ints,
     groups: tuple[Ints, Ints, Ints],
     held: Held,
-    terms: Terms,
+    takers: Takers,
     own: Floats,
     least: Floats,
     costs: Floats,
@@ -414,12 +408,9 @@ def scan_groups(
         costs[:] = 0.0
         add_costs(f, EVERYTHING, start[group], end[group], costs)
         add_costs(f, grid_of[datasource[group]], start[group], end[group], costs)
-        for row in range(held.offsets[group], held.offsets[group + 1]):
-            costs[held.server[row]] += terms.spread[group] * held.weight[row]
-        size, smallest, lowest = terms.size_bytes[group], terms.smallest_bytes[group], np.inf
+        smallest, lowest = takers.smallest_bytes[group], np.inf
         for s in range(len(costs)):
-            costs[s] += terms.disk[s] * size
-            cost = costs[s] if terms.free_bytes[s] >= smallest else np.inf
+            cost = costs[s] if takers.free_bytes[s] >= smallest else np.inf
             lowest = min(lowest, cost)
         least[group] = lowest
         for row in range(held.offsets[group], held.offsets[group + 1]):

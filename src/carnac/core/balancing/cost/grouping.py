@@ -89,12 +89,12 @@ def self_costs(groups: Groups, half_life_ms: int) -> Floats:
     return found
 
 
-def held_of(group: Ints, server: Codes, group_weight: Floats, server_count: int) -> Held:
+def held_of(group: Ints, server: Codes, group_count: int, server_count: int) -> Held:
     """Return how much of each group which server holds, given group and server of each replica."""
     keys = np.sort(group * server_count + server)
     is_first = np.diff(keys, prepend=-1) != 0
     first = np.flatnonzero(is_first)
     copies = np.diff(np.append(first, len(keys)))
     groups, servers = np.divmod(keys[first], server_count)
-    offsets = np.searchsorted(groups, np.arange(len(group_weight) + 1))
-    return Held(offsets=offsets, server=servers, weight=copies * group_weight[groups])
+    offsets = np.searchsorted(groups, np.arange(group_count + 1))
+    return Held(offsets=offsets, server=servers, copies=copies)

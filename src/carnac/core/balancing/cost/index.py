@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from carnac.core.balancing.cost.columns import (
-    MAX_WEIGHT,
     NOWHERE,
     Floats,
     Ints,
@@ -24,7 +23,7 @@ from carnac.core.balancing.cost.field import (
     PLACE,
     TIE,
     Held,
-    Terms,
+    Takers,
     add_costs,
     add_energies,
     change_rows,
@@ -70,6 +69,7 @@ class CostIndex:
                 "a cost index needs a positive half-life and no negative number of servers"
             )
         self._server_count = server_count
+        self.half_life_ms = half_life_ms
         self._unit = square_hours(half_life_ms)
         self._field = empty_field(server_count, half_life_ms)
         self._grid_of = np.empty(0, np.int64)
@@ -93,25 +93,21 @@ class CostIndex:
         """
         self._reserve(rows_of(segments)[0])
 
-    def load(
-        self, server: int, datasource: int, start_ms: int, end_ms: int, *, weight: int = 1
-    ) -> None:
+    def load(self, server: int, datasource: int, start_ms: int, end_ms: int) -> None:
         """Add one segment to what the server holds.
 
         Raises:
             Invalid: No such server, or no such interval.
         """
-        self._change(server, datasource, start_ms, end_ms, weight, 1)
+        self._change(server, datasource, start_ms, end_ms, 1)
 
-    def drop(
-        self, server: int, datasource: int, start_ms: int, end_ms: int, *, weight: int = 1
-    ) -> None:
+    def drop(self, server: int, datasource: int, start_ms: int, end_ms: int) -> None:
         """Take away one segment that was loaded just so.
 
         Raises:
             Invalid: The server does not hold it.
         """
-        self._change(server, datasource, start_ms, end_ms, weight, -1)
+        self._change(server, datasource, start_ms, end_ms, -1)
 
     def load_many(self, servers: Ints, segments: SegmentColumns) -> None:
         """Add many segments, each to the server of its row; rows with a negative server are left out.
@@ -171,17 +167,16 @@ class CostIndex:
         pairs: Floats = (energies / 2 - self._own[0]) - self._own[1]
         return np.maximum(pairs, 0.0, out=pairs) * self._unit
 
-    def scan(self, groups: Groups, held: Held, terms: Terms) -> tuple[Floats, Floats]:
+    def scan(self, groups: Groups, held: Held, takers: Takers) -> tuple[Floats, Floats]:
         """Return what segments cost where they are, and the least that they cost where they could be.
 
         The first is for each row of `held`, itself included; the second for each group, infinity if no server could
-        take one. In hours², for weight 1, as `terms` are.
+        take one. In hours².
         """
         own, least = np.zeros(len(held.server)), np.zeros(len(groups))
-        inside = terms._replace(spread=terms.spread / self._unit, disk=terms.disk / self._unit)
         columns = (groups.datasource, groups.start_ms, groups.end_ms)
         work = np.zeros(self._server_count)
-        scan_groups(self._field, self._grid_of, columns, held, inside, own, least, work)
+        scan_groups(self._field, self._grid_of, columns, held, takers, own, least, work)
         return own * self._unit, least * self._unit
 
     def total(self) -> float:
@@ -213,20 +208,17 @@ class CostIndex:
         )
         return chosen
 
-    def _change(
-        self, server: int, datasource: int, start_ms: int, end_ms: int, weight: int, sign: int
-    ) -> None:
+    def _change(self, server: int, datasource: int, start_ms: int, end_ms: int, sign: int) -> None:
         """Load (1) or drop (-1) one segment; most of the time of a column's checks is that it is a column."""
-        columns = (np.array([value]) for value in (datasource, start_ms, end_ms, 0, weight, 0))
+        columns = (np.array([value]) for value in (datasource, start_ms, end_ms, 0, 0))
         rows, servers = Rows(*columns), np.array([server])
         is_sound = (
             0 <= server < self._server_count
             and MIN_MS <= start_ms < end_ms <= MAX_MS
-            and 1 <= weight <= MAX_WEIGHT
             and datasource >= 0
         )
         if not is_sound:
-            segment = segment_columns([datasource], [start_ms], [end_ms], weights=[weight])
+            segment = segment_columns([datasource], [start_ms], [end_ms])
             rows = self._checked(servers, segment)
         if sign > 0:
             self._run(rows, servers, 1)

@@ -13,7 +13,6 @@ from carnac.core.balancing.live.picture import LiveSegment, table_of
 from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import plan_loads
-from carnac.core.balancing.plan.moves import Policy
 from carnac.core.balancing.plan.plans import REASONS
 from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules
@@ -28,7 +27,6 @@ class Newcomers:
         index: What its servers hold then; it is changed by each placement.
         rules: Of the run.
         limits: Of the run.
-        policy: Of the run.
     """
 
     def __init__(
@@ -38,9 +36,8 @@ class Newcomers:
         index: CostIndex,
         rules: RuleSet,
         limits: LoadLimits,
-        policy: Policy,
     ) -> None:
-        self._index, self._rules, self._policy = index, rules, policy
+        self._index, self._rules = index, rules
         self._servers = cluster.servers
         self._free = free
         loading = cluster.replicas.server[cluster.replicas.hold == Hold.LOADING]
@@ -75,7 +72,7 @@ class Newcomers:
         matches = decide_rules(self._rules, cluster.segments, now_ms)
         wanted = decide_replication(cluster, matches, self._limits, index=self._index)
         limits = replace(self._limits, max_queue=self._slots or 0)
-        loads = plan_loads(cluster, wanted.requests, limits, self._policy, index=self._index)
+        loads = plan_loads(cluster, wanted.requests, limits, index=self._index)
         np.subtract.at(self._free, loads.server, cluster.segments.size_bytes[loads.segment])
         if self._slots is not None:
             placed = np.bincount(loads.server, minlength=len(self._servers))

@@ -21,7 +21,6 @@ from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
 from carnac.core.balancing.plan.limits import Throttles, throttled
-from carnac.core.balancing.plan.moves import Policy
 from carnac.core.balancing.plan.plans import REASONS, Blocker, Move
 from carnac.core.balancing.plan.rules import Action, RuleMatches, RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import index_of
@@ -89,7 +88,6 @@ class ClusterFacts:
     moves: Collection[MoveUnderWay] = ()
     departed: Collection[Departed] = ()
     throttles: Throttles = field(default_factory=Throttles)
-    policy: Policy = field(default_factory=Policy)
 
 
 def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
@@ -103,8 +101,8 @@ def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
         departed=facts.departed,
     )
     cluster = picture.cluster
-    index = index_of(cluster, half_life_ms=facts.policy.half_life_ms)
-    plan = plan_run(cluster, facts.rules, limits, facts.policy, used=picture.used, index=index)
+    index = index_of(cluster)
+    plan = plan_run(cluster, facts.rules, limits, used=picture.used, index=index)
     matches = decide_rules(facts.rules, cluster.segments, facts.now_ms)
     surplus, cancelled = _drops_of(plan, facts.servers)
     free = _free_bytes(plan, limits.max_fill)
@@ -123,7 +121,7 @@ def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
         blockers=plan.moves.blockers,
         cost_before=plan.moves.cost_before,
         cost_after=plan.moves.cost_after,
-        newcomers=Newcomers(plan.after, free, index, facts.rules, limits.loads, facts.policy),
+        newcomers=Newcomers(plan.after, free, index, facts.rules, limits.loads),
         wants_more=any(skipped.get(one) for one in (Reason.THROTTLED, Reason.QUEUE_FULL)),
     )
 

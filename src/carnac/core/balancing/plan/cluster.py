@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
+from carnac.core.balancing.cost.columns import Codes, Flags, Ints
 from carnac.errors import Invalid
 
 DEFAULT_TIER = "_default_tier"
@@ -58,7 +58,6 @@ class SegmentTable:
         datasource: Code of each segment's datasource.
         start_ms: Interval start, epoch ms.
         end_ms: Interval end, exclusive.
-        heat: Query counts; None if nobody counted.
     """
 
     ids: Sequence[str]
@@ -68,12 +67,10 @@ class SegmentTable:
     end_ms: Ints
     size_bytes: Ints
     partition: Codes
-    heat: Floats | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(self.ids), len(self.datasource), len(self.start_ms), len(self.end_ms)}
         lengths |= {len(self.size_bytes), len(self.partition)}
-        lengths |= set() if self.heat is None else {len(self.heat)}
         if len(lengths) > 1:
             raise Invalid(
                 "the columns of a segment table differ in length; give each one element per segment"

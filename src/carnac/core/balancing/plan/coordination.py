@@ -15,7 +15,7 @@ from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas
 from carnac.core.balancing.plan.leaving import recall_leaving
 from carnac.core.balancing.plan.limits import CoordinatorLimits
 from carnac.core.balancing.plan.loads import order_queue, plan_loads
-from carnac.core.balancing.plan.moves import Policy, plan_moves
+from carnac.core.balancing.plan.moves import plan_moves
 from carnac.core.balancing.plan.plans import (
     CODES,
     NO_DROPS,
@@ -94,7 +94,6 @@ def plan_run(
     cluster: ClusterState,
     rules: RuleSet,
     limits: CoordinatorLimits | None = None,
-    policy: Policy | None = None,
     *,
     used: Flags | None = None,
     index: CostIndex | None = None,
@@ -109,7 +108,6 @@ def plan_run(
         cluster: The cluster and its time.
         rules: Of all datasources.
         limits: Of the run; None takes the defaults.
-        policy: How servers are chosen; None takes the exact cost of time alone.
         used: Segments that are a part of the data; others are dropped. None: all are.
         index: As in `plan_moves`: what the cluster's servers hold; it is changed as if the plan had been queued.
     """
@@ -127,17 +125,15 @@ def plan_run(
     if index is not None:
         _keep_in_step(index, given, cluster, drops)
     kept = _queue_drops(cluster, drops)
-    loads = plan_loads(kept, wanted.requests, limits.loads, policy, index=index)
+    loads = plan_loads(kept, wanted.requests, limits.loads, index=index)
     skipped.update(loads.skipped)
     loads = _with_broadcast(kept, loads, skipped)
     loaded = replace(kept, replicas=kept.replicas.plus(loads.segment, loads.server, Hold.LOADING))
     reroutes = plan_reroutes(
-        loaded, _waiting(kept, len(loaded.replicas)), limits.loads, policy, index=index
+        loaded, _waiting(kept, len(loaded.replicas)), limits.loads, index=index
     )
     loaded = reroutes.apply(loaded)
-    moves = plan_moves(
-        loaded, limits.moves, policy, index=index, moves_by_tier=limits.moves_by_tier
-    )
+    moves = plan_moves(loaded, limits.moves, index=index, moves_by_tier=limits.moves_by_tier)
     drops = drops.plus(reroutes.segment, reroutes.source, Reason.CANCELLED)
     return CoordinatorPlan(
         loads=_with_more(loads, reroutes, cluster),
@@ -199,10 +195,9 @@ def _keep_in_step(
     replicas, servers = before.replicas, len(before.servers)
     dropped = is_in(replicas, drops.segment, drops.server.astype(np.int64), servers)
     was, is_now = before.counted(), after.counted() & ~dropped
-    ones = np.ones(len(before.segments), np.int64)
     for change, act in ((was & ~is_now, index.drop_many), (is_now & ~was, index.load_many)):
         rows = replicas.where(change)
-        act(rows.server.astype(np.int64), segment_rows(before, rows.segment, ones))
+        act(rows.server.astype(np.int64), segment_rows(before, rows.segment))
 
 
 def _queue_drops(cluster: ClusterState, drops: DropPlan) -> ClusterState:

@@ -17,33 +17,6 @@ MAX_REPLICATION_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """What counts beside the cost of time; 0 leaves it out.
-
-    Every term is a sum over pairs on one server, or convex in what a server holds, so that a move which lowers their
-    sum can never be part of a circle.
-
-    Attributes:
-        spread: Two partitions of one interval and datasource on one server cost so many times more than they do anyway.
-        heat: From 0 to 1: the share of a segment's weight that goes by the queries that read it; the rest is equal.
-        disk: A full disk costs a segment of average size so many times what it and a copy of it would cost each other.
-    """
-
-    spread: float = 0.0
-    heat: float = 0.0
-    disk: float = 0.0
-
-    def __post_init__(self) -> None:
-        if min(self.spread, self.heat, self.disk) < 0 or self.heat > 1:
-            raise Invalid("weights of the balancer must be 0 or more, and that of heat at most 1")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the cost index alone knows all that counts."""
-        return self.spread == self.disk == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MoveLimits:
     """How many moves a run plans, and when a move is worth it.
 

@@ -12,9 +12,8 @@ from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Board, Reason
 from carnac.core.balancing.plan.cluster import ClusterState, SegmentTable
 from carnac.core.balancing.plan.limits import LoadLimits
-from carnac.core.balancing.plan.moves import Policy, scorer_of, weights_of
 from carnac.core.balancing.plan.plans import REASONS, LoadPlan
-from carnac.core.balancing.plan.scoring import index_of, pick_server, segment_rows
+from carnac.core.balancing.plan.scoring import index_of, segment_rows
 
 _RANKS = {
     Reason.DROP_RULE: 0,
@@ -74,7 +73,6 @@ def plan_loads(
     cluster: ClusterState,
     requests: LoadRequests,
     limits: LoadLimits | None = None,
-    policy: Policy | None = None,
     *,
     index: CostIndex | None = None,
 ) -> LoadPlan:
@@ -86,26 +84,18 @@ def plan_loads(
         cluster: The cluster.
         requests: What is wanted; throttles have been applied.
         limits: Of the run; None takes the defaults.
-        policy: How servers are chosen; None takes the exact cost of time alone.
         index: What the cluster's servers hold, as in `plan_moves`; the loads are noted in it.
     """
-    limits, policy = limits or LoadLimits(), policy or Policy()
+    limits = limits or LoadLimits()
     requests = requests.take(order_queue(requests.segment, requests.reason, cluster.segments))
     board = Board(cluster)
-    if policy.weights.is_plain:
-        weights = weights_of(board, policy)
-        if index is None or policy.weights.heat:
-            index = index_of(cluster, half_life_ms=policy.half_life_ms, weights=weights)
-        server = _place_in_bulk(board, requests, limits, index, weights)
-        skipped = _why_not(board, requests.take(server < 0), limits)
-    else:
-        server, skipped = _place_one_by_one(board, requests, limits, policy, index)
+    server = _place(board, requests, limits, index_of(cluster) if index is None else index)
     done = server >= 0
     return LoadPlan(
         segment=requests.segment[done],
         server=server[done].astype(np.int32),
         reason=requests.reason[done],
-        skipped=skipped,
+        skipped=_why_not(board, requests.take(~done), limits),
     )
 
 
@@ -115,15 +105,13 @@ def _tier_flags(board: Board, tiers: tuple[str, ...]) -> Flags:
     return np.array(rows, np.bool_).reshape(len(tiers), len(board.free))
 
 
-def _place_in_bulk(
-    board: Board, requests: LoadRequests, limits: LoadLimits, index: CostIndex, weights: Ints
-) -> Ints:
+def _place(board: Board, requests: LoadRequests, limits: LoadLimits, index: CostIndex) -> Ints:
     """Return the server of each request, or -1.
 
     Queues are not known to the index: what overflows one is taken back and placed again without that server. Each round
     fills at least one queue, so there are at most as many rounds as servers, and one.
     """
-    rows = segment_rows(board.cluster, requests.segment, weights)
+    rows = segment_rows(board.cluster, requests.segment)
     server = np.full(len(requests), -1, np.int64)
     allowed = _tier_flags(board, requests.tiers)
     todo = np.arange(len(requests))
@@ -167,32 +155,6 @@ def _room(board: Board, requests: LoadRequests, allowed: Flags) -> Room:
         barred_offsets=bounds,
         barred_servers=held_by,
     )
-
-
-def _place_one_by_one(
-    board: Board,
-    requests: LoadRequests,
-    limits: LoadLimits,
-    policy: Policy,
-    index: CostIndex | None,
-) -> tuple[Ints, Counter[Reason]]:
-    """Return the server of each request, or -1, and why those have none."""
-    scorer = scorer_of(board, policy, index=index)
-    flags = _tier_flags(board, requests.tiers)
-    server = np.full(len(requests), -1, np.int64)
-    skipped: Counter[Reason] = Counter()
-    for row in range(len(requests)):
-        segment = int(requests.segment[row])
-        allowed, blocker = board.open_servers(
-            segment, flags[int(requests.tier[row])], max_queue=limits.max_queue
-        )
-        if blocker is not None:
-            skipped[blocker] += 1
-            continue
-        server[row] = pick_server(board, scorer.scores(segment), allowed)
-        board.add(segment, int(server[row]))
-        scorer.add(segment, int(server[row]))
-    return server, skipped
 
 
 def _why_not(board: Board, requests: LoadRequests, limits: LoadLimits) -> Counter[Reason]:

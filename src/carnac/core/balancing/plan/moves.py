@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Flags, Ints
+from carnac.core.balancing.cost.columns import Flags
 from carnac.core.balancing.cost.index import CostIndex
-from carnac.core.balancing.cost.joint import DAY_MS
 from carnac.core.balancing.plan.board import Board, Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.limits import MoveLimits, Weights
+from carnac.core.balancing.plan.limits import MoveLimits
 from carnac.core.balancing.plan.plans import Blocker, Move, MovePlan
 from carnac.core.balancing.plan.rebalancing import (
     Chooser,
@@ -25,56 +23,10 @@ from carnac.core.balancing.plan.scoring import (
     CostScorer,
     index_of,
     pick_server,
-    segment_weights,
 )
-from carnac.errors import Invalid
 
 MAX_PASSES = 8
 """Passes over all segments in a run that has moves left."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How servers are chosen.
-
-    Attributes:
-        half_life_ms: Time difference at which two instants count half.
-        weights: What counts beside time.
-    """
-
-    half_life_ms: int = DAY_MS
-    weights: Weights = field(default_factory=Weights)
-
-
-def scorer_of(board: Board, policy: Policy, *, index: CostIndex | None = None) -> CostScorer:
-    """Return what tells the cost of segments on a board.
-
-    Args:
-        board: Where the run stands.
-        policy: What counts.
-        index: What the servers hold; None makes one.
-
-    Raises:
-        Invalid: Heat counts, and an index was kept.
-    """
-    weights = weights_of(board, policy)
-    if index is not None and policy.weights.heat:
-        raise Invalid("a cost index cannot be kept from run to run if heat counts; leave it out")
-    if index is None:
-        index = index_of(board.cluster, half_life_ms=policy.half_life_ms, weights=weights)
-    return CostScorer(
-        board,
-        index,
-        policy.weights,
-        segment_weight=weights,
-        half_life_ms=policy.half_life_ms,
-    )
-
-
-def weights_of(board: Board, policy: Policy) -> Ints:
-    """Return the weight of each segment."""
-    group_of = board.groups.of_segment if policy.weights.heat else None
-    return segment_weights(board.cluster, policy.weights, group_of)
 
 
 class _Run:
@@ -84,13 +36,12 @@ class _Run:
         self,
         cluster: ClusterState,
         limits: MoveLimits,
-        policy: Policy,
         index: CostIndex | None,
     ) -> None:
-        self.cluster, self.limits, self.policy = cluster, limits, policy
+        self.cluster, self.limits = cluster, limits
         self.board = Board(cluster, return_window_ms=limits.return_window_ms)
-        self.scorer = scorer_of(self.board, policy, index=index)
-        self.scanner: Scanner | None = None
+        self.scorer = CostScorer(self.board, index_of(cluster) if index is None else index)
+        self.scanner = Scanner(self.board, self.scorer)
         self.cost_before = self.saved_before = 0.0
         self.skipped: Counter[Reason] = Counter()
         self.moves: list[Move] = []
@@ -153,9 +104,8 @@ class _Run:
     def choose_best(self, chooser: Chooser, scorer: CostScorer, budget: int) -> list[Found]:
         """Return what saves most; what becomes worth moving by the moves of a pass is found in the next one."""
         found: list[Found] = []
-        scanner = self.scanner or self.make_scanner(scorer)
         for number in range(MAX_PASSES):
-            candidates = scanner.find(chooser.tier, self.limits)
+            candidates = self.scanner.find(chooser.tier, self.limits)
             if number == 0:
                 self.note_cost(candidates.cost)
             more = choose_best(chooser, scorer, candidates, budget - len(found))
@@ -163,20 +113,6 @@ class _Run:
             if not more or len(found) == budget:
                 break
         return found
-
-    def make_scanner(self, scorer: CostScorer) -> Scanner:
-        """Return a scanner, and keep it for the next tier."""
-        groups = self.board.groups
-        weight = np.ones(len(groups))
-        weight[groups.of_segment] = weights_of(self.board, self.policy)
-        self.scanner = Scanner(
-            self.board,
-            scorer,
-            self.policy.weights,
-            group_weight=weight,
-            half_life_ms=self.policy.half_life_ms,
-        )
-        return self.scanner
 
     def note_cost(self, cost: float) -> None:
         """Note what a tier costs now, after the moves that were planned in it so far."""
@@ -216,7 +152,6 @@ class _Run:
 def plan_moves(
     cluster: ClusterState,
     limits: MoveLimits | None = None,
-    policy: Policy | None = None,
     *,
     index: CostIndex | None = None,
     moves_by_tier: Mapping[str, int] | None = None,
@@ -228,13 +163,12 @@ def plan_moves(
     Args:
         cluster: The cluster.
         limits: Of the run; None takes the defaults.
-        policy: How servers are chosen; None takes the exact cost of time alone.
         index: What the cluster's servers hold, if the caller keeps one from run to run: it is
-            changed as if the plan had been carried out. None makes one. Not if heat counts, for that changes.
+            changed as if the plan had been carried out. None makes one.
         moves_by_tier: `max_moves` of tiers, where they differ.
     """
-    limits, policy = limits or MoveLimits(), policy or Policy()
-    run = _Run(cluster, limits, policy, index)
+    limits = limits or MoveLimits()
+    run = _Run(cluster, limits, index)
     for name in cluster.tiers:
         run.run_tier(name, (moves_by_tier or {}).get(name, limits.max_moves))
     before, after = run.costs()

@@ -16,10 +16,10 @@ import numpy as np
 
 from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
 from carnac.core.balancing.cost.compiled import compiled
-from carnac.core.balancing.cost.field import Held, Terms
+from carnac.core.balancing.cost.field import Held, Takers
 from carnac.core.balancing.cost.grouping import held_of, self_costs
 from carnac.core.balancing.plan.board import UNBOUNDED, Board, Reason
-from carnac.core.balancing.plan.limits import MoveLimits, Weights
+from carnac.core.balancing.plan.limits import MoveLimits
 from carnac.core.balancing.plan.scoring import CostScorer, pick_server
 
 MAX_PEERS = 16
@@ -126,49 +126,34 @@ class Scanner:
     Args:
         board: Where the run stands; each pass sees the moves before it.
         scorer: Tells costs.
-        weights: What counts beside time.
-        group_weight: Weight of the segments of each group.
-        half_life_ms: Time difference at which two instants count half.
     """
 
-    def __init__(
-        self,
-        board: Board,
-        scorer: CostScorer,
-        weights: Weights,
-        *,
-        group_weight: Floats,
-        half_life_ms: int,
-    ) -> None:
-        self._board, self._scorer, self._weights = board, scorer, weights
-        self._group_weight = group_weight
-        self._self_cost = self_costs(board.groups, half_life_ms)
-        self._size_bytes, self._smallest = _group_sizes(board)
+    def __init__(self, board: Board, scorer: CostScorer) -> None:
+        self._board, self._index = board, scorer.index
+        self._self_cost = self_costs(board.groups, scorer.index.half_life_ms)
+        self._smallest = np.full(len(board.groups), UNBOUNDED, np.int64)
+        np.minimum.at(self._smallest, board.groups.of_segment, board.cluster.segments.size_bytes)
         self._counted = np.flatnonzero(board.cluster.counted())
 
     def find(self, tier: Flags, limits: MoveLimits) -> Candidates:
         """Return what may be worth moving in a tier."""
-        board, scorer, spread = self._board, self._scorer, self._weights.spread
+        board = self._board
         held = self._held(tier)
         queue_open = (board.queued < limits.max_queue) | (limits.max_queue == 0)
-        terms = Terms(
-            spread=spread * self._self_cost,
-            size_bytes=self._size_bytes / self._group_weight,
+        takers = Takers(
             smallest_bytes=self._smallest,
             free_bytes=np.where(tier & board.active & queue_open, board.free, -1),
-            disk=scorer.disk * board.projected,
         )
-        own, least = scorer.index.scan(board.groups, held, terms)
-        saving, group, server = (np.empty(len(own), kind) for kind in (float, np.int64, np.int64))
-        count, cost = _find_worth(
-            (held.offsets, held.server, held.weight, own, least),
-            (self._group_weight, self._self_cost, self._size_bytes),
-            (board.active, scorer.disk, board.projected),
-            (spread, limits.min_saving * scorer.mean_weight),
-            (saving, group, server),
-        )
+        own, least = self._index.scan(board.groups, held, takers)
+        group = np.repeat(np.arange(len(least)), np.diff(held.offsets))
+        beside = own - self._self_cost[group]
+        saving = beside - least[group]
+        worth = board.active[held.server] & (saving > limits.min_saving * self._self_cost[group])
         return Candidates(
-            saving=saving[:count], group=group[:count], server=server[:count], cost=cost
+            saving=saving[worth],
+            group=group[worth],
+            server=held.server[worth],
+            cost=float(held.copies @ beside) / 2,
         )
 
     def _held(self, tier: Flags) -> Held:
@@ -177,56 +162,8 @@ class Scanner:
         segment = board.cluster.replicas.segment[self._counted]
         here = tier[server]
         return held_of(
-            board.groups.of_segment[segment[here]], server[here], self._group_weight, len(tier)
+            board.groups.of_segment[segment[here]], server[here], len(board.groups), len(tier)
         )
-
-
-@compiled
-def _find_worth(
-    rows: tuple[Ints, Ints, Floats, Floats, Floats],
-    groups: tuple[Floats, Floats, Floats],
-    hosts: tuple[Flags, Floats, Ints],
-    factors: tuple[float, float],
-    out: tuple[Floats, Ints, Ints],
-) -> tuple[int, float]:
-    """Write the rows whose segments may be worth moving; return how many, and what all rows cost in time."""
-    offsets, server_of, held, own, least = rows
-    group_weight, self_costs, sizes = groups
-    active, disks, projected = hosts
-    spread, bound = factors
-    saving, group, server = out
-    count, total = 0, 0.0
-    for one in range(len(least)):
-        weight, self_cost, size = group_weight[one], self_costs[one], sizes[one]
-        for row in range(offsets[one], offsets[one + 1]):
-            at = server_of[row]
-            disk = disks[at]
-            beside = spread * self_cost * held[row] + disk * projected[at] * size / weight
-            total += held[row] * (own[row] - beside - self_cost * weight)
-            itself = (1 + spread) * self_cost * weight + disk * size * size / weight
-            gain = weight * (own[row] - itself - least[one])
-            if active[at] and gain > bound * self_cost * weight:
-                saving[count], group[count], server[count] = gain, one, at
-                count += 1
-    return count, total / 2
-
-
-def _group_sizes(board: Board) -> tuple[Floats, Ints]:
-    """Return the mean and the smallest size of the segments of each group."""
-    sums, counts = np.zeros(len(board.groups)), np.zeros(len(board.groups), np.int64)
-    smallest = np.full(len(board.groups), UNBOUNDED, np.int64)
-    _note_sizes(board.groups.of_segment, board.cluster.segments.size_bytes, sums, counts, smallest)
-    return sums / np.maximum(counts, 1), smallest
-
-
-@compiled
-def _note_sizes(group_of: Ints, sizes: Ints, sums: Floats, counts: Ints, smallest: Ints) -> None:
-    """Add up the sizes of each group's segments, count them, and find the smallest."""
-    for segment in range(len(sizes)):
-        group, size = group_of[segment], sizes[segment]
-        sums[group] += size
-        counts[group] += 1
-        smallest[group] = min(smallest[group], size)
 
 
 def choose_best(
@@ -266,7 +203,7 @@ def _best_of(chooser: Chooser, scorer: CostScorer, group: int, server: int) -> F
         at += 1
         if segment in chooser.moved or _is_everywhere(board, segment):
             continue
-        least = scorer.least_saving(segment, chooser.limits.min_saving)
+        least = chooser.limits.min_saving * scorer.self_cost(segment)
         found = chooser.look(segment, server, least)
         if found is not None:
             return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
-from carnac.core.balancing.cost.field import Terms
+from carnac.core.balancing.cost.field import Takers
 from carnac.core.balancing.cost.grouping import group_segments, held_of
 from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Reason
@@ -171,11 +171,9 @@ def time_costs(cluster: ClusterState, rows: Ints, index: CostIndex | None = None
     groups = group_segments(
         table.datasource[segment].astype(np.int64), table.start_ms[segment], table.end_ms[segment]
     )
-    nothing = np.zeros(len(groups))
-    held = held_of(groups.of_segment, server, np.ones(len(groups)), servers)
-    nowhere = np.full(servers, -1)
-    terms = Terms(nothing, nothing, nothing.astype(np.int64), nowhere, np.zeros(servers))
-    own, _ = index.scan(groups, held, terms)
+    held = held_of(groups.of_segment, server, len(groups), servers)
+    nobody = Takers(np.zeros(len(groups), np.int64), np.full(servers, -1))
+    own, _ = index.scan(groups, held, nobody)
     keys = held.server + servers * np.repeat(np.arange(len(groups)), np.diff(held.offsets))
     costs: Floats = own[np.searchsorted(keys, server + servers * groups.of_segment)]
     return costs

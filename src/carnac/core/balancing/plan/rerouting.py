@@ -16,8 +16,7 @@ from carnac.core.balancing.plan.board import Board
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import order_queue
-from carnac.core.balancing.plan.moves import Policy, scorer_of
-from carnac.core.balancing.plan.scoring import pick_server
+from carnac.core.balancing.plan.scoring import CostScorer, index_of, pick_server
 
 MAX_REROUTES = 1_000
 """Loads that a run sends elsewhere."""
@@ -47,7 +46,6 @@ def plan_reroutes(
     cluster: ClusterState,
     waiting: Flags,
     limits: LoadLimits,
-    policy: Policy | None = None,
     *,
     index: CostIndex | None = None,
 ) -> Reroutes:
@@ -60,14 +58,13 @@ def plan_reroutes(
         cluster: With all loads of this run queued.
         waiting: Which of its replicas may be sent elsewhere, of those that are `LOADING`.
         limits: Of the run.
-        policy: How servers are chosen.
         index: As in `plan_moves`; the change is noted in it.
     """
     board = Board(cluster)
     found: list[tuple[int, int, int]] = []
     rows = _candidates(board, waiting, limits)
     if rows:
-        scorer = scorer_of(board, policy or Policy(), index=index)
+        scorer = CostScorer(board, index_of(cluster) if index is None else index)
         tiers = {name: cluster.in_tier(name) for name in cluster.tiers}
         for row in rows:
             segment, source = (
