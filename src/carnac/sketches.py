@@ -35,6 +35,9 @@ DEFAULT_LG_K = 12
 """Both HLL and theta: standard error 1.6 % (Spark's, and Druid's, default)."""
 DEFAULT_QUANTILES_K = 200
 """Rank error 1.65 % at 99 % confidence (the default of DataSketches and Spark)."""
+SAMPLE_FACTOR = 8
+"""Of more than twice so many times k² values, a quantiles sketch is made of one in some. At k = 200 that adds 0.02 % to
+a rank error of 1.65 %, and most of the time goes."""
 
 HLL_LG_K_RANGE = (4, 21)
 THETA_LG_K_RANGE = (5, 26)
@@ -126,9 +129,34 @@ def build_quantiles(
     sketch = ds.kll_doubles_sketch(_within(k, QUANTILES_K_RANGE, "k of a quantiles sketch"))
     if not isinstance(values, np.ndarray):
         values = np.array([value for value in values if value is not None], dtype=np.float64)
-    if len(values):
-        sketch.update(values.astype(np.float64, copy=False))
+    found = values.astype(np.float64, copy=False)
+    sampled, doublings = _sampled(found, SAMPLE_FACTOR * k * k)
+    if len(sampled):
+        sketch.update(np.require(sampled, requirements="W"))
+    for _ in range(doublings):
+        sketch.merge(ds.kll_doubles_sketch.deserialize(sketch.serialize()))
+    if doublings and len(sampled) << doublings != len(found):
+        sketch.update(np.require(found[len(sampled) << doublings :], requirements="W"))
     return bytes(sketch.serialize())
+
+
+def _sampled(values: NDArray[np.float64], least: int) -> tuple[NDArray[np.float64], int]:
+    """Return one of each 2**n neighbours, at least `least` of them, and n; the rest that fills no 2**n is left out.
+
+    A sketch that is merged with itself has each of its values twice as often, and loses nothing. The smallest and the
+    largest value are always among those that are taken.
+    """
+    doublings = max(0, (len(values) // least).bit_length() - 1)
+    if not doublings:
+        return values, 0
+    blocks = values[: len(values) >> doublings << doublings].reshape(-1, 1 << doublings)
+    smallest, largest = int(blocks.argmin()), int(blocks.argmax())
+    if smallest >> doublings == largest >> doublings or np.isnan(values.sum()):
+        return values, 0
+    picks = np.random.default_rng(len(values)).integers(0, 1 << doublings, len(blocks))
+    for place in (smallest, largest):
+        picks[place >> doublings] = place & ((1 << doublings) - 1)
+    return blocks[np.arange(len(blocks)), picks], doublings
 
 
 def merge_quantiles(states: Iterable[State], k: int = DEFAULT_QUANTILES_K) -> bytes:

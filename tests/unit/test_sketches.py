@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datasketches
+import numpy as np
 import pytest
 
 from carnac import sketches
@@ -17,6 +18,20 @@ def test_distinct_counts_stay_within_four_standard_errors(lg_k: int) -> None:
     theta = sketches.merge_theta([sketches.build_theta(part, lg_k) for part in states], lg_k)
     assert sketches.estimate_hll(hll) == pytest.approx(220_000, rel=error)
     assert sketches.estimate_theta(theta) == pytest.approx(220_000, rel=error)
+
+
+def test_quantiles_of_very_many_values_stay_within_the_rank_error() -> None:
+    rng = np.random.default_rng(3)
+    values = np.concatenate([np.arange(700_003.0), rng.permutation(700_000) + 700_003.0])
+    state = sketches.build_quantiles(values)
+    assert sketches.count_quantiles(state) == len(values)
+    assert (sketches.quantile(state, 0), sketches.quantile(state, 1)) == (0, len(values) - 1)
+    for value in range(0, len(values), len(values) // 50):
+        assert abs((sketches.rank(state, value) or 0) - value / len(values)) < 0.0165
+    doubled = sketches.merge_quantiles([state, sketches.build_quantiles(values)])
+    assert sketches.count_quantiles(doubled) == 2 * len(values)
+    values[5] = np.nan
+    assert sketches.count_quantiles(sketches.build_quantiles(values)) == len(values) - 1
 
 
 def test_quantiles_stay_within_the_rank_error() -> None:

@@ -314,7 +314,7 @@ class DuckDbQueryEngine:
         self, scan: Scan, edge: TimeEdge | None, query: _Query, files: LeafFiles | None
     ) -> Scan:
         """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
-        if edge is None:
+        if edge is None or self.hot.has_all(scan.slices):
             return scan
 
         def times_of(slices: Sequence[LeafSlice]) -> list[int]:

@@ -256,7 +256,7 @@ def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:
         create(f"estimate_{kind}", _of_states(estimate), ["BLOB"], "DOUBLE")
     create(
         "build_quantiles",
-        _of_lists(sketches.build_quantiles),
+        _of_numbers(sketches.build_quantiles),
         ["DOUBLE[]", "INTEGER"],
         "BLOB",
     )
@@ -277,6 +277,28 @@ def _of_lists(function: Callable[[Any, int], bytes]) -> Callable[..., Any]:
         rows = zip(lists.to_pylist(), sizes.to_pylist(), strict=True)
         return pa.array(
             [None if items is None else function(items, size) for items, size in rows], "binary"
+        )
+
+    return apply
+
+
+def _of_numbers(function: Callable[[Any, int], bytes]) -> Callable[..., Any]:
+    """Return the Arrow function that calls `function(numbers, size)` for each row; nulls are NaN there."""
+
+    def apply(lists: Any, sizes: Any) -> Any:
+        import pyarrow as pa
+
+        if isinstance(lists, pa.ChunkedArray):
+            lists = lists.chunk(0) if lists.num_chunks == 1 else lists.combine_chunks()
+        numbers = lists.values.to_numpy(zero_copy_only=False)
+        ends = lists.offsets.to_pylist()
+        rows = zip(lists.is_valid().to_pylist(), ends, ends[1:], sizes.to_pylist(), strict=False)
+        return pa.array(
+            [
+                function(numbers[start:end], size) if is_one else None
+                for is_one, start, end, size in rows
+            ],
+            "binary",
         )
 
     return apply
