@@ -274,6 +274,35 @@ class CleaningScript(Script):
                 self.world.kernel.note(f"garbage: {type(error).__name__}")
 
 
+class CompactingScript(Script):
+    """A process that rewrites what is there, whether it needs it or not."""
+
+    def run(self, host: Host) -> None:
+        """Compact until all is done."""
+        store = host.open_store()
+        while not self.is_over:
+            host.kernel.pause(2_000, 30_000 if self.world.faults.is_on else 3_000)
+            self.left -= 1
+            name = self.rng.choice(DATASOURCES)
+            try:
+                done = store.compact_interval(name, segments=self._some(store, name))
+                ends = ", ".join(f"{one.outcome}" for one in done.groups)
+                self.world.kernel.note(f"compacted {name}: {ends}")
+            except CarnacError as error:
+                self.world.kernel.note(f"compaction of {name}: {type(error).__name__}")
+
+    def _some(self, store: Store, name: str) -> list[str] | None:
+        """Return some segments of one time chunk; None: all chunks are rewritten whole."""
+        if self.rng.random() < 0.4:
+            return None
+        seen = list(store.segments(name))
+        if not seen:
+            return None
+        chunk = self.rng.choice(seen).entry.chunk
+        within = sorted({one.segment.segment_id for one in seen if one.entry.chunk == chunk})
+        return self.rng.sample(within, min(len(within), 3))
+
+
 def frame_of(rows: tuple[Row, ...]) -> list[dict[str, object]]:
     """Return rows as they are appended."""
     return [{"t": row.at_ms, NUMBER: row.number} for row in rows]

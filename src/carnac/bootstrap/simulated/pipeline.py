@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -39,6 +40,15 @@ if TYPE_CHECKING:
 TASK_MEMORY_BYTES = 256 << 20
 
 
+class _Apart(LocalJobContext):
+    """Each task has a connection of its own: which thread ran which task before makes no difference."""
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+
 class TasksHere(SparkPipeline):
     """Jobs over few rows (port `DataPipeline`). What only Spark can do is not done."""
 
@@ -50,7 +60,7 @@ class TasksHere(SparkPipeline):
             spark=SparkSettings(),
             task_memory_bytes=TASK_MEMORY_BYTES,
         )
-        self._here = LocalJobContext(
+        self._here = _Apart(
             clock=clock, ids=ids, output_url=output_url, task_memory_bytes=TASK_MEMORY_BYTES
         )
 
@@ -134,15 +144,9 @@ class TasksHere(SparkPipeline):
         on_progress: Any = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the predicate."""
-        with self._here.together():
-            return delete_where(
-                self._here,
-                datasource,
-                inputs,
-                predicate,
-                columns=columns,
-                on_progress=on_progress,
-            )
+        return delete_where(
+            self._here, datasource, inputs, predicate, columns=columns, on_progress=on_progress
+        )
 
     def run_rewrites(
         self,

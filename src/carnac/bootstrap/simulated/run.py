@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import random
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from carnac.bootstrap.simulated.bugs import Bug, planted
-from carnac.bootstrap.simulated.clients import CleaningScript, ReadingScript, Script, WritingScript
+from carnac.bootstrap.simulated.clients import (
+    CleaningScript,
+    CompactingScript,
+    ReadingScript,
+    Script,
+    WritingScript,
+)
 from carnac.bootstrap.simulated.world import World
 from carnac.simulation.cluster.faults import KINDS, Faults
 from carnac.simulation.cluster.kernel import Kernel, Process, Violation
@@ -74,6 +81,7 @@ def run(
     for name in PACKAGES:
         importlib.import_module(name)
     with ExitStack() as stack:
+        stack.enter_context(_garbage_kept())
         stack.enter_context(planted(bug))
         stack.enter_context(simulated(kernel, PACKAGES))
         world = stack.enter_context(World(kernel, faults))
@@ -96,6 +104,18 @@ def run(
         )
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collect no garbage meanwhile: nobody decides when that happens, and what is thrown away may still do something."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _random(text: str) -> random.Random:
     return random.Random(text)  # noqa: S311 - a simulation
 
@@ -112,6 +132,9 @@ def _people(world: World, seed: int, steps: int) -> list[Script]:
         reading = ReadingScript(world, name, f"{name} {seed}", steps)
         world.add(name, reading.run)
         scripts.append(reading)
+    compacting = CompactingScript(world, "compactor", f"compactor {seed}", max(2, steps // 2))
+    world.add("compactor", compacting.run)
+    scripts.append(compacting)
     world.add("cleaner", CleaningScript(world, "cleaner", f"cleaner {seed}", 0).run)
     return scripts
 

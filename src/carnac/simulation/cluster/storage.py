@@ -116,6 +116,10 @@ class SimulatedFiles(AbstractFileSystem):  # type: ignore[misc]
     cachable = False
     disk: Disk
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.disk = type(self).disk  # whatever is left of a simulation stays in it
+
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
         return str(path).removeprefix(f"{PROTOCOL}://").rstrip("/")
