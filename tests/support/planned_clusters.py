@@ -10,10 +10,11 @@ import numpy as np
 from carnac.core.balancing.cost.columns import Codes, Ints
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
+from carnac.core.balancing.plan.coordination import CoordinatorPlan
 from carnac.core.balancing.plan.limits import MoveLimits
 from carnac.core.balancing.plan.loads import LoadRequests, order_queue
 from carnac.core.balancing.plan.moves import plan_moves
-from carnac.core.balancing.plan.plans import CODES, Blocker
+from carnac.core.balancing.plan.plans import CODES, REASONS, Blocker
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 
@@ -141,8 +142,6 @@ class Rebalance:
         size_bytes: Bytes to load.
         cost_before: At the start.
         cost_after: At the end.
-        duration_ms: Time until the last move has ended: a run starts when its period has passed and the moves of the
-            one before have ended.
         settled: Whether there was nothing left to do; otherwise it was cut off.
         blockers: Of the last run.
         cluster: The cluster at the end.
@@ -153,7 +152,6 @@ class Rebalance:
     size_bytes: int
     cost_before: float
     cost_after: float
-    duration_ms: int
     settled: bool
     blockers: tuple[Blocker, ...]
     cluster: ClusterState
@@ -175,7 +173,7 @@ def plan_rebalance(
         runs, moves = runs + 1, moves + len(plan.moves)
         size_bytes += plan.size_bytes
         state = apply_moves(state, *plan.columns())
-        elapsed_ms += max(limits.period_ms, plan.duration_ms)
+        elapsed_ms += limits.period_ms
         state = state.at(start + elapsed_ms)
         plan = plan_moves(state, limits)
     return Rebalance(
@@ -184,7 +182,6 @@ def plan_rebalance(
         size_bytes=size_bytes,
         cost_before=first.cost_before,
         cost_after=plan.cost_before,
-        duration_ms=elapsed_ms,
         settled=not plan.moves,
         blockers=plan.blockers,
         cluster=state,
@@ -214,3 +211,41 @@ def finish_queues(cluster: ClusterState) -> ClusterState:
         cluster,
         replicas=Replicas(segment=replicas.segment, server=replicas.server, hold=loaded),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A line of a server's load queue.
+
+    Attributes:
+        reason: Why; tells drops, loads and moves apart.
+    """
+
+    segment_id: str
+    server_id: str
+    reason: Reason
+
+
+def queue_of(plan: CoordinatorPlan) -> list[Request]:
+    """Return all requests in the order of the load queues: drops, first replicas, further ones, moves."""
+    segment, _, target = plan.moves.columns()
+    parts = (
+        (plan.drops.segment, plan.drops.server, plan.drops.reason),
+        (plan.loads.segment, plan.loads.server, plan.loads.reason),
+        (
+            segment,
+            target,
+            np.array([CODES[move.reason] for move in plan.moves.moves], np.int32),
+        ),
+    )
+    segments, servers, reasons = (np.concatenate([part[n] for part in parts]) for n in range(3))
+    order = order_queue(segments, reasons.astype(np.int32), plan.before.segments)
+    ids, hosts = plan.before.segments.ids, plan.before.servers
+    return [
+        Request(
+            segment_id=ids[int(segments[row])],
+            server_id=hosts[int(servers[row])].server_id,
+            reason=REASONS[int(reasons[row])],
+        )
+        for row in order
+    ]

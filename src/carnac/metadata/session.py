@@ -87,12 +87,6 @@ class Session:
         self.writes += 1
         self._execute(stated, params)
 
-    def fetch(self, stated: Statement, /, **params: object) -> list[Row]:
-        """Write, and return what the statement returns."""
-        self.writes += 1
-        rows: list[Row] = self._execute(stated, params).fetchall()
-        return rows
-
     def run_many(self, stated: Statement, rows: Sequence[Params]) -> None:
         """Write many rows; none is fine."""
         if rows:

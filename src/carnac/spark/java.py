@@ -57,11 +57,6 @@ class JavaRuntime:
     source: JavaSource
     jdk_home: Path | None = None
 
-    @property
-    def major(self) -> int:
-        """The feature release, for example 17."""
-        return parse_major(self.version) or 0
-
     def environment(self) -> dict[str, str]:
         """Return the variables that make Spark start this runtime."""
         variables = {"JAVA_HOME": str(self.home)}

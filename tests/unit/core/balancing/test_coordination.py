@@ -12,7 +12,7 @@ from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
 from carnac.core.balancing.plan.laws import check_distinct
-from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
+from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits
 from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rules import (
     RuleSet,
@@ -22,7 +22,7 @@ from carnac.core.balancing.plan.rules import (
 )
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, cluster, held_by, hour, segment, server
-from tests.support.planned_clusters import finish_queues
+from tests.support.planned_clusters import finish_queues, queue_of
 
 
 def rules(**replicas: int) -> RuleSet:
@@ -73,7 +73,7 @@ def test_a_tier_without_enough_servers_gets_as_many_as_it_has() -> None:
 
 def test_what_is_queued_is_counted() -> None:
     state = cluster([server("x"), server("y")], [segment("s")], {}, loading={"x": ["s"]})
-    assert run(state, rules(_default_tier=1)).queue() == []
+    assert queue_of(run(state, rules(_default_tier=1))) == []
 
 
 def test_further_replicas_are_throttled_and_first_ones_are_not() -> None:
@@ -83,7 +83,7 @@ def test_further_replicas_are_throttled_and_first_ones_are_not() -> None:
     plan = run(state, rules(_default_tier=2), limits=limits)
     assert plan.loads.counts() == {Reason.FIRST_REPLICA: 3, Reason.FURTHER_REPLICA: 2}
     assert plan.skipped == {Reason.THROTTLED: 4}
-    further = [one.segment_id for one in plan.queue() if one.reason is Reason.FURTHER_REPLICA]
+    further = [one.segment_id for one in queue_of(plan) if one.reason is Reason.FURTHER_REPLICA]
     assert further == ["s5", "s4"], "the newest first"
     busy = cluster(
         [server("x"), server("y")], segments[:2], {"x": ["s0", "s1"]}, loading={"y": ["s0"]}
@@ -176,7 +176,7 @@ def test_broadcast_goes_to_every_server_of_every_tier_that_has_room() -> None:
     state = cluster(servers, [segment("s")], {"x": ["s"], "w": ["s"]})
     rule_set = RuleSet(default=parse_rules([{"type": "broadcastForever"}]))
     plan = run(state, rule_set)
-    assert [(one.server_id, one.reason) for one in plan.queue()] == [
+    assert [(one.server_id, one.reason) for one in queue_of(plan)] == [
         ("w", Reason.SURPLUS),
         ("y", Reason.BROADCAST),
     ]
@@ -197,7 +197,7 @@ def test_the_queue_is_drops_first_replicas_further_ones_then_moves_newest_first(
             ]
         )
     )  # fmt: skip
-    queue = run(state, rule_set).queue()
+    queue = queue_of(run(state, rule_set))
     ranks = {
         Reason.SURPLUS: 0, Reason.DROP_RULE: 0, Reason.FIRST_REPLICA: 1, Reason.FURTHER_REPLICA: 2, Reason.SAVE: 3
     }  # fmt: skip
@@ -257,15 +257,6 @@ def test_moves_see_the_loads_before_them() -> None:
     assert len(plan.moves.moves) == 1
 
 
-def test_limits_by_tier() -> None:
-    segments = [segment(f"s{n}", n) for n in range(9)]
-    state = cluster(
-        [server("x"), server("y")], segments, {"x": [one.segment_id for one in segments]}
-    )
-    limits = CoordinatorLimits(moves=MoveLimits(max_moves=5), moves_by_tier={"_default_tier": 2})
-    assert len(run(state, rules(_default_tier=1), limits=limits).moves.moves) == 2
-
-
 def test_rules_by_age_move_data_from_tier_to_tier() -> None:
     hot = {"type": "loadByPeriod", "period": "PT6H", "tieredReplicants": {"hot": 1}}
     cold = {"type": "loadByPeriod", "period": "PT12H", "tieredReplicants": {"cold": 1}}
@@ -285,7 +276,7 @@ def test_rules_by_age_move_data_from_tier_to_tier() -> None:
 
 def test_an_empty_cluster() -> None:
     plan = run(cluster([], [], {}), RuleSet())
-    assert (len(plan.loads), len(plan.drops), plan.moves.moves, plan.queue()) == (0, 0, (), [])
+    assert (len(plan.loads), len(plan.drops), plan.moves.moves, queue_of(plan)) == (0, 0, (), [])
     nobody = run(cluster([], [segment("s")], {}), RuleSet())
     assert nobody.skipped == {Reason.NO_SERVER: 2}
 

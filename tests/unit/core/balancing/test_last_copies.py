@@ -16,6 +16,7 @@ from carnac.core.balancing.plan.rules import RuleSet, decide_rules, load_forever
 from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import Invalid
 from tests.clusters import cluster, hour, segment, server
+from tests.support.planned_clusters import queue_of
 
 ONE = RuleSet(default=(load_forever({"_default_tier": 1}),))
 TWO = RuleSet(default=(load_forever({"_default_tier": 2}),))
@@ -37,7 +38,7 @@ def drops(plan: CoordinatorPlan) -> list[tuple[str, str, str]]:
     """(server, segment, reason) of each drop, sorted."""
     return sorted(
         (one.server_id, one.segment_id, str(one.reason))
-        for one in plan.queue()
+        for one in queue_of(plan)
         if one.reason in (Reason.SURPLUS, Reason.DROP_RULE, Reason.UNUSED, Reason.CANCELLED)
     )
 
@@ -95,7 +96,7 @@ def test_what_failed_or_was_told_to_go_is_no_copy_and_keeps_its_room() -> None:
     hosts = [server("x", 100), server("y")]
     state = cluster(hosts, SIX[:2], {}, blocked={"x": ["s0"]})
     plan = run(state, limits=replace(STILL, max_fill=1.0))
-    assert sorted((one.segment_id, one.server_id) for one in plan.queue()) == [
+    assert sorted((one.segment_id, one.server_id) for one in queue_of(plan)) == [
         ("s0", "y"),
         ("s1", "y"),
     ]
@@ -166,7 +167,7 @@ def test_loads_that_wait_go_to_a_server_that_joins() -> None:
     joined = replace(alone.after, servers=(*alone.after.servers, server("y")))
     index = index_of(joined)
     plan = run(joined, limits=limits, index=index)
-    sent = sorted(one.segment_id for one in plan.queue() if one.reason is Reason.REROUTE)
+    sent = sorted(one.segment_id for one in queue_of(plan) if one.reason is Reason.REROUTE)
     assert sent == sorted(ids[:4]), "the last in the queue, until it is no longer twice as long"
     assert drops(plan) == [("x", one, "cancelled") for one in sent]
     assert index.total() == pytest.approx(index_of(plan.after).total())
@@ -201,7 +202,7 @@ def test_a_server_that_is_nearly_full_gets_nothing() -> None:
     full = [one.segment_id for one in segments[:10]]
     state = cluster(hosts, segments, {"x": full})
     plan = run(state)
-    assert [(one.segment_id, one.server_id) for one in plan.queue()] == [("s10", "y")]
+    assert [(one.segment_id, one.server_id) for one in queue_of(plan)] == [("s10", "y")]
     assert [host.capacity_bytes for host in plan.after.servers] == [1000, 2000]
     assert len(run(cluster(hosts[:1], segments, {"x": full})).loads) == 0
     plan = run(cluster(hosts[:1], segments, {"x": full}), limits=replace(STILL, max_fill=1.0))

@@ -15,7 +15,7 @@ from carnac.errors import Invalid
 def test_smart_loading_replicates_a_twentieth_at_a_time() -> None:
     assert smart_limits(1_000).max_replicas == 100
     assert smart_limits(1_000_000).max_replicas == 50_000
-    assert (smart_limits(1).max_queue, smart_limits(1).replica_lifetime_runs) == (0, 60)
+    assert smart_limits(1).max_queue == 0
 
 
 @pytest.mark.parametrize(

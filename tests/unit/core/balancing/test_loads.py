@@ -45,7 +45,6 @@ def test_kinds_go_before_times() -> None:
     assert placed(state, plan)[0][0] == "old"
     assert placed(state, plan)[1] == ("new", "y")
     assert plan.counts() == {Reason.FIRST_REPLICA: 1, Reason.FURTHER_REPLICA: 1}
-    assert plan.explain(1, state.segments.ids, ["x", "y"]) == "new to y: further_replica"
 
 
 def test_each_datasource_is_spread_over_both_servers() -> None:

@@ -65,13 +65,12 @@ def test_what_helps_most_is_moved_first() -> None:
     assert str(plan.moves[0]).startswith(f"{plan.moves[0].segment_id} from h0 to h1: saves ")
 
 
-def test_the_plan_counts_bytes_cost_and_time() -> None:
+def test_the_plan_counts_bytes_and_cost() -> None:
     state = lopsided(4, servers=2)
-    plan = plan_moves(state, replace(LIMITS, bytes_per_second=10))
+    plan = plan_moves(state, LIMITS)
     after = apply_moves(state, *plan.columns())
     assert len(plan.moves) == 2
     assert plan.size_bytes == 200
-    assert plan.duration_ms == 20_000, "200 bytes into one server at 10 bytes a second"
     assert plan.cost_before == pytest.approx(naive_total_cost(state))
     assert plan.cost_after == pytest.approx(naive_total_cost(after))
     assert plan.cost_after < plan.cost_before
@@ -80,7 +79,7 @@ def test_the_plan_counts_bytes_cost_and_time() -> None:
 def test_a_rebalance_takes_a_period_a_run() -> None:
     done = plan_rebalance(lopsided(), replace(LIMITS, max_moves=4, period_ms=60_000))
     assert done.runs >= 4
-    assert done.duration_ms == done.runs * 60_000
+    assert done.cluster.now_ms == lopsided().now_ms + done.runs * 60_000
     assert done.size_bytes == done.moves * 100
     cut = plan_rebalance(lopsided(), replace(LIMITS, max_moves=4), max_runs=1)
     assert (cut.runs, cut.moves, cut.settled) == (1, 4, False)
@@ -131,7 +130,7 @@ def test_tiers_do_not_mix() -> None:
     segments = [segment(f"s{n}", n) for n in range(6)]
     servers = [server("x", tier="hot"), server("y", tier="cold"), server("z", tier="hot")]
     state = cluster(servers, segments, {"x": [one.segment_id for one in segments]})
-    plan = plan_moves(state, LIMITS, moves_by_tier={"hot": 2})
+    plan = plan_moves(state, replace(LIMITS, max_moves=2))
     assert [move.target_id for move in plan.moves] == ["z", "z"]
 
 

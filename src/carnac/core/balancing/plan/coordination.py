@@ -19,7 +19,6 @@ from carnac.core.balancing.plan.moves import plan_moves
 from carnac.core.balancing.plan.plans import (
     CODES,
     NO_DROPS,
-    REASONS,
     DropPlan,
     LoadPlan,
     MovePlan,
@@ -28,19 +27,6 @@ from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rerouting import Reroutes, plan_reroutes
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import segment_rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A line of a server's load queue.
-
-    Attributes:
-        reason: Why; tells drops, loads and moves apart.
-    """
-
-    segment_id: str
-    server_id: str
-    reason: Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,30 +50,6 @@ class CoordinatorPlan:
     skipped: Mapping[Reason, int]
     before: ClusterState
     after: ClusterState
-
-    def queue(self) -> list[Request]:
-        """Return all requests in the order of the load queues: drops, first replicas, further ones, moves."""
-        segment, _, target = self.moves.columns()
-        parts = (
-            (self.drops.segment, self.drops.server, self.drops.reason),
-            (self.loads.segment, self.loads.server, self.loads.reason),
-            (
-                segment,
-                target,
-                np.array([CODES[move.reason] for move in self.moves.moves], np.int32),
-            ),
-        )
-        segments, servers, reasons = (np.concatenate([part[n] for part in parts]) for n in range(3))
-        order = order_queue(segments, reasons.astype(np.int32), self.before.segments)
-        ids, hosts = self.before.segments.ids, self.before.servers
-        return [
-            Request(
-                segment_id=ids[int(segments[row])],
-                server_id=hosts[int(servers[row])].server_id,
-                reason=REASONS[int(reasons[row])],
-            )
-            for row in order
-        ]
 
 
 def plan_run(
@@ -133,7 +95,7 @@ def plan_run(
         loaded, _waiting(kept, len(loaded.replicas)), limits.loads, index=index
     )
     loaded = reroutes.apply(loaded)
-    moves = plan_moves(loaded, limits.moves, index=index, moves_by_tier=limits.moves_by_tier)
+    moves = plan_moves(loaded, limits.moves, index=index)
     drops = drops.plus(reroutes.segment, reroutes.source, Reason.CANCELLED)
     return CoordinatorPlan(
         loads=_with_more(loads, reroutes, cluster),

@@ -6,7 +6,6 @@ documentation and code, read in 2026; the formulas of "smart" loading are its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from carnac.errors import Invalid
@@ -27,7 +26,6 @@ class MoveLimits:
             cost each other. More than 0: with that, a cluster that does not change comes to rest (BL-1).
         return_window_ms: No move takes a segment back to a server that one took it from less than this ago (BL-2).
         period_ms: Time between two runs.
-        bytes_per_second: What a server can load; for the time that a plan takes.
     """
 
     max_moves: int = 100
@@ -35,15 +33,14 @@ class MoveLimits:
     min_saving: float = 0.05
     return_window_ms: int = DAY_MS
     period_ms: int = 60_000
-    bytes_per_second: int = 100_000_000
 
     def __post_init__(self) -> None:
         if self.max_moves < 0 or self.max_queue < 0 or self.return_window_ms < 0:
             raise Invalid("max_moves, max_queue and return_window_ms must be 0 or more")
         if not self.min_saving > 0:
             raise Invalid("min_saving must be more than 0, or moves would never end")
-        if self.period_ms <= 0 or self.bytes_per_second <= 0:
-            raise Invalid("period_ms and bytes_per_second must be more than 0")
+        if self.period_ms <= 0:
+            raise Invalid("period_ms must be more than 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +51,16 @@ class LoadLimits:
         max_replicas: Loads of further replicas per tier, those under way included; a segment's first replica is never
             held back. Druid: `replicationThrottleLimit`, 500 without smart loading.
         max_queue: As in `MoveLimits`.
-        replica_lifetime_runs: A replica that stays queued for more runs than this is worth an alert.
-            Druid: `replicantLifetime`, 15 without smart loading.
         begun: The first loads of a queue, so many, may have begun and stay when others are sent elsewhere.
     """
 
     max_replicas: int = 500
     max_queue: int = 500
-    replica_lifetime_runs: int = 15
     begun: int = 4
 
     def __post_init__(self) -> None:
-        if min(self.max_replicas, self.max_queue, self.replica_lifetime_runs, self.begun) < 0:
-            raise Invalid(
-                "max_replicas, max_queue, replica_lifetime_runs and begun must be 0 or more"
-            )
+        if min(self.max_replicas, self.max_queue, self.begun) < 0:
+            raise Invalid("max_replicas, max_queue and begun must be 0 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +69,6 @@ class CoordinatorLimits:
 
     loads: LoadLimits = field(default_factory=LoadLimits)
     moves: MoveLimits = field(default_factory=MoveLimits)
-    moves_by_tier: Mapping[str, int] = field(default_factory=dict)
-    """`max_moves` of single tiers, where they differ."""
     max_fill: float = 0.95
     """The share of a server's disk that is filled; one that is nearly full gets nothing more. > 0, at most 1."""
 
@@ -92,7 +82,6 @@ def smart_limits(used_segments: int) -> LoadLimits:
     return LoadLimits(
         max_replicas=max(100, used_segments // MAX_REPLICATION_SHARE),
         max_queue=0,
-        replica_lifetime_runs=60,
     )
 
 

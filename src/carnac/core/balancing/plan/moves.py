@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -154,7 +153,6 @@ def plan_moves(
     limits: MoveLimits | None = None,
     *,
     index: CostIndex | None = None,
-    moves_by_tier: Mapping[str, int] | None = None,
 ) -> MovePlan:
     """Return the moves of one run: first off decommissioning servers, then what helps most, tier by tier.
 
@@ -165,12 +163,11 @@ def plan_moves(
         limits: Of the run; None takes the defaults.
         index: What the cluster's servers hold, if the caller keeps one from run to run: it is
             changed as if the plan had been carried out. None makes one.
-        moves_by_tier: `max_moves` of tiers, where they differ.
     """
     limits = limits or MoveLimits()
     run = _Run(cluster, limits, index)
     for name in cluster.tiers:
-        run.run_tier(name, (moves_by_tier or {}).get(name, limits.max_moves))
+        run.run_tier(name, limits.max_moves)
     before, after = run.costs()
     return MovePlan(
         moves=tuple(run.moves),
@@ -178,7 +175,6 @@ def plan_moves(
         blockers=run.blockers(),
         cost_before=before,
         cost_after=after,
-        duration_ms=duration_ms(run.moves, limits),
     )
 
 
@@ -190,11 +186,3 @@ def moves_under_way(cluster: ClusterState, tier: Flags) -> int:
     )
     leaving, loading = (rows[tier[replicas.server[rows]]] for rows in (leaving, loading))
     return int(np.isin(replicas.segment[leaving], replicas.segment[loading]).sum())
-
-
-def duration_ms(moves: Sequence[Move], limits: MoveLimits) -> int:
-    """Return how long moves take if all servers load at once, each at the throttle."""
-    loads: Counter[int] = Counter()
-    for move in moves:
-        loads[move.target] += move.size_bytes
-    return -(-max(loads.values(), default=0) * 1000 // limits.bytes_per_second)

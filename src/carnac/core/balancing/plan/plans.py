@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,7 +76,6 @@ class MovePlan:
         blockers: What keeps decommissioning servers from being emptied; throttling is not counted.
         cost_before: Sum over servers of the cost of all pairs, hours² (by heat, if heat counts).
         cost_after: The same once all is done.
-        duration_ms: How long it takes if every server loads at the throttle and all load at once.
     """
 
     moves: tuple[Move, ...] = ()
@@ -84,7 +83,6 @@ class MovePlan:
     blockers: tuple[Blocker, ...] = ()
     cost_before: float = 0.0
     cost_after: float = 0.0
-    duration_ms: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -121,11 +119,6 @@ class LoadPlan:
         """Return how many loads there are, by reason."""
         found = np.bincount(self.reason, minlength=len(REASONS))
         return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
-
-    def explain(self, row: int, ids: Sequence[str], server_ids: Sequence[str]) -> str:
-        """Return a load as a sentence."""
-        reason = REASONS[int(self.reason[row])]
-        return f"{ids[int(self.segment[row])]} to {server_ids[int(self.server[row])]}: {reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
