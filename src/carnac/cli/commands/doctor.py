@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, option
 from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
 from carnac.clock import StoreClock, describe_ahead
@@ -62,9 +62,9 @@ def doctor(
     ctx: typer.Context,
     mends_checksums: Annotated[
         bool,
-        typer.Option(
+        option(
             "--mend-checksums",
-            help="Give pages of SQLite metadata whose checksums are wrong new ones, if no damage shows on them.",
+            "Give pages of SQLite metadata whose checksums are wrong new ones, if no damage shows on them.",
         ),
     ] = False,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ import typer
 
 from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import AsJson
+from carnac.cli.options import AsJson, flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_count
 from carnac.errors import Invalid
@@ -38,36 +38,26 @@ add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
 def simulate_cluster(
     ctx: typer.Context,
     *,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="The same seed gives the same trace.")
-    ] = 0,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="So many seeds, from --seed on.")
-    ] = 1,
+    seed: Annotated[int, option("--seed N", "The same seed gives the same trace.", min=0)] = 0,
+    seeds: Annotated[int, option("--seeds N", "So many seeds, from --seed on.", min=1)] = 1,
     steps: Annotated[
-        int,
-        typer.Option("--steps", metavar="N", min=1, max=1000, help="Things that each client does."),
+        int, option("--steps N", "Things that each client does.", min=1, max=1000)
     ] = 12,
     faults: Annotated[
         str,
-        typer.Option(
-            "--faults",
-            metavar="KINDS",
-            autocompletion=complete_word("all", "none"),
-            help="all, none, or some of crash,freeze,clock,database,storage,network.",
+        option(
+            "--faults KINDS",
+            "all, none, or some of crash,freeze,clock,database,storage,network.",
+            complete=complete_word("all", "none"),
         ),
     ] = "all",
     trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE", help="Write what happens, a line each. One seed."),
+        Path | None, option("--trace FILE", "Write what happens, a line each. One seed.")
     ] = None,
     bug: Annotated[
-        str | None,
-        typer.Option("--bug", metavar="NAME", help="Plant a bug; look for the seed that finds it."),
+        str | None, option("--bug NAME", "Plant a bug; look for the seed that finds it.")
     ] = None,
-    bugs: Annotated[
-        bool, typer.Option("--bugs", help="List the bugs that can be planted.", metavar="")
-    ] = False,
+    bugs: Annotated[bool, flag("--bugs", "List the bugs that can be planted.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a cluster of real services live in one process, on a simulated clock, and audit what comes of it.
