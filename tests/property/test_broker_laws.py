@@ -63,7 +63,9 @@ def rows_of(queries: QueryService, statement: Statement) -> tuple[pa.Table, Engi
 @pytest.mark.slow
 def test_a_broker_gives_what_one_engine_gives(served: tuple[int, ServedStore]) -> None:
     historicals, cluster = served
-    queries = cluster.open_broker().queries
+    queries = (
+        cluster.open_broker().queries
+    )  # one server answers whole statements, of several a broker merges parts
     ways: Counter[Engine | None] = Counter()
     for number in range(historicals * STATEMENTS, (historicals + 1) * STATEMENTS):
         one = asked(number)

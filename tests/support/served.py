@@ -111,7 +111,10 @@ class ServedStore:
         self.folder = folder
         self._steps = ExitStack()
         self.store = self._steps.enter_context(carnac.open(folder / "store", create=True))
-        self.settings = Settings(store=SecretUrl(str(folder / "store")), query_threads=1)
+        # all share each statement, however light
+        self.settings = Settings(
+            store=SecretUrl(str(folder / "store")), query_threads=1, query_part_bytes=0
+        )
         self.metadata = self.store._metadata
         self.lines: list[Line] = []
         self._fence = 1

@@ -62,6 +62,7 @@ class Tools:
         catalog: Returns what a query may see of a revision.
         earlier: See there.
         plans: Of statements that were asked before.
+        part_bytes: Of a query's files, asked of one server before another one is.
     """
 
     engine: BrokerEngine
@@ -70,6 +71,7 @@ class Tools:
     catalog: Callable[[int], Catalog]
     earlier: Earlier
     plans: PlanCache = field(default_factory=PlanCache)
+    part_bytes: int = 0
 
 
 class DistributedExecutor:
@@ -211,7 +213,7 @@ class DistributedExecution:
         while True:
             scatter, answers = self._gathered()
             if not scatter.lacks or self._statement.on_missing is OnMissing.PARTIAL:
-                table = self._merged(answers)
+                table = self._merged(answers, is_whole=scatter.is_whole)
                 self._conclude(scatter)
                 return table
             if self._statement.on_missing is OnMissing.ERROR:
@@ -270,14 +272,24 @@ class DistributedExecution:
     # ------------------------------------------------------------------------------------------------ both
 
     def _begin(self) -> Scatter:
-        plan = Plan(self._plan.leaves, is_union=self._plan.is_union, limit=self._plan.limit)
+        plan = Plan(
+            self._plan.leaves,
+            is_union=self._plan.is_union,
+            limit=self._plan.limit,
+            whole_sql=self._plan.whole_sql,
+            part_bytes=self._tools.part_bytes,
+        )
         scatter = self._scatter = Scatter(plan, self._tools.cluster)
         if self._is_cancelled:
             raise Cancelled(f"query '{self._statement.query_id}' was cancelled")
         return scatter
 
-    def _merged(self, answers: Mapping[str, Sequence[object]]) -> pa.Table:
-        found = self._tools.engine.run_final(self._plan, answers, timeout_ms=self._timeout_ms)
+    def _merged(
+        self, answers: Mapping[str, Sequence[object]], *, is_whole: bool = False
+    ) -> pa.Table:
+        found = self._tools.engine.run_final(
+            self._plan, answers, timeout_ms=self._timeout_ms, is_whole=is_whole
+        )
         return cast("pa.Table", found.table)
 
     def _conclude(self, scatter: Scatter) -> None:

@@ -58,11 +58,15 @@ class Plan:
         requests: By their views.
         is_union: Whether rows may be handed on part by part, in any order.
         limit: Of what comes back, from all servers together; None: none.
+        whole_sql: See `Distribution`.
+        part_bytes: So much is asked of one server before another one is.
     """
 
     requests: Sequence[LeafRequest]
     is_union: bool
     limit: GatherLimit | None = None
+    whole_sql: str | None = None
+    part_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +121,7 @@ class Scatter:
         reads: What leaves have reported, for the proof.
         lacks: What no server can read.
         servers: Ids of those whose rows count.
+        is_whole: There is one part, and it is the answer of the statement.
     """
 
     def __init__(self, plan: Plan, cluster: Cluster) -> None:
@@ -124,6 +129,7 @@ class Scatter:
         self.lacks: list[Lack] = []
         self.cold = 0
         self.servers: set[str] = set()
+        self.is_whole = False
         self._plan = plan
         self._cluster = cluster
         self._requests = {one.view: one for one in plan.requests}
@@ -136,6 +142,8 @@ class Scatter:
         self._asked: set[_Task] = set()
         self._done: SimpleQueue[_Task] = SimpleQueue()
         self._queue: list[tuple[Member, LeafRequest]] = []
+        self._is_first = True
+        self._whole: LeafRequest | None = None
         self._is_stopped = threading.Event()
         self._lock = threading.Lock()
         self._rows = 0
@@ -212,7 +220,12 @@ class Scatter:
             {key: one.slice.segment.size_bytes for key, one in found.items()},
             [member.view(wanted) for member in members.values()],
             {key: one.tried(members) for key, one in found.items()},
+            part_bytes=self._plan.part_bytes,
         )
+        is_one, self._is_first = len(assignment.parts) == 1 and self._is_first, False
+        if is_one and self._plan.whole_sql is not None and not assignment.left:
+            self._queue_whole(members[next(iter(assignment.parts))], self._requests[view])
+            return []
         for server_id, ids in assignment.parts.items():
             for segment_id in ids:
                 del self._open[view, segment_id]
@@ -220,6 +233,12 @@ class Scatter:
                 request = replace(self._requests[view], slices=tuple(chunk), skips_missing=True)
                 self._queue.append((members[server_id], request))
         return [found[segment_id] for segment_id in assignment.left]
+
+    def _queue_whole(self, member: Member, request: LeafRequest) -> None:
+        """Ask one server for the whole statement: nothing is left to merge. If that fails, parts are asked for."""
+        self._open.clear()
+        self._whole = replace(request, sql=self._plan.whole_sql or "", skips_missing=True)
+        self._queue.append((member, self._whole))
 
     def _give_up(self, left: Sequence[_Waiting], members: Mapping[str, Member]) -> None:
         """Note what nobody can read; who did not answer is asked again for a while, since servers come back."""
@@ -362,13 +381,19 @@ class Scatter:
             )
             self._reopen(task.request, task.member, error)
             return False
-        self.reads.append(Read(view=task.request.view, slices=slices, is_whole=True))
-        self.servers.add(task.member.record.server_id)
-        self.cold += report.cold
+        self.is_whole = task.request is self._whole and not missing
+        is_taken = self.is_whole or task.request is not self._whole
+        if is_taken:
+            self.reads.append(Read(view=task.request.view, slices=slices, is_whole=True))
+            self.servers.add(task.member.record.server_id)
+            self.cold += report.cold
+        else:  # its rows have another form than those of parts
+            self._forget(task)
+            self._reopen(task.request, None, Unavailable("a server lacks a part of its segments"))
         for segment_id, reason in missing.items():
             kind = Corrupt if segment_id in report.damaged else Unavailable
             self._refuse(task.request.view, segment_id, task.member, kind(reason))
-        return True
+        return is_taken
 
     def _forget(self, task: _Task) -> None:
         with self._lock:

@@ -91,6 +91,8 @@ class Distribution:
         limit: Of what comes back, from all servers together; None: what memory holds.
         basis: What the answer rests on.
         is_union: Whether the answer is that of each leaf's rows, united: `run_final` may be called part by part.
+        whole_sql: What one server answers the whole statement by, if it reads all slices of the one request; None: the
+            broker has something to do in any case.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
     """
 
@@ -106,6 +108,7 @@ class Distribution:
     basis: QueryBasis
     revision: int
     is_union: bool = False
+    whole_sql: str | None = None
     told: Sequence[str] = ()
 
 
@@ -139,12 +142,14 @@ class BrokerEngine(Protocol):
         answers: Mapping[str, Sequence[object]],
         *,
         timeout_ms: int | None = None,
+        is_whole: bool = False,
     ) -> QueryResult:
         """Merge what the leaves answered; `cancel` stops it by the id that its leaf requests have.
 
         Args:
             answers: By the views of the requests, `pyarrow.Table`s or `pyarrow.RecordBatchReader`s, one for each server
                 that was asked, in any order.
+            is_whole: They are one server's tables, in order, by `whole_sql`.
 
         Raises:
             Invalid: They are more than the distribution's limit.

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
-DEFAULT_MEMORY_SHARE = 0.8
-"""Of the machine, DuckDB's own default."""
+DEFAULT_MEMORY_SHARE = 0.8  # of the machine, DuckDB's own default
 DEFAULT_HOT_PART = 8
 """Of the memory limit, one part in so many is for hot segments."""
 
@@ -240,14 +239,15 @@ class DuckDbQueryEngine:
         answers: Mapping[str, Sequence[object]],
         *,
         timeout_ms: int | None = None,
+        is_whole: bool = False,
     ) -> QueryResult:
         """Merge what leaves answered (port `BrokerEngine`)."""
-        plan = distribution
+        plan, bytes_max = distribution, self._memory_bytes // 2
         with (
             self._query(plan.final_sql, set(), timeout_ms) as query,
             self._cancelling.known(plan.query_id, query.cancel),
         ):
-            table = merged_table(query.cursor, plan, answers, bytes_max=self._memory_bytes // 2)
+            table = merged_table(query.cursor, plan, answers, bytes_max, is_whole=is_whole)
         return QueryResult(
             table=table,
             revision=plan.revision,

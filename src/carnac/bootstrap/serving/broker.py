@@ -160,7 +160,9 @@ def open_broker(
             cluster = Cluster(metadata, place.connect)
             steps.callback(cluster.close)
             cluster.start()
-            distributed = DistributedExecutor(_tools(engine, metadata, membership, cluster))
+            distributed = DistributedExecutor(
+                _tools(engine, metadata, membership, cluster, settings.query_part_bytes)
+            )
             executor = Either(distributed, executor, _asks_historicals(place, cluster))
             loops = [membership.loop, cluster.loop]
             planning = membership.planning
@@ -202,7 +204,11 @@ def _asks_historicals(place: Place, cluster: Cluster) -> Callable[[], bool]:
 
 
 def _tools(
-    engine: DuckDbQueryEngine, metadata: MetadataStore, membership: Membership, cluster: Cluster
+    engine: DuckDbQueryEngine,
+    metadata: MetadataStore,
+    membership: Membership,
+    cluster: Cluster,
+    part_bytes: int,
 ) -> Tools:
     return Tools(
         engine=engine,
@@ -210,6 +216,7 @@ def _tools(
         planned=membership.planned,
         catalog=lambda revision: RevisionCatalog(metadata, revision),
         earlier=lambda revision, names: _earlier(metadata, revision, names),
+        part_bytes=part_bytes,
     )
 
 

@@ -36,14 +36,12 @@ class Assignment:
     left: Sequence[str] = ()
 
 
-PART_BYTES = 1 << 20
-"""Of the files that one server is asked for before another one is: to ask a second one costs more than to read them."""
-
-
 def plan_reads(
     sizes: Mapping[str, int],
     servers: Sequence[Server],
     tried: Mapping[str, Set[str]],
+    *,
+    part_bytes: int = 0,
 ) -> Assignment:
     """Return whom to ask for each segment.
 
@@ -56,11 +54,12 @@ def plan_reads(
         sizes: Bytes of each segment's file, by segment id.
         servers: Those that live and do not drain.
         tried: Servers that could not read a segment, by segment id; they are not asked again.
+        part_bytes: So much is asked of one server before another one is.
     """
     parts: dict[str, list[str]] = {}
     left: list[str] = []
-    part_bytes = max(1, sum(sizes.values()) // max(1, len(servers)))
-    load = {one.server_id: one.running * part_bytes for one in servers}
+    fair_bytes = max(1, sum(sizes.values()) // max(1, len(servers)))
+    load = {one.server_id: one.running * fair_bytes for one in servers}
     part = dict.fromkeys(load, 0)
     chosen: dict[str, str] = {}
     for segment_id in sorted(sizes, key=lambda one: (-sizes[one], one)):
@@ -70,7 +69,7 @@ def plan_reads(
         holders = [one for one in there if segment_id in one.loaded]
         if holders:
             size = sizes[segment_id]
-            begun = [one for one in holders if 0 < part[one.server_id] <= PART_BYTES - size]
+            begun = [one for one in holders if 0 < part[one.server_id] <= part_bytes - size]
             found = min(
                 begun or holders,
                 key=lambda one: (load[one.server_id], -rendezvous(segment_id, one.server_id)),

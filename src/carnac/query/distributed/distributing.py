@@ -137,6 +137,7 @@ class Distributor:
             tables={} if is_alone else _arrow(plan.tables),
             names=result.names,
             limit=None if is_union else self.limit,
+            whole_sql=self._printed(plan.statement) if result.can_send and not is_union else None,
             basis=basis,
             revision=self.catalog.revision,
         )
@@ -336,5 +337,6 @@ def _explained(plan: Distribution) -> Distribution:
             for leaf in plan.leaves
         ),
         f"the broker: {plan.final_sql}",
+        *([f"a server that reads all of them: {plan.whole_sql}"] if plan.whole_sql else ()),
     ]
     return replace(plan, leaves=(), told=told)

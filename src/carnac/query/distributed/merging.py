@@ -19,13 +19,15 @@ def merged_table(
     cursor: duckdb.DuckDBPyConnection,
     plan: Distribution,
     answers: Mapping[str, Sequence[Any]],
-    *,
     bytes_max: int,
+    *,
+    is_whole: bool = False,
 ) -> pa.Table:
     """Return what the broker makes of what leaves answered.
 
     Args:
         bytes_max: That the answers may take in memory, and the result as well.
+        is_whole: See `BrokerEngine.run_final`.
 
     Raises:
         Invalid: Something else was answered than was asked; it is more than the plan's limit.
@@ -33,9 +35,31 @@ def merged_table(
     """
     if plan.told:
         return plan_table([(line,) for line in plan.told])
+    if is_whole:
+        return _whole_table(plan, answers, bytes_max=bytes_max)
     sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)
     table = tidy(read_rows(cursor.sql(sql), bytes_max=bytes_max))
     return table if plan.names is None else table.rename_columns(list(plan.names))
+
+
+def _whole_table(
+    plan: Distribution, answers: Mapping[str, Sequence[Any]], *, bytes_max: int
+) -> pa.Table:
+    """Return the answer of the one server that has answered the whole statement.
+
+    Raises:
+        Invalid: It has answered something else.
+        Unavailable: It takes more than `bytes_max` bytes of memory.
+    """
+    import pyarrow as pa
+
+    [tables] = answers.values()
+    table = tidy(pa.concat_tables(tables))
+    names = table.column_names if plan.names is None else list(plan.names)
+    if len(names) != table.num_columns:
+        raise Invalid(_other_columns(table.num_columns, len(names)))
+    _check_size(table.nbytes, bytes_max)
+    return table.rename_columns(names)
 
 
 def show_answers(
@@ -58,11 +82,7 @@ def show_answers(
     size_bytes = sum(one.nbytes for one in tables)
     if plan.limit is not None:
         plan.limit.check(sum(one.num_rows for one in tables), size_bytes)
-    if size_bytes > bytes_max:
-        raise Unavailable(
-            f"what the servers answered takes more than {bytes_max:,} bytes of memory, half of what the query engine "
-            "may use; select fewer rows or groups, or raise query_memory_limit_bytes"
-        )
+    _check_size(size_bytes, bytes_max)
     for name, table in plan.tables.items():
         cursor.register(name, table)
     for stand in plan.stands:
@@ -77,6 +97,21 @@ def show_answers(
             )
         cursor.execute(stand_sql(stand, names))
     return plan.final_sql
+
+
+def _check_size(size_bytes: int, bytes_max: int) -> None:
+    if size_bytes > bytes_max:
+        raise Unavailable(
+            f"what the servers answered takes more than {bytes_max:,} bytes of memory, half of what the query engine "
+            "may use; select fewer rows or groups, or raise query_memory_limit_bytes"
+        )
+
+
+def _other_columns(found: int, wanted: int) -> str:
+    return (
+        f"a server answered with {found} columns, not with {wanted}; "
+        "do all servers run this version of Carnac?"
+    )
 
 
 def stand_sql(stand: Stand, tables: Sequence[str]) -> str:
@@ -108,10 +143,7 @@ def _numbered(rows: Any, stand: Stand) -> Any:
     import pyarrow as pa
 
     if len(rows.schema) != len(stand.types):
-        raise Invalid(
-            f"a server answered with {len(rows.schema)} columns, not with {len(stand.types)}; "
-            "do all servers run this version of Carnac?"
-        )
+        raise Invalid(_other_columns(len(rows.schema), len(stand.types)))
     names = [f"p_{place}" for place in range(len(stand.types))]
     if isinstance(rows, pa.Table):
         return rows.rename_columns(names)
