@@ -106,7 +106,7 @@ def run(
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """Collect no garbage meanwhile: nobody decides when that happens, and what is thrown away may still do something."""
+    """Collect no garbage meanwhile: no seed decides when, and what is thrown away may still do something."""
     was_on = gc.isenabled()
     gc.disable()
     try:
