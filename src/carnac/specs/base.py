@@ -17,6 +17,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     PlainValidator,
     SerializerFunctionWrapHandler,
@@ -53,6 +54,17 @@ TIME_COLUMN = "__time"
 def _read_names(name: str) -> str | AliasChoices:
     camel = to_camel(name)
     return name if camel == name else AliasChoices(camel, name)
+
+
+def named(spellings: str, text: str, **more: Any) -> Any:
+    """Return a field that is written under the first of some spellings, and read under all of them."""
+    names = spellings.split()
+    return Field(
+        validation_alias=AliasChoices(*names),
+        serialization_alias=names[0],
+        description=text,
+        **more,
+    )
 
 
 NO_INPUT: dict[str, str] = {"frame": "dataframe"}

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    AliasChoices,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -33,7 +32,15 @@ from carnac.core.tasks.context import parse_task_context
 from carnac.core.time.granularity import ALL, NONE
 from carnac.core.time.periods import Period, parse_period
 from carnac.errors import Invalid
-from carnac.specs.base import TIME_COLUMN, SpecModel, Texts, check_datasource, check_texts, problem
+from carnac.specs.base import (
+    TIME_COLUMN,
+    SpecModel,
+    Texts,
+    check_datasource,
+    check_texts,
+    named,
+    problem,
+)
 from carnac.specs.druid.compaction import convert_compaction
 from carnac.specs.druid.filters import compile_filter, write_filter
 from carnac.specs.ingest.layout import (
@@ -141,11 +148,10 @@ class CompactionGranularity(SpecModel):
 class CompactionTuning(SpecModel):
     """Sizes and order."""
 
-    partitions: PartitionsField | None = Field(
+    partitions: PartitionsField | None = named(
+        "partitionsSpec partitions",
+        f"How a time chunk is divided, and rows in a segment. Default: {DEFAULT_ROWS_PER_SEGMENT} rows.",
         default=None,
-        validation_alias=AliasChoices("partitionsSpec", "partitions"),
-        serialization_alias="partitionsSpec",
-        description=f"How a time chunk is divided, and rows in a segment. Default: {DEFAULT_ROWS_PER_SEGMENT} rows.",
     )
     target_segment_size_bytes: int = Field(
         default=DEFAULT_TARGET_BYTES,
@@ -224,35 +230,26 @@ def check_columns(shape: CompactionShape) -> None:
 class CompactionShape(SpecModel):
     """What time chunks become. What is left out stays as it is."""
 
-    granularity: CompactionGranularity = Field(
+    granularity: CompactionGranularity = named(
+        "granularitySpec granularity",
+        "Time chunks and truncation of time.",
         default_factory=CompactionGranularity,
-        validation_alias=AliasChoices("granularitySpec", "granularity"),
-        serialization_alias="granularitySpec",
-        description="Time chunks and truncation of time.",
     )
-    dimensions: DimensionsSpec | None = Field(
+    dimensions: DimensionsSpec | None = named(
+        "dimensionsSpec dimensions",
+        "The dimensions that are kept, in order; lossy where one is left out. Default: all.",
         default=None,
-        validation_alias=AliasChoices("dimensionsSpec", "dimensions"),
-        serialization_alias="dimensionsSpec",
-        description="The dimensions that are kept, in order; lossy where one is left out. Default: all.",
     )
-    metrics: tuple[MetricSpec, ...] = Field(
+    metrics: tuple[MetricSpec, ...] = named(
+        "metricsSpec metrics",
+        "What raw rows are rolled up to; lossy. Default: raw rows stay raw.",
         default=(),
-        validation_alias=AliasChoices("metricsSpec", "metrics"),
-        serialization_alias="metricsSpec",
-        description="What raw rows are rolled up to; lossy. Default: raw rows stay raw.",
     )
-    transform: CompactionTransform = Field(
-        default_factory=CompactionTransform,
-        validation_alias=AliasChoices("transformSpec", "transform"),
-        serialization_alias="transformSpec",
-        description="Which rows are kept.",
+    transform: CompactionTransform = named(
+        "transformSpec transform", "Which rows are kept.", default_factory=CompactionTransform
     )
-    tuning: CompactionTuning = Field(
-        default_factory=CompactionTuning,
-        validation_alias=AliasChoices("tuningConfig", "tuning"),
-        serialization_alias="tuningConfig",
-        description="Sizes and order.",
+    tuning: CompactionTuning = named(
+        "tuningConfig tuning", "Sizes and order.", default_factory=CompactionTuning
     )
     allow_lossy: bool = Field(
         default=False,
@@ -317,12 +314,8 @@ class CompactionAgeRule(CompactionShape):
 class CompactionSpec(CompactionShape):
     """How a datasource is to be compacted."""
 
-    datasource: str = Field(
-        min_length=1,
-        max_length=255,
-        validation_alias=AliasChoices("dataSource", "datasource"),
-        serialization_alias="dataSource",
-        description="The datasource that it is about.",
+    datasource: str = named(
+        "dataSource datasource", "The datasource that it is about.", min_length=1, max_length=255
     )
     task_priority: int = Field(
         default=DEFAULT_TASK_PRIORITY, description="Priority of its tasks' locks."

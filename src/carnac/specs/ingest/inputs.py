@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from carnac.core.redaction import hide_passwords, show_url
-from carnac.specs.base import SpecModel, Texts, problem
+from carnac.specs.base import SpecModel, Texts, named, problem
 from carnac.specs.ingest.json_paths import parse_path
 
 COMPRESSION_BY_SUFFIX: dict[str, str] = {
@@ -84,11 +84,10 @@ class JsonFormat(SpecModel):
     """JSON lines: one object a line."""
 
     type: Literal["json"] = Field(default="json", description="`json`; also read as `jsonl`.")
-    flatten: FlattenSpec | None = Field(
+    flatten: FlattenSpec | None = named(
+        "flattenSpec flatten",
+        "How nested records become flat rows. Without it, nested values stay whole.",
         default=None,
-        validation_alias=AliasChoices("flattenSpec", "flatten"),
-        serialization_alias="flattenSpec",
-        description="How nested records become flat rows. Without it, nested values stay whole.",
     )
 
 
@@ -99,14 +98,11 @@ class DelimitedFormat(SpecModel):
         default=(),
         description="Names of the columns in order, when the file has no header line.",
     )
-    header: bool = Field(
+    header: bool = named(
+        "findColumnsFromHeader header",
+        "Whether the first line (after `skipHeaderRows`) names the columns; `columns` is then "
+        "ignored. Default: true if `columns` is not given, else false.",
         default=False,
-        validation_alias=AliasChoices("findColumnsFromHeader", "header"),
-        serialization_alias="findColumnsFromHeader",
-        description=(
-            "Whether the first line (after `skipHeaderRows`) names the columns; `columns` is then "
-            "ignored. Default: true if `columns` is not given, else false."
-        ),
     )
     skip_header_rows: int = Field(
         default=0, ge=0, description="Lines to skip at the start of every file."
@@ -166,11 +162,8 @@ class ParquetFormat(SpecModel):
     """Parquet files."""
 
     type: Literal["parquet"] = Field(default="parquet", description="`parquet`.")
-    flatten: FlattenSpec | None = Field(
-        default=None,
-        validation_alias=AliasChoices("flattenSpec", "flatten"),
-        serialization_alias="flattenSpec",
-        description="How nested columns become flat ones.",
+    flatten: FlattenSpec | None = named(
+        "flattenSpec flatten", "How nested columns become flat ones.", default=None
     )
     binary_as_string: bool = Field(
         default=False, description="Read byte columns without a text annotation as UTF-8 text."
@@ -181,11 +174,8 @@ class OrcFormat(SpecModel):
     """ORC files."""
 
     type: Literal["orc"] = Field(default="orc", description="`orc`.")
-    flatten: FlattenSpec | None = Field(
-        default=None,
-        validation_alias=AliasChoices("flattenSpec", "flatten"),
-        serialization_alias="flattenSpec",
-        description="How nested columns become flat ones.",
+    flatten: FlattenSpec | None = named(
+        "flattenSpec flatten", "How nested columns become flat ones.", default=None
     )
     binary_as_string: bool = Field(
         default=False, description="Read byte columns without a text annotation as UTF-8 text."
@@ -237,11 +227,10 @@ class FilesInput(SpecModel):
         description="Folders and URLs (`s3://bucket/folder`) outside of which nothing is read, wherever globs, `..` "
         "and links lead. Default: no limit. An overlord sets it for tasks that come over HTTP.",
     )
-    format: InputFormatField = Field(
+    format: InputFormatField = named(
+        "inputFormat format",
+        "How to read the files. Default: as their names say (`.jsonl`, `.csv.gz`).",
         default=None,
-        validation_alias=AliasChoices("inputFormat", "format"),
-        serialization_alias="inputFormat",
-        description="How to read the files. Default: as their names say (`.jsonl`, `.csv.gz`).",
     )
 
     @model_validator(mode="after")
@@ -260,11 +249,10 @@ class InlineInput(SpecModel):
 
     type: Literal["inline"] = Field(default="inline", description="`inline`; may be left out.")
     data: str = Field(description="The text of the rows, as a file of that format would hold it.")
-    format: Annotated[InputFormat, BeforeValidator(_format_block)] = Field(
+    format: Annotated[InputFormat, BeforeValidator(_format_block)] = named(
+        "inputFormat format",
+        "How to read the text: `json`, `csv` or `tsv`. Default: `json`.",
         default_factory=JsonFormat,
-        validation_alias=AliasChoices("inputFormat", "format"),
-        serialization_alias="inputFormat",
-        description="How to read the text: `json`, `csv` or `tsv`. Default: `json`.",
     )
 
     @model_validator(mode="after")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import (
-    AliasChoices,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -17,7 +16,7 @@ from pydantic import (
 
 from carnac.core.time.granularity import ALL, DAY, NONE, Granularity, parse_granularity
 from carnac.errors import Invalid
-from carnac.specs.base import IntervalField, SpecModel, Texts, problem
+from carnac.specs.base import IntervalField, SpecModel, Texts, named, problem
 
 DEFAULT_ROWS_PER_SEGMENT = 5_000_000
 """Druid's default target of rows in a segment."""
@@ -126,11 +125,8 @@ class HashedPartitions(SpecModel):
         ge=1,
         description=f"Rows a segment aims at. Default: {DEFAULT_ROWS_PER_SEGMENT}.",
     )
-    dimensions: Texts = Field(
-        default=(),
-        validation_alias=AliasChoices("partitionDimensions", "dimensions"),
-        serialization_alias="partitionDimensions",
-        description="Dimensions to hash. Default: all of them.",
+    dimensions: Texts = named(
+        "partitionDimensions dimensions", "Dimensions to hash. Default: all of them.", default=()
     )
     partition_function: Literal["murmur3_32_abs"] = Field(
         default="murmur3_32_abs", description="The hash; there is only this one."
@@ -159,11 +155,10 @@ class RangePartitions(SpecModel):
     type: Literal["range"] = Field(
         default="range", description="`range`; Druid's `single_dim` is read as this."
     )
-    dimensions: Texts = Field(
+    dimensions: Texts = named(
+        "partitionDimensions partitionDimension dimensions",
+        "Dimensions whose values order the rows, most important first.",
         min_length=1,
-        validation_alias=AliasChoices("partitionDimensions", "partitionDimension", "dimensions"),
-        serialization_alias="partitionDimensions",
-        description="Dimensions whose values order the rows, most important first.",
     )
     target_rows_per_segment: int | None = Field(
         default=None,

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from carnac.core.segments import segment as segments
 from carnac.core.time.zones import canonical_zone
 from carnac.errors import Invalid
-from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, problem
+from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, named, problem
 from carnac.specs.druid.joda import parse_pattern
 
 ColumnType = Literal[
@@ -90,11 +90,10 @@ class TimestampSpec(SpecModel):
             "letters such as `yyyy-MM-dd HH:mm:ss` (Joda's letters)."
         ),
     )
-    time_zone: Annotated[str, BeforeValidator(_time_zone)] = Field(
+    time_zone: Annotated[str, BeforeValidator(_time_zone)] = named(
+        "timeZone timezone time_zone",
+        "Zone of times that name none (`Europe/Paris`, `+02:00`). Carnac only.",
         default="UTC",
-        validation_alias=AliasChoices("timeZone", "timezone", "time_zone"),
-        serialization_alias="timeZone",
-        description="Zone of times that name none (`Europe/Paris`, `+02:00`). Carnac only.",
     )
     missing_value: InstantText | None = Field(
         default=None,
@@ -177,11 +176,8 @@ class DimensionsSpec(SpecModel):
             "every field that is not the timestamp or a metric's input becomes a dimension."
         ),
     )
-    exclusions: tuple[str, ...] = Field(
-        default=(),
-        validation_alias=AliasChoices("dimensionExclusions", "exclusions"),
-        serialization_alias="dimensionExclusions",
-        description="Fields that discovery leaves out.",
+    exclusions: tuple[str, ...] = named(
+        "dimensionExclusions exclusions", "Fields that discovery leaves out.", default=()
     )
     use_schema_discovery: bool = Field(
         default=False,
@@ -306,11 +302,10 @@ class MetricSpec(SpecModel):
             "(of sketches); `thetaSketch`; `quantilesDoublesSketch`, `quantilesDoublesSketchMerge`."
         )
     )
-    input: str | None = Field(
+    input: str | None = named(
+        "fieldName input",
+        "Input field (or transform) to aggregate; `count` has none. Default: `name`.",
         default=None,
-        validation_alias=AliasChoices("fieldName", "input"),
-        serialization_alias="fieldName",
-        description="Input field (or transform) to aggregate; `count` has none. Default: `name`.",
     )
     filter: str | dict[str, Any] | None = Field(
         default=None,

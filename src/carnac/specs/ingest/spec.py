@@ -29,11 +29,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from carnac.core.time.granularity import ALL
 from carnac.core.time.intervals import IntervalSet, interval_set, interval_text
-from carnac.specs.base import TIME_COLUMN, SpecModel, check_datasource, problem
+from carnac.specs.base import TIME_COLUMN, SpecModel, check_datasource, named, problem
 from carnac.specs.ingest.inputs import (
     CsvFormat,
     FilesInput,
@@ -150,12 +150,11 @@ class IgnoredField(SpecModel):
 class IngestSpec(SpecModel):
     """What one batch ingestion should do."""
 
-    datasource: str = Field(
+    datasource: str = named(
+        "dataSource datasource",
+        "Datasource to write to; made if there is none. No `/`, no line breaks.",
         min_length=1,
         max_length=255,
-        validation_alias=AliasChoices("dataSource", "datasource"),
-        serialization_alias="dataSource",
-        description="Datasource to write to; made if there is none. No `/`, no line breaks.",
     )
     mode: Literal["append", "replace"] = Field(
         default="append",
@@ -169,52 +168,42 @@ class IngestSpec(SpecModel):
             "Default: `intervals` if there are any, else `chunks`."
         ),
     )
-    input: InputSource = Field(
-        validation_alias=AliasChoices("input", "inputSource"),
-        serialization_alias="input",
-        description="Where the rows come from; a text or a list of texts means paths of files.",
+    input: InputSource = named(
+        "input inputSource",
+        "Where the rows come from; a text or a list of texts means paths of files.",
     )
-    timestamp: TimestampSpec = Field(
+    timestamp: TimestampSpec = named(
+        "timestampSpec timestamp",
+        "The column that holds the time, and how to read it.",
         default_factory=TimestampSpec,
-        validation_alias=AliasChoices("timestampSpec", "timestamp"),
-        serialization_alias="timestampSpec",
-        description="The column that holds the time, and how to read it.",
     )
-    dimensions: DimensionsSpec = Field(
+    dimensions: DimensionsSpec = named(
+        "dimensionsSpec dimensions",
+        "Which fields become dimensions; a list means the dimensions themselves.",
         default_factory=DimensionsSpec,
-        validation_alias=AliasChoices("dimensionsSpec", "dimensions"),
-        serialization_alias="dimensionsSpec",
-        description="Which fields become dimensions; a list means the dimensions themselves.",
     )
-    metrics: tuple[MetricSpec, ...] = Field(
-        default=(),
-        validation_alias=AliasChoices("metricsSpec", "metrics"),
-        serialization_alias="metricsSpec",
-        description="Columns that rollup aggregates.",
+    metrics: tuple[MetricSpec, ...] = named(
+        "metricsSpec metrics", "Columns that rollup aggregates.", default=()
     )
-    granularity: GranularitySpec = Field(
+    granularity: GranularitySpec = named(
+        "granularitySpec granularity",
+        "Time chunks, truncation of time, rollup, intervals.",
         default_factory=GranularitySpec,
-        validation_alias=AliasChoices("granularitySpec", "granularity"),
-        serialization_alias="granularitySpec",
-        description="Time chunks, truncation of time, rollup, intervals.",
     )
-    transforms: TransformSpec = Field(
+    transforms: TransformSpec = named(
+        "transformSpec transforms",
+        "Computed columns and the filter; a list means the computed columns.",
         default_factory=TransformSpec,
-        validation_alias=AliasChoices("transformSpec", "transforms"),
-        serialization_alias="transformSpec",
-        description="Computed columns and the filter; a list means the computed columns.",
     )
-    partitions: PartitionsField = Field(
+    partitions: PartitionsField = named(
+        "partitionsSpec partitions",
+        "How the rows of a time chunk are divided into segments.",
         default_factory=DynamicPartitions,
-        validation_alias=AliasChoices("partitionsSpec", "partitions"),
-        serialization_alias="partitionsSpec",
-        description="How the rows of a time chunk are divided into segments.",
     )
-    tuning: TuningSpec = Field(
+    tuning: TuningSpec = named(
+        "tuningConfig tuning",
+        "Limits of the job, and the size of what it writes.",
         default_factory=TuningSpec,
-        validation_alias=AliasChoices("tuningConfig", "tuning"),
-        serialization_alias="tuningConfig",
-        description="Limits of the job, and the size of what it writes.",
     )
     writer: str | None = Field(
         default=None,

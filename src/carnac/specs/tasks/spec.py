@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from carnac.core.compaction.plan.group_records import group_from_json, target_from_json
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.errors import Invalid
-from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, problem
+from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.load import load_spec
 from carnac.specs.places import name_places
@@ -28,32 +28,26 @@ _HEAD = ("id", "groupId", "dependencies", "context")
 
 
 def _datasource() -> Any:
-    return Field(
-        min_length=1,
-        max_length=255,
-        validation_alias=AliasChoices("dataSource", "datasource"),
-        serialization_alias="dataSource",
-        description="The datasource that it is about.",
+    return named(
+        "dataSource datasource", "The datasource that it is about.", min_length=1, max_length=255
     )
 
 
 class TaskSpec(SpecModel):
     """What every task may say."""
 
-    task_id: str | None = Field(
+    task_id: str | None = named(
+        "id taskId task_id",
+        "Its id; submitted again under the same one, it is not a second task. Default: a new one.",
         default=None,
         min_length=1,
         max_length=255,
-        validation_alias=AliasChoices("id", "taskId", "task_id"),
-        serialization_alias="id",
-        description="Its id; submitted again under the same one, it is not a second task. Default: a new one.",
     )
-    group_id: str | None = Field(
+    group_id: str | None = named(
+        "groupId group_id",
+        "Tasks of one group share their locks. Default: its id.",
         default=None,
         min_length=1,
-        validation_alias=AliasChoices("groupId", "group_id"),
-        serialization_alias="groupId",
-        description="Tasks of one group share their locks. Default: its id.",
     )
     dependencies: Texts = Field(
         default=(),
