@@ -87,6 +87,7 @@ class Chooser:
         self.moved.add(found.segment)
         self.board.move(found.segment, found.source, found.target)
         self._scorer.move(found.segment, found.source, found.target)
+        self._scorer.time_saved += found.saving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

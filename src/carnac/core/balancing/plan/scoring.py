@@ -83,9 +83,7 @@ class CostScorer:
         return float(scores[server]) - self.self_cost(segment)
 
     def move(self, segment: int, source: int, target: int) -> None:
-        """Note a move, after the board; what it saves is added up in `time_saved`."""
-        scores = self.scores(segment)
-        self.time_saved += self.own_score(segment, source, scores) - float(scores[target])
+        """Note a move, after the board."""
         table = self._table
         datasource, start_ms = int(table.datasource[segment]), int(table.start_ms[segment])
         end_ms = int(table.end_ms[segment])
