@@ -127,8 +127,8 @@ class Settings(BaseModel):
     query_part_bytes: int = Field(
         default=1 << 20,
         ge=0,
-        description="Of the files of a query, as much is asked of one historical before another one is: to ask a second "
-        "one costs more than to read a little. 0: all share each query.",
+        description="Of the files of a query, as much is asked of one historical before another one is: to ask a "
+        "second one costs more than to read a little. 0: all share each query.",
     )
     query_slots: int = Field(
         default=16, ge=1, description="How many queries a broker runs at once; the others wait."

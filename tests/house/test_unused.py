@@ -15,14 +15,9 @@ CALLED_BY_OTHERS = {
     "addInPlace": "Spark's AccumulatorParam",
     "down_revision": "Alembic's revisions",
     "emit": "logging.Handler",
-    "generic_resolve": "numba's AttributeTemplate",
-    "get_pointer_to_function": "numba's CodeLibrary",
+    "get_file": "fsspec's AbstractFileSystem",
     "seekable": "pyarrow's PythonFile",
     "send_400_response": "uvicorn's H11Protocol",
-    "set_env": "numba's CodeLibrary",
-    "_finalize_final_module": "numba's CodeLibrary",
-    "_optimize_final_module": "numba's CodeLibrary",
-    "_optimize_functions": "numba's CodeLibrary",
 }
 """Names that a library calls and we do not, and whose they are. To stand here is to be named somewhere else."""
 

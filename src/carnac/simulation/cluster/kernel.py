@@ -39,10 +39,6 @@ class Violation:
     at_ms: int
 
 
-class Violated(Exception):
-    """An auditor has found something: the run ends here."""
-
-
 @dataclass(eq=False)
 class Process:
     """A simulated process.
