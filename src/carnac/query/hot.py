@@ -13,6 +13,7 @@ statements that go over more than there is room for do not load in circles.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -97,8 +98,13 @@ class HotSegments:
         self._connect = connect
         self._limited = limited
         self._lock = threading.Lock()
-        self._state = _State()
+        self._states = [_State()]
         self._made = 0
+        weakref.finalize(self, _end_all, self._states)  # a thread in DuckDB must not outlive Python
+
+    @property
+    def _state(self) -> _State:
+        return self._states[0]
 
     @contextmanager
     def held(
@@ -140,19 +146,10 @@ class HotSegments:
 
     def forget(self) -> None:
         """Let go of everything; the connection goes with it."""
-        import duckdb
-
         with self._lock:
-            state, self._state = self._state, _State()
+            state, self._states[0] = self._state, _State()
             state.is_over = True
-            loader, loading = state.loader, state.loading
-        if loader is None or loader is threading.current_thread():
-            return
-        while loader.is_alive():
-            if loading is not None:
-                with suppress(duckdb.Error):
-                    loading.interrupt()
-            loader.join(INTERRUPT_S)
+        _end_all([state])
 
     def _use(
         self, state: _State, slices: Sequence[LeafSlice]
@@ -261,7 +258,9 @@ class HotSegments:
             smallest = min(state.batches, key=lambda one: one.size_bytes)
             merged = [smallest]
             chosen |= {
-                key: one for key, one in smallest.files.items() if signature_of(one[0]) == like
+                segment_id: (segment, path)
+                for segment_id, (segment, path) in smallest.files.items()
+                if signature_of(segment) == like and path.exists()
             }
         self._made += 1
         ordered = sorted(chosen.values(), key=lambda one: one[0].min_time_ms)
@@ -311,6 +310,21 @@ class HotSegments:
             if cursor is not None:
                 with suppress(duckdb.Error), closing(cursor):
                     cursor.execute(f"DETACH {quote(batch.name)}")
+
+
+def _end_all(states: Sequence[_State]) -> None:
+    """End the loading of segments, and wait for it."""
+    import duckdb
+
+    for state in states:
+        state.is_over = True
+        loader = state.loader
+        while loader is not None and loader is not threading.current_thread() and loader.is_alive():
+            loading = state.loading
+            if loading is not None:
+                with suppress(duckdb.Error):
+                    loading.interrupt()
+            loader.join(INTERRUPT_S)
 
 
 def _memory_bytes(cursor: duckdb.DuckDBPyConnection) -> int:
