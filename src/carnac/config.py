@@ -130,6 +130,15 @@ class Settings(BaseModel):
         description="Of the files of a query, as much is asked of one historical before another one is: to ask a "
         "second one costs more than to read a little. 0: all share each query.",
     )
+    query_kept_bytes: int = Field(
+        default=256 << 20,
+        ge=0,
+        description="Memory for partial results of statements, which are kept by segment (of a historical, and of a "
+        "process that reads segments itself), a quarter of `query_memory_limit_bytes` at most; 0: none are kept.",
+    )
+    query_kept_result_bytes: int = Field(
+        default=16 << 20, ge=1, description="Most of one such result; a larger one is not kept."
+    )
     query_slots: int = Field(
         default=16, ge=1, description="How many queries a broker runs at once; the others wait."
     )

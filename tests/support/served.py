@@ -20,6 +20,7 @@ from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Inventory, Role, ServerRecord
 from carnac.query import DuckDbQueryEngine
 from carnac.query.intact import IntactFiles
+from carnac.query.keeping.store import KeptResults
 
 LEASE_MS = 60_000
 
@@ -125,7 +126,9 @@ class ServedStore:
         """Start a historical and let it say that it lives."""
         storage = open_deep_storage(str(self.folder / "store" / "deep-storage"))
         folder = self.folder / f"historical-{number}"
-        engine = DuckDbQueryEngine(storage, threads=1, folders=[folder])
+        engine = DuckDbQueryEngine(
+            storage, threads=1, folders=[folder], kept=KeptResults(rows_min=0)
+        )
         self._steps.callback(engine.close)
         historical = Historical(
             folder,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.ports import DeepStorage
     from carnac.query import DuckDbQueryEngine
+    from carnac.query.keeping.store import KeptResults
 
 
 def make_engine(
@@ -31,4 +32,14 @@ def make_engine(
         ),
         folders=folders,
         hot_bytes=settings.query_hot_bytes,
+        kept=_kept_by(settings),
     )
+
+
+def _kept_by(settings: Settings) -> KeptResults:
+    from carnac.query.keeping.store import MEMORY_SHARE, KeptResults
+
+    bytes_max = settings.query_kept_bytes
+    if settings.query_memory_limit_bytes is not None:
+        bytes_max = min(bytes_max, settings.query_memory_limit_bytes // MEMORY_SHARE)
+    return KeptResults(bytes_max, settings.query_kept_result_bytes)

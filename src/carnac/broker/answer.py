@@ -110,6 +110,7 @@ def note_reach(facts: AnswerFacts, execution: Execution) -> None:
     facts.missing = reach.missing
     facts.servers = tuple(reach.servers)
     facts.segments_cold = reach.segments_cold
+    facts.segments_kept = reach.segments_kept
 
 
 def close_quietly(execution: Execution) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from carnac.broker.execution import Reach
@@ -272,8 +272,10 @@ class DistributedExecution:
     # ------------------------------------------------------------------------------------------------ both
 
     def _begin(self) -> Scatter:
+        keeping = self._statement.keeping
+        leaves = [replace(one, keeping=keeping) for one in self._plan.leaves]
         plan = Plan(
-            self._plan.leaves,
+            leaves,
             is_union=self._plan.is_union,
             limit=self._plan.limit,
             whole_sql=self._plan.whole_sql,
@@ -312,6 +314,7 @@ class DistributedExecution:
             missing=missing_intervals(scatter.lacks),
             servers=tuple(sorted(scatter.servers)),
             segments_cold=scatter.cold,
+            segments_kept=scatter.kept,
         )
 
 

@@ -65,6 +65,7 @@ class EmbeddedExecutor:
                         self._catalog(reading.head.revision),
                         parameters=statement.parameters,
                         timeout_ms=timeout_ms,
+                        keeping=statement.keeping,
                     )
                 except (Corrupt, NotFound):
                     # without a gap in the lease this is what it says; with one, gc may have been faster
@@ -97,7 +98,9 @@ class EmbeddedExecution:
 
     def start(self) -> object:
         """Run it; return the schema of its rows."""
-        return self._query.start()
+        schema = self._query.start()
+        self.reach.segments_kept = self._query.kept
+        return schema
 
     def batches(self) -> Iterator[object]:
         """Yield its rows."""

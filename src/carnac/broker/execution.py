@@ -20,6 +20,7 @@ class Reach:
         missing: Intervals that are missing, ISO 8601, by datasource.
         servers: Ids of the historicals that took part.
         segments_cold: Of those read, how many came from deep storage.
+        segments_kept: Of those read, of how many partial results were kept.
     """
 
     segments_read: int = 0
@@ -27,6 +28,7 @@ class Reach:
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     servers: Sequence[str] = ()
     segments_cold: int = 0
+    segments_kept: int = 0
 
 
 class Execution(Protocol):

@@ -98,6 +98,7 @@ def line_of(record: QueryRecord) -> dict[str, object]:
             "segments_expected": facts.segments_expected,
             "segments_read": facts.segments_read,
             "segments_cold": facts.segments_cold,
+            "segments_kept": facts.segments_kept,
             "complete": facts.is_complete,
             "servers": list(facts.servers),
             "engine": facts.engine.value,

@@ -27,6 +27,7 @@ from carnac.errors import (
     Unavailable,
 )
 from carnac.ports.loops import reason_of, safely
+from carnac.ports.queries import KEPT_ROWS_MIN, READ_ALL
 from carnac.ports.threads import DaemonThreads
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Scatter:
     Attributes:
         reads: What leaves have reported, for the proof.
         lacks: What no server can read.
+        cold, kept: Segments that leaves read from deep storage, and that they had partial results of.
         servers: Ids of those whose rows count.
         is_whole: There is one part, and it is the answer of the statement.
     """
@@ -128,6 +130,7 @@ class Scatter:
         self.reads: list[Read] = []
         self.lacks: list[Lack] = []
         self.cold = 0
+        self.kept = 0
         self.servers: set[str] = set()
         self.is_whole = False
         self._plan = plan
@@ -223,7 +226,7 @@ class Scatter:
             part_bytes=self._plan.part_bytes,
         )
         is_one, self._is_first = len(assignment.parts) == 1 and self._is_first, False
-        if is_one and self._plan.whole_sql is not None and not assignment.left:
+        if is_one and self._asks_whole([one.slice for one in found.values()], assignment.left):
             self._queue_whole(members[next(iter(assignment.parts))], self._requests[view])
             return []
         for server_id, ids in assignment.parts.items():
@@ -234,10 +237,19 @@ class Scatter:
                 self._queue.append((members[server_id], request))
         return [found[segment_id] for segment_id in assignment.left]
 
+    def _asks_whole(self, slices: Sequence[LeafSlice], left: Sequence[str]) -> bool:
+        """Whether one server that has all slices is asked for the whole statement, and no partial results."""
+        if self._plan.whole_sql is None or left:
+            return False
+        keeping = self._plan.requests[0].keeping
+        is_light = sum(one.segment.rows for one in slices) < KEPT_ROWS_MIN
+        return is_light or not (keeping.use or keeping.populate)
+
     def _queue_whole(self, member: Member, request: LeafRequest) -> None:
         """Ask one server for the whole statement: nothing is left to merge. If that fails, parts are asked for."""
         self._open.clear()
-        self._whole = replace(request, sql=self._plan.whole_sql or "", skips_missing=True)
+        sql = self._plan.whole_sql or ""
+        self._whole = replace(request, sql=sql, skips_missing=True, keeping=READ_ALL)
         self._queue.append((member, self._whole))
 
     def _give_up(self, left: Sequence[_Waiting], members: Mapping[str, Member]) -> None:
@@ -387,6 +399,7 @@ class Scatter:
             self.reads.append(Read(view=task.request.view, slices=slices, is_whole=True))
             self.servers.add(task.member.record.server_id)
             self.cold += report.cold
+            self.kept += report.kept
         else:  # its rows have another form than those of parts
             self._forget(task)
             self._reopen(task.request, None, Unavailable("a server lacks a part of its segments"))

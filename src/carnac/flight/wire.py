@@ -17,7 +17,7 @@ from carnac.core.segments.record import dump_segment, load_segment
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid
-from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
+from carnac.ports.queries import Keeping, LeafReport, LeafRequest, LeafSlice
 from carnac.ports.serving import Holding, HoldState, Inventory
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class RunAsked(Asked, kw_only=True):
     tables: dict[str, bytes]
     timeout_ms: int | None
     skips_missing: bool
+    uses_kept: bool
+    populates_kept: bool
 
 
 class AssignAsked(Asked, kw_only=True):
@@ -135,6 +137,7 @@ class ReportTold(Done, kw_only=True):
     missing: dict[str, str]
     damaged: list[str]
     cold: int
+    kept: int
     rows: int
     is_whole: bool
 
@@ -193,6 +196,8 @@ def dump_run(request: LeafRequest, server_id: str) -> bytes:
             tables={name: _dump_table(table) for name, table in request.tables.items()},
             timeout_ms=request.timeout_ms,
             skips_missing=request.skips_missing,
+            uses_kept=request.keeping.use,
+            populates_kept=request.keeping.populate,
         )
     )
 
@@ -228,6 +233,7 @@ def read_run(asked: RunAsked) -> LeafRequest:
         tables={name: _read_table(name, body) for name, body in asked.tables.items()},
         timeout_ms=asked.timeout_ms,
         skips_missing=asked.skips_missing,
+        keeping=Keeping(use=asked.uses_kept, populate=asked.populates_kept),
     )
 
 
@@ -280,6 +286,7 @@ def dump_report(report: LeafReport) -> bytes:
             missing=dict(report.missing),
             damaged=list(report.damaged),
             cold=report.cold,
+            kept=report.kept,
             rows=report.rows,
             is_whole=report.is_whole,
         )
@@ -296,7 +303,8 @@ def fill_report(report: LeafReport, body: bytes) -> None:
     report.server_id = told.server_id
     report.slices = [(segment_id, read_clip(clip)) for segment_id, clip in told.slices]
     report.missing, report.damaged = told.missing, told.damaged
-    report.cold, report.rows, report.is_whole = told.cold, told.rows, told.is_whole
+    report.cold, report.kept = told.cold, told.kept
+    report.rows, report.is_whole = told.rows, told.is_whole
 
 
 def dump_inventory(found: Inventory) -> bytes:

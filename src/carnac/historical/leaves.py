@@ -268,6 +268,7 @@ class Leaf:
         self.report.slices = self._told.slices
         self.report.missing = {**self._told.missing, **self.report.missing}
         self.report.cold = len(self._found.cold_ids - self._found.failed.keys())
+        self.report.kept = self._told.kept
         self.report.is_whole = True
 
     def _explained(self, error: BaseException) -> BaseException:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from carnac.ports.queries import KEEP, Keeping
+
 
 class OnMissing(StrEnum):
     """What becomes of a query when segments that it needs cannot be read from any server."""
@@ -43,6 +45,7 @@ class Statement:
         on_missing: What if segments cannot be read.
         priority: Higher ones leave the queue first; 0 by default.
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
+        keeping: What may be done with kept partial results.
         client: Who asks, such as an address or a name: clients take turns in the queue, and the query log says it.
     """
 
@@ -54,6 +57,7 @@ class Statement:
     on_missing: OnMissing = OnMissing.ERROR
     priority: int = 0
     lane: str | None = None
+    keeping: Keeping = KEEP
     client: str = ""
 
 
@@ -94,6 +98,7 @@ class AnswerFacts:
         receipt: See there.
         servers: Ids of the historicals that took part; empty for the embedded engine.
         segments_cold: Of those read, how many a historical had to read from deep storage; 0 for the embedded engine.
+        segments_kept: Of those read, of how many partial results were kept from an earlier statement.
     """
 
     query_id: str
@@ -108,6 +113,7 @@ class AnswerFacts:
     receipt: Receipt
     servers: Sequence[str] = ()
     segments_cold: int = 0
+    segments_kept: int = 0
 
 
 class Answer(Protocol):

@@ -85,6 +85,11 @@ class OpenQuery(Protocol):
         """What its answer rests on."""
         ...
 
+    @property
+    def kept(self) -> int:
+        """Of how many segments partial results were taken; known once it is started."""
+        ...
+
     def start(self) -> object:
         """Run it; return the `pyarrow.Schema` of the rows. Once."""
         ...
@@ -116,6 +121,26 @@ class LeafSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What may be done with the partial results that a process keeps.
+
+    Attributes:
+        use: They may be taken.
+        populate: New ones may be kept.
+    """
+
+    use: bool = True
+    populate: bool = True
+
+
+KEEP = Keeping()
+READ_ALL = Keeping(use=False, populate=False)
+"""Everything is read from the segment files."""
+KEPT_ROWS_MIN = 200_000
+"""Of the segments of a leaf request: fewer are read faster than it is worth to keep what they give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeafRequest:
     """One leaf's part of a statement: a statement over some segments, which needs nothing but their files.
 
@@ -130,6 +155,8 @@ class LeafRequest:
         timeout_ms: After which it is stopped; None: no limit but the engine's own.
         skips_missing: Whether a segment that cannot be read is reported in `LeafReport.missing` and left out; else it
             is an error.
+        keeping: What may be done with kept partial results: `READ_ALL` if the answer over some slices is no part of the
+            answer over more.
     """
 
     query_id: str
@@ -141,6 +168,7 @@ class LeafRequest:
     tables: Mapping[str, object] = field(default_factory=dict)
     timeout_ms: int | None = None
     skips_missing: bool = False
+    keeping: Keeping = KEEP
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,6 +181,7 @@ class LeafReport:
         missing: Why segments could not be read, by segment id.
         damaged: Those of `missing` whose files in deep storage are gone or damaged: nobody else can read them.
         cold: How many of the segments were read from deep storage.
+        kept: Of how many segments the partial results were kept, and not read again.
         rows: That the leaf's statement gave.
         is_whole: The leaf has said all of this, at the end of its rows.
     """
@@ -162,6 +191,7 @@ class LeafReport:
     missing: Mapping[str, str] = field(default_factory=dict)
     damaged: Sequence[str] = ()
     cold: int = 0
+    kept: int = 0
     rows: int = 0
     is_whole: bool = False
 
@@ -239,8 +269,12 @@ class QueryEngine(Protocol):
         catalog: Catalog,
         *,
         parameters: Sequence[object] | Mapping[str, object] = (),
+        keeping: Keeping = KEEP,
     ) -> QueryResult:
         """Run one SELECT statement.
+
+        Args:
+            keeping: What may be done with kept partial results.
 
         Raises:
             Invalid: The SQL is not one SELECT statement, does not parse, or names what a query may not reach.
@@ -255,11 +289,13 @@ class QueryEngine(Protocol):
         *,
         parameters: Sequence[object] | Mapping[str, object] = (),
         timeout_ms: int | None = None,
+        keeping: Keeping = KEEP,
     ) -> OpenQuery:
         """Plan one SELECT statement, and run it when it is started; memory does not grow with its rows.
 
         Args:
             timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
+            keeping: What may be done with kept partial results.
 
         Raises:
             TimedOut: It took longer. Else as `run_query`; what is returned raises the same.

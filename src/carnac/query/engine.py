@@ -13,36 +13,37 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from carnac.core.segments.segment import Segment
 from carnac.errors import Cancelled, TimedOut
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit
-from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
+from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport, LeafRequest
 from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.leaves import (
     Cancelling,
     checked_leaf,
-    register_remote,
     reported,
     without_missing,
 )
 from carnac.query.distributed.merging import merged_table
+from carnac.query.files import ScanFiles
 from carnac.query.hot import HotSegments
-from carnac.query.intact import IntactFiles, Interrupted, Located
+from carnac.query.intact import IntactFiles, Interrupted
+from carnac.query.keeping.embedded import Embedded
+from carnac.query.keeping.rows import LeafRunner
+from carnac.query.keeping.store import KeptResults
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
-from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.results import arrow_table, batches_of, plan_table, read_rows, tidy
-from carnac.query.scans import quote, scan_sql
+from carnac.query.results import plan_table, read_rows, tidy
+from carnac.query.running import RunningQuery
 from carnac.query.settings import settings_of
 from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
@@ -55,30 +56,6 @@ DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8  # of the machine, DuckDB's own default
 DEFAULT_HOT_PART = 8
 """Of the memory limit, one part in so many is for hot segments."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Query:
-    """A query that runs: what DuckDB does for it, and what is done for it before."""
-
-    cursor: duckdb.DuckDBPyConnection
-    stop: threading.Event = field(default_factory=threading.Event)
-    is_cancelled: threading.Event = field(default_factory=threading.Event)
-
-    def interrupt(self) -> None:
-        """Stop it, whatever it does now."""
-        self.stop.set()
-        self.cursor.interrupt()
-
-    def cancel(self) -> None:
-        """Stop it, because nobody wants its answer."""
-        self.is_cancelled.set()
-        self.interrupt()
-
-    def require_wanted(self) -> None:
-        """Raise Interrupted once it is to stop."""
-        if self.stop.is_set():
-            raise Interrupted("the query was interrupted")
 
 
 class DuckDbQueryEngine:
@@ -97,6 +74,9 @@ class DuckDbQueryEngine:
         folders: Others with files that leaf requests come with (`LeafFiles.places`).
         hot_bytes: Memory for segments that are read often (`hot`), within the limit; None: an eighth of it; 0: none.
         gather_limit: Of the rows that one distributed statement may bring here from all servers together.
+
+    Attributes:
+        kept: Partial results of statements that were run; None among the arguments: within the usual limits.
     """
 
     def __init__(
@@ -112,12 +92,11 @@ class DuckDbQueryEngine:
         folders: Sequence[Path] = (),
         gather_limit: GatherLimit | None = None,
         hot_bytes: int | None = None,
+        kept: KeptResults | None = None,
     ) -> None:
-        self._storage = storage
-        self._intact = IntactFiles(threads=threads) if verify_reads else None
-        self._cache = FileCache(
-            storage, cache_folder or default_cache_folder(storage.url), cache_bytes, self._intact
-        )
+        intact = IntactFiles(threads=threads) if verify_reads else None
+        folder = cache_folder or default_cache_folder(storage.url)
+        self.kept = KeptResults() if kept is None else kept
         self._spill_folder: Path | None = None
         self._threads = threads
         self._memory_limit_bytes = memory_limit_bytes
@@ -129,13 +108,24 @@ class DuckDbQueryEngine:
             self._cursor,
             lambda: memory_held(self, may_grow_bytes(self._memory_bytes)),
         )
+        cache = FileCache(storage, folder, cache_bytes, intact)
+        self._files = ScanFiles(storage, cache, intact, self.hot)
+        self._leaves = LeafRunner(self._files, self.kept)
+        self._embedded = Embedded(self._leaves)
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._running: set[_Query] = set()
+        self._running: set[RunningQuery] = set()
         self._cancelling = Cancelling()
         self._has_sketches = False
 
-    def run_query(self, sql: str, catalog: Catalog, *, parameters: Parameters = ()) -> QueryResult:
+    def run_query(
+        self,
+        sql: str,
+        catalog: Catalog,
+        *,
+        parameters: Parameters = (),
+        keeping: Keeping = KEEP,
+    ) -> QueryResult:
         """Run one SELECT statement over the revision of `catalog`.
 
         Raises:
@@ -144,7 +134,7 @@ class DuckDbQueryEngine:
             Unavailable: It took too long, needs more memory than there is, or was interrupted.
             Corrupt: A segment file is missing or damaged.
         """
-        with self._planned(sql, catalog, parameters) as (query, plan):
+        with self._planned(sql, catalog, parameters, keeping) as (query, plan):
             bytes_max = self._memory_bytes // 2
             table = heeding_signals(lambda: _run(query.cursor, plan, bytes_max), query.interrupt)
         return QueryResult(
@@ -171,7 +161,7 @@ class DuckDbQueryEngine:
         """
         from carnac.query.export.writing import export
 
-        with self._planned(sql, catalog, parameters) as (query, plan):
+        with self._planned(sql, catalog, parameters, READ_ALL) as (query, plan):
             rows, is_cut = heeding_signals(
                 lambda: export(query.cursor, plan, target, form=form, rows_max=rows_max),
                 query.interrupt,
@@ -214,17 +204,18 @@ class DuckDbQueryEngine:
             self._query(request.sql, set(request.columns), request.timeout_ms) as query,
             self._cancelling.known(request.query_id, query.cancel),
         ):
-            edge = checked_leaf(query.cursor, request)
+            leaf = checked_leaf(query.cursor, request)
             for name, table in request.tables.items():
                 query.cursor.register(name, table)
             scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
             if files is None and request.skips_missing:
-                scan = without_missing(scan, report, lambda one: self._files([one], query.stop))
-            read = self._narrowed(scan, edge, query, files)
-            with self._showing(read, query, files):
-                schema, batches = batches_of(query.cursor.sql(request.sql))
-                with closing(batches):
-                    yield from reported(schema, batches, report, query.require_wanted)
+                scan = without_missing(
+                    scan, report, lambda one: self._files.held([one], query.stop)
+                )
+            task = self._leaves.task(query, request, leaf, scan)
+            with self._leaves.rows(query, task, files) as rows:
+                report.kept = rows.hits
+                yield from reported(rows.schema, rows.batches, report, query.require_wanted)
         report.slices = [(piece.segment.segment_id, piece.clip) for piece in scan.slices]
         report.cold = len(files.remote) if files is not None else 0
         report.is_whole = True
@@ -262,25 +253,31 @@ class DuckDbQueryEngine:
         *,
         parameters: Parameters = (),
         timeout_ms: int | None = None,
+        keeping: Keeping = KEEP,
     ) -> StreamedQuery:
         """Plan one SELECT statement, and run it when it is started; its rows are handed over as they come.
 
         Args:
             timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
+            keeping: What may be done with kept partial results.
 
         Raises:
             As `run_query`, also what is returned.
         """
-        return StreamedQuery(sql, self._planning(sql, catalog, parameters, timeout_ms), self._shown)
+        return StreamedQuery(
+            sql,
+            self._planning(sql, catalog, parameters, timeout_ms),
+            partial(self._embedded.shown, keeping=keeping),
+        )
 
     @contextmanager
     def _planned(
-        self, sql: str, catalog: Catalog, parameters: Parameters
-    ) -> Iterator[tuple[_Query, Plan]]:
+        self, sql: str, catalog: Catalog, parameters: Parameters, keeping: Keeping
+    ) -> Iterator[tuple[RunningQuery, Plan]]:
         """Give a query whose views are there, and whose files stay until the block ends."""
         with (
             self._planning(sql, catalog, parameters) as (query, plan),
-            self._shown(query, plan) as shown,
+            self._embedded.shown(query, plan, keeping) as shown,
         ):
             yield query, shown
 
@@ -291,69 +288,13 @@ class DuckDbQueryEngine:
         catalog: Catalog,
         parameters: Parameters,
         timeout_ms: int | None = None,
-    ) -> Iterator[tuple[_Query, Plan]]:
+    ) -> Iterator[tuple[RunningQuery, Plan]]:
         """Give a query and its plan, before any file is looked at."""
         columns: set[str] = set()
         with self._query(sql, columns, timeout_ms) as query:
             plan = Planner(query.cursor, catalog, parameters).plan(sql)
             columns.update(name for scan in plan.scans for name in scan.columns)
             yield query, plan
-
-    @contextmanager
-    def _shown(self, query: _Query, plan: Plan) -> Iterator[Plan]:
-        """Give the plan as it can be run: its views are there, and its files stay until the block ends."""
-        scans = [self._narrowed(scan, plan.edge, query, None) for scan in plan.scans]
-        plan = replace(plan, scans=scans)
-        with self._files(plan.scans, query.stop) as paths:
-            for name, table in plan.tables.items():
-                query.cursor.register(name, arrow_table(table))
-            with self._seen(plan.scans, query, paths):
-                yield plan
-
-    def _narrowed(
-        self, scan: Scan, edge: TimeEdge | None, query: _Query, files: LeafFiles | None
-    ) -> Scan:
-        """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
-        if edge is None or self.hot.has_all(scan.slices):
-            return scan
-
-        def times_of(slices: Sequence[LeafSlice]) -> list[int]:
-            order = "DESC" if edge.is_newest else "ASC"
-            sql = f"SELECT * FROM ({edge.sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
-            with self._showing(replace(scan, slices=slices), query, files):
-                return [time for (time,) in query.cursor.execute(sql).fetchall()]
-
-        return replace(scan, slices=narrowed(edge, scan.slices, times_of))
-
-    @contextmanager
-    def _showing(self, scan: Scan, query: _Query, files: LeafFiles | None) -> Iterator[None]:
-        """Let the view of a scan show the rows of its files until the block ends.
-
-        Args:
-            files: Where they are; None: in deep storage.
-        """
-        if files is not None:
-            names = register_remote(query.cursor, scan.slices, files.remote)
-            with self._seen([scan], query, files.places, names):
-                yield
-            return
-        with self._files([scan], query.stop) as paths, self._seen([scan], query, paths):
-            yield
-
-    @contextmanager
-    def _seen(
-        self,
-        scans: Sequence[Scan],
-        query: _Query,
-        paths: Mapping[str, Path],
-        names: Mapping[str, str] | None = None,
-    ) -> Iterator[None]:
-        """Let the views of scans show the rows of their files, or of hot segments, until the block ends."""
-        with self.hot.held([piece for scan in scans for piece in scan.slices], paths) as kept:
-            for scan in scans:
-                select = scan_sql(scan.columns, scan.slices, paths, names, kept)
-                query.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {quote(scan.view)} AS {select}")
-            yield
 
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""
@@ -364,6 +305,7 @@ class DuckDbQueryEngine:
     def close(self) -> None:
         """Stop what is running and let go of all memory. The next query starts anew."""
         self.interrupt()
+        self.kept.clear()
         self._forget()
 
     def _forget(self) -> None:
@@ -385,7 +327,7 @@ class DuckDbQueryEngine:
     @contextmanager
     def _query(
         self, sql: str, columns: set[str], timeout_ms: int | None = None
-    ) -> Iterator[_Query]:
+    ) -> Iterator[RunningQuery]:
         """Give a query of its own; DuckDB's errors leave as ours.
 
         Args:
@@ -401,7 +343,7 @@ class DuckDbQueryEngine:
             if not self._has_sketches and names_sketches(sql):
                 register_sketches(connection)  # now: the query's transaction would not see it later
                 self._has_sketches = True
-            query = _Query(connection.cursor())
+            query = RunningQuery(connection.cursor())
             self._running.add(query)
         try:
             with (
@@ -434,25 +376,6 @@ class DuckDbQueryEngine:
                 self._running.discard(query)
             query.cursor.close()
 
-    def _files(
-        self, scans: Sequence[Scan], stop: threading.Event
-    ) -> AbstractContextManager[Mapping[str, Path]]:
-        local: dict[str, Path] = {}
-        remote: list[Segment] = []
-        unchecked: list[Located] = []
-        for scan in scans:
-            for piece in scan.slices:
-                segment = piece.segment
-                place = self._storage.local_path(segment.path)
-                if place is None:
-                    remote.append(segment)
-                elif segment.segment_id not in local:
-                    local[segment.segment_id] = place
-                    unchecked.append((segment, place))
-        if self._intact is not None:
-            self._intact.check(unchecked, stop)
-        return self._cache.held(remote, stop) if remote else nullcontext(local)
-
     @property
     def _memory_bytes(self) -> int:
         if self._memory_limit_bytes is not None:
@@ -472,8 +395,8 @@ class DuckDbQueryEngine:
 
             self._spill_folder = spill_folder()
             self._connection = duckdb.connect(config={"python_enable_replacements": False})
-            example = self._storage.local_path("x")  # any file
-            folder = self._cache.folder if example is None else example.parent
+            example = self._files.storage.local_path("x")  # any file
+            folder = self._files.cache.folder if example is None else example.parent
             self._connection.execute(
                 settings_of(
                     [folder, *self._folders],
@@ -497,4 +420,6 @@ def _run(
 ) -> object:
     if plan.is_explain:
         return plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
-    return tidy(read_rows(cursor.sql(plan.sql, params=list(plan.parameters)), bytes_max=bytes_max))
+    rows = cursor.sql(plan.sql, params=list(plan.parameters))
+    table = tidy(read_rows(rows, bytes_max=bytes_max))
+    return table if plan.names is None else table.rename_columns(list(plan.names))

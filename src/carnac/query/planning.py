@@ -57,6 +57,9 @@ class Plan:
         tables: Small tables that the statement names, as columns.
         edge: Set if rows at one end of time are wanted.
         parameters: Values of `?` and `$1` in `sql`, in the order of their places.
+        catalog: Of the revision that is read.
+        names: Of the columns; None: as `sql` gives them.
+        kept: Of how many segments partial results are taken.
     """
 
     sql: str
@@ -67,8 +70,11 @@ class Plan:
     scans: Sequence[Scan]
     tables: Mapping[str, Mapping[str, Sequence[Any]]]
     segments_total: int
+    catalog: Catalog
     edge: TimeEdge | None = None
     parameters: Sequence[object] = ()
+    names: Sequence[str] | None = None
+    kept: int = 0
 
     @property
     def segments_read(self) -> int:
@@ -148,6 +154,7 @@ class Planner:
             ),
             edge=edge,
             parameters=parameters,
+            catalog=self.catalog,
         )
 
     def _printed(self, statement: Node) -> str:

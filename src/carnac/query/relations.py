@@ -195,7 +195,7 @@ class Tables:
         for relation in relations:
             if relation.node is None or not relation.datasource:
                 continue
-            for part in _conjuncts(condition):
+            for part in conjuncts(condition):
                 if not relation.is_nullable:
                     relation.conditions.append((part, scope))
                 predicate = self._translate(part, relation, scope)
@@ -203,10 +203,11 @@ class Tables:
                     relation.predicates.append(predicate)
 
 
-def _conjuncts(condition: Node) -> list[Node]:
+def conjuncts(condition: Node) -> list[Node]:
+    """Return the conditions that AND joins."""
     if condition.get("type") != "CONJUNCTION_AND":
         return [condition]
-    return [part for child in condition["children"] for part in _conjuncts(child)]
+    return [part for child in condition["children"] for part in conjuncts(child)]
 
 
 def _block(relations: list[Relation]) -> None:

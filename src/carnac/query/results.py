@@ -138,6 +138,19 @@ def with_longs(
     return longs, cast()
 
 
+def renamed(
+    schema: pa.Schema, batches: Iterator[pa.RecordBatch], names: Sequence[str] | None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return rows with other names of columns; None: those that they have."""
+    import pyarrow as pa
+
+    if names is None:
+        return schema, batches
+    fields = [one.with_name(name) for one, name in zip(schema, names, strict=True)]
+    wanted = pa.schema(fields)
+    return wanted, (pa.RecordBatch.from_arrays(one.columns, schema=wanted) for one in batches)
+
+
 def is_huge(kind: pa.DataType) -> bool:
     """Whether it is what Arrow makes of DuckDB's 128-bit integers."""
     import pyarrow as pa

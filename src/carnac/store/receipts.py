@@ -11,6 +11,7 @@ from carnac.core.answers.receipts import segments_digest, statement_digest
 from carnac.core.json_text import parse_json
 from carnac.errors import Invalid
 from carnac.ports.answers import Receipt
+from carnac.ports.queries import READ_ALL
 from carnac.store.querying import RevisionCatalog, under_lease
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def derive(
     """Run a statement; return its receipt, and whether its rows depend on the time or on chance."""
 
     def run(catalog: RevisionCatalog) -> tuple[Receipt, bool]:
-        query = engine.open_query(text, catalog, parameters=parameters)
+        query = engine.open_query(text, catalog, parameters=parameters, keeping=READ_ALL)
         try:
             planned = receipt_of(query.basis, catalog.revision, parameters)
             return _read(query, planned), query.basis.is_volatile

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from carnac.core.log.commits import Commit
 from carnac.core.log.entries import Entry, VisibleSegment
 from carnac.errors import Invalid, NotFound
+from carnac.ports.queries import READ_ALL
 from carnac.store.querying import RevisionCatalog
 
 if TYPE_CHECKING:
@@ -183,7 +184,9 @@ class WhyFinder:
     def _run(self, catalog: RevisionCatalog | _Some) -> tuple[QueryBasis, pa.Table]:
         import pyarrow as pa
 
-        query = self._engine.open_query(self._text, catalog, parameters=self._parameters)
+        query = self._engine.open_query(
+            self._text, catalog, parameters=self._parameters, keeping=READ_ALL
+        )
         try:
             if query.basis.is_volatile:
                 raise Invalid(

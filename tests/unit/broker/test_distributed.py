@@ -11,7 +11,8 @@ import pytest
 
 from carnac.broker import scatter
 from carnac.errors import Cancelled, Corrupt, TimedOut, Unavailable
-from carnac.ports.answers import Engine, OnMissing, QueryService
+from carnac.ports.answers import AnswerFacts, Engine, OnMissing, QueryService
+from carnac.ports.queries import KEEP, READ_ALL, Keeping
 from carnac.ports.serving import Role
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
@@ -224,6 +225,25 @@ def test_what_nobody_has_loaded_is_read_cold(served: ServedStore) -> None:
     rows_of(answer)
     cold = answer.facts.segments_cold
     assert 1 <= cold <= answer.facts.segments_read
+
+
+def test_what_was_asked_before_is_kept_at_the_servers(served: ServedStore) -> None:
+    queries = served.open_broker().queries
+
+    def ask(keeping: Keeping = KEEP) -> tuple[list[dict[str, object]], AnswerFacts]:
+        answer = queries.run(statement(STATEMENTS[0], keeping=keeping))
+        assert answer is not None
+        return rows_of(answer), answer.facts
+
+    wanted, first = ask(READ_ALL)
+    assert first.segments_kept == 0
+    assert ask(Keeping(populate=False))[1].segments_kept == 0
+    assert ask()[1].segments_kept == 0
+    rows, facts = ask()
+    assert rows == wanted
+    assert facts.segments_kept == facts.segments_read == first.segments_read
+    assert facts.receipt == first.receipt
+    assert ask(READ_ALL)[1].segments_kept == 0
 
 
 def test_damage_is_told_as_damage(served: ServedStore) -> None:

@@ -35,6 +35,8 @@ def test_queries_are_counted_by_how_they_ended(settings: Settings, store: carnac
         assert value("carnac_query_duration_seconds_count") == 1
         assert value("carnac_queries_running") == 1
         assert value("carnac_queries_waiting") == 0
+        assert value("carnac_broker_kept_hits_total") == 0
+        assert value("carnac_broker_kept_bytes") == 0
         assert value("carnac_planning_revision") == store.head().revision
         running.close()
         assert value("carnac_queries_running") == 0

@@ -19,7 +19,7 @@ from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, in
 from carnac.errors import Busy, CarnacError, Corrupt, Invalid, InvariantError, Unavailable
 from carnac.flight import wire
 from carnac.flight.failures import MESSAGE_MAX_BYTES, from_flight, to_flight
-from carnac.ports.queries import LeafRequest, LeafSlice
+from carnac.ports.queries import Keeping, LeafRequest, LeafSlice
 
 SEGMENT = Segment(
     segment_id="s1",
@@ -80,6 +80,7 @@ def test_a_request_arrives_as_it_was(
         slices=[LeafSlice(segment=SEGMENT, clip=clip), LeafSlice(segment=other, clip=None)],
         timeout_ms=timeout,
         skips_missing=skips,
+        keeping=Keeping(use=skips, populate=timeout is None),
     )
     assert sent(asked) == asked
 

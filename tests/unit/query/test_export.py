@@ -119,7 +119,7 @@ def test_a_limit_of_rows_holds_in_every_form(
 def test_a_result_larger_than_the_memory_of_queries_is_written(
     engine: DuckDbQueryEngine, catalog: MemoryCatalog, tmp_path: Path
 ) -> None:
-    small = DuckDbQueryEngine(engine._storage, threads=1, memory_limit_bytes=64 << 20)
+    small = DuckDbQueryEngine(engine._files.storage, threads=1, memory_limit_bytes=64 << 20)
     sql = "SELECT repeat('x', 100) AS s, a.delay FROM flights a, flights b, range(10) c"
     with pytest.raises(Unavailable, match="memory"):
         small.run_query(sql, catalog)

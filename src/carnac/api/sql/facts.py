@@ -49,6 +49,7 @@ def said_last(facts: AnswerFacts) -> Iterator[tuple[str, str]]:
     """Yield what is known when all rows have been read."""
     yield "X-Carnac-Segments-Read", str(facts.segments_read)
     yield "X-Carnac-Segments-Cold", str(facts.segments_cold)
+    yield "X-Carnac-Segments-Kept", str(facts.segments_kept)
     yield "X-Carnac-Complete", "true" if facts.is_complete else "false"
     if facts.missing:
         yield "X-Carnac-Missing", _ascii(_compact(to_json(facts.missing)))[:MISSING_MAX]

@@ -13,6 +13,7 @@ from carnac.api.sql.parameters import parse_parameters
 from carnac.core.texts import short
 from carnac.errors import Invalid
 from carnac.ports.answers import OnMissing, Statement
+from carnac.ports.queries import Keeping
 
 T = TypeVar("T")
 
@@ -74,11 +75,15 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
             sql=sql,
             parameters=parse_parameters(body.get("parameters")),
             query_id=query_id,
-            at=_revision(context.get("at")),
+            at=_revision(context.get("revision") if context.get("at") is None else context["at"]),
             timeout_ms=_whole(context, "timeout", most=TIMEOUT_MAX_MS),
             on_missing=_on_missing(context.get("onMissing")),
             priority=_whole(context, "priority", least=-(1 << 31), most=1 << 31) or 0,
             lane=_text(context.get("lane"), "lane"),
+            keeping=Keeping(
+                use=_flag(context, "useCache", default=True),
+                populate=_flag(context, "populateCache", default=True),
+            ),
             client=client,
         ),
         shape=replace(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from carnac.bootstrap.engines import make_engine
 from carnac.bootstrap.serving.coordinator import connect
+from carnac.bootstrap.serving.metrics import show_kept
 from carnac.bootstrap.store import (
     locate_store,
     name_of_store,
@@ -145,6 +146,8 @@ def open_broker(
         steps.callback(leases.close)
         engine = make_engine(open_files(metadata, settings), settings)
         steps.callback(engine.close)
+        if registry is not None:
+            show_kept(registry, Role.BROKER, engine.kept.counts)
         executor: Executor = EmbeddedExecutor(
             lambda: engine,
             leases.reading,

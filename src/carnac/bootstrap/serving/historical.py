@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from prometheus_client import Gauge
 
 from carnac.bootstrap.engines import make_engine
+from carnac.bootstrap.serving.metrics import show_kept
 from carnac.bootstrap.store import open_files, open_records, process_name
 from carnac.clock import RandomIds
 from carnac.flight import FlightServer
@@ -75,6 +76,7 @@ def add(assembly: Assembly) -> Historical:
         lambda: _log.info("historical %s answers at %s", record.server_id, record.url)
     )
     _show(assembly.registry, historical)
+    show_kept(assembly.registry, Role.HISTORICAL, engine.kept.counts)
     return historical
 
 

@@ -6,12 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge, Info, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 import carnac
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+
     from carnac.api.services import Turns
     from carnac.bootstrap.serving.assembly import Assembly
+    from carnac.ports.serving import Role
+    from carnac.query.keeping.store import KeptCounts
 
 
 def add(assembly: Assembly) -> None:
@@ -32,6 +41,34 @@ def add(assembly: Assembly) -> None:
     for loop in assembly.loops:
         turning.labels(loop.name).set_function(_turns(loop))
     assembly.routers.append(make_router(registry))
+
+
+def show_kept(registry: CollectorRegistry, role: Role, counts: KeptCounts) -> None:
+    """Show what is kept of statements by a role's query engine, and how often it is taken."""
+    registry.register(_Kept(f"carnac_{role.value}_kept", counts))
+
+
+class _Kept(Collector):
+    def __init__(self, name: str, counts: KeptCounts) -> None:
+        self._name, self._counts = name, counts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts of now."""
+        name, counts = self._name, self._counts
+        yield CounterMetricFamily(
+            f"{name}_hits", "Segments whose part of a result was kept.", value=counts.hits
+        )
+        yield CounterMetricFamily(
+            f"{name}_misses",
+            "Segments that were read, though their part of a result may be kept.",
+            value=counts.misses,
+        )
+        yield GaugeMetricFamily(
+            f"{name}_bytes", "Bytes of partial results that are kept.", value=counts.size_bytes
+        )
+        yield GaugeMetricFamily(
+            f"{name}_results", "Partial results that are kept.", value=counts.results
+        )
 
 
 def _turns(loop: Turns) -> Callable[[], float]:

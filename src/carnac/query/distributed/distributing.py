@@ -95,12 +95,17 @@ class Distributor:
             found = self._at_broker(plan, basis, result)
         else:
             try:
-                found = self._one_round(plan, basis, result)
+                found = self.one_round(plan, basis, result)
             except NotOneRound as error:
                 found = self._gathered(plan, basis, result, str(error))
         return _explained(found) if plan.is_explain else found
 
-    def _one_round(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:
+    def one_round(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:
+        """Return how a settled statement whose scans are shown empty is run in one round.
+
+        Raises:
+            NotOneRound: Servers cannot answer it alone.
+        """
         views = frozenset(scan.view for scan in plan.scans)
         parts: list[_Part] = []
         selects = reading_selects(plan.statement, plan.selects, views)

@@ -18,7 +18,7 @@ from carnac.query.distributed.aggregates import function_name
 from carnac.query.intact import Interrupted
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.planning import Scan
-from carnac.query.relations import Columns, Tables
+from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.schema.names import column_lookup
 from carnac.query.sketching import PREFIX
 from carnac.query.syntax import Node, parse, unparse, walk
@@ -36,31 +36,39 @@ _Asked: TypeAlias = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Passed:
+class CheckedLeaf:
+    """The statement of a leaf request that may run.
+
+    Attributes:
+        selects: Each SELECT in it, and what its FROM clause has.
+        relations: Where it reads the slices.
+        edge: The end of time of which it wants the rows; None: it wants others.
+    """
+
+    statement: Node
+    selects: Sequence[tuple[Node, Scope]]
+    relations: Sequence[Relation]
     edge: TimeEdge | None
 
 
-_PASSED: Memo[_Asked, _Passed] = Memo(
+_PASSED: Memo[_Asked, CheckedLeaf] = Memo(
     values_max=LEAVES_MAX,
     weight_max=LEAF_CHARS_MAX,
     weigh=lambda asked, _: len(asked[0]) + sum(map(len, asked[2])),
 )
 
 
-def checked_leaf(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> TimeEdge | None:
+def checked_leaf(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> CheckedLeaf:
     """Let the statement of a request pass, or refuse it: it comes from another machine.
-
-    Returns:
-        The end of time of which it wants the rows; None: it wants others.
 
     Raises:
         Invalid: It is not a SELECT over the request's tables with functions that queries may call.
     """
     asked = (request.sql, request.view, tuple(request.columns), tuple(request.tables))
-    return _PASSED.get(asked, lambda: _Passed(_checked(cursor, request))).edge
+    return _PASSED.get(asked, lambda: _checked(cursor, request))
 
 
-def _checked(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> TimeEdge | None:
+def _checked(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> CheckedLeaf:
     prefix, statement = parse(cursor, request.sql)
     if prefix:
         raise Invalid("a server is asked for rows, not for how it would find them")
@@ -77,7 +85,9 @@ def _checked(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> TimeEdg
 
     tables = Tables(open_table, lambda *_: ANYTHING)
     tables.visit_query(statement["node"])
-    return find_edge(statement, tables.selects, lambda one: unparse(cursor, one))
+    edge = find_edge(statement, tables.selects, lambda one: unparse(cursor, one))
+    relations = [one for one in tables.found if one.datasource]
+    return CheckedLeaf(statement, tables.selects, relations, edge)
 
 
 def register_remote(

@@ -92,9 +92,7 @@ def show_answers(
             cursor.register(names[-1], rows)
         if len(plan.stands) == 1 and plan.final_sql.startswith("SELECT"):
             # a view would be planned twice
-            return (
-                f"WITH {stand.view} AS NOT MATERIALIZED ({_select(stand, names)}) {plan.final_sql}"
-            )
+            return merge_sql(stand, names, plan.final_sql)
         cursor.execute(stand_sql(stand, names))
     return plan.final_sql
 
@@ -112,6 +110,11 @@ def _other_columns(found: int, wanted: int) -> str:
         f"a server answered with {found} columns, not with {wanted}; "
         "do all servers run this version of Carnac?"
     )
+
+
+def merge_sql(stand: Stand, tables: Sequence[str], final_sql: str) -> str:
+    """Return a final statement of one round with its view in it, of tables as `stand_sql` wants them."""
+    return f"WITH {stand.view} AS NOT MATERIALIZED ({_select(stand, tables)}) {final_sql}"
 
 
 def stand_sql(stand: Stand, tables: Sequence[str]) -> str:

@@ -46,13 +46,14 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
         slices=sorted(slices, key=lambda item: (item[0], str(item[1]))),
         columns=columns,
         tables=tuple(plan.tables.values()),
-        is_volatile=bool(prefix) or any(_is_volatile(node) for node in walk(statement["node"])),
+        is_volatile=bool(prefix) or any(map(is_volatile, walk(statement["node"]))),
         segments_total=plan.segments_total,
         sums=None if prefix else find_sums(statement),
     )
 
 
-def _is_volatile(node: Node) -> bool:
+def is_volatile(node: Node) -> bool:
+    """Whether a node depends on the time or on chance."""
     if node.get("sample") is not None:
         return True
     kind = node.get("class")

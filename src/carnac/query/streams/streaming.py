@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from carnac.ports.threads import INTERRUPT_S
 from carnac.query.intact import Interrupted
-from carnac.query.results import batches_of, plan_table, with_longs
+from carnac.query.results import batches_of, plan_table, renamed, with_longs
 from carnac.query.streams.basis import basis_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class StreamedQuery:
 
     Attributes:
         basis: What its answer rests on.
+        kept: Of how many segments partial results were taken; known once it is started.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class StreamedQuery:
         self._end = threading.Lock()
         self._is_over = threading.Event()
         self._rows: Iterator[pa.RecordBatch] = iter(())
+        self.kept = 0
         query, self._plan = self._steps.enter_context(planning)
         self._query: Running = query
         self._shown: AbstractContextManager[Plan] = shown(query, self._plan)
@@ -81,7 +83,8 @@ class StreamedQuery:
                 return table.schema
             schema, rows = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
             self._steps.callback(rows.close)
-            schema, self._rows = with_longs(schema, rows)
+            schema, self._rows = renamed(*with_longs(schema, rows), plan.names)
+            self.kept = plan.kept
             return schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from carnac.api.sql.parameters import READERS, parse_parameters
 from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request, split_settings
 from carnac.errors import Invalid
 from carnac.ports.answers import OnMissing
+from carnac.ports.queries import Keeping
 
 
 def parsed(**body: object) -> SqlRequest:
@@ -45,6 +46,7 @@ def test_the_context_may_hold_texts_and_what_nobody_knows() -> None:
             "sqlTimeZone": "Asia/Kolkata",
             "at": "41",
             "onMissing": "partial",
+            "useCache": "false",
             "useApproximateTopN": True,
         },
     )
@@ -52,6 +54,8 @@ def test_the_context_may_hold_texts_and_what_nobody_knows() -> None:
     assert (said.query_id, request.native_id) == ("mine", "other")
     assert (said.timeout_ms, said.priority, said.lane) == (1000, -5, "slow")
     assert (said.at, said.on_missing, request.rows_max) == (41, OnMissing.PARTIAL, 7)
+    assert said.keeping == Keeping(use=False, populate=True)
+    assert parsed(context={"revision": 7}).statement.at == 7
     assert (str(request.shape.zone), request.shape.stringifies) == ("Asia/Kolkata", False)
 
 
@@ -197,7 +201,14 @@ JSON = st.recursive(
 KEYS = ("query", "resultFormat", "header", "typesHeader", "context", "parameters")
 CONTEXT = (
     *("sqlQueryId", "queryId", "timeout", "priority", "lane", "at", "onMissing"),
-    *("sqlOuterLimit", "sqlStringifyArrays", "sqlTimeZone"),
+    *(
+        "sqlOuterLimit",
+        "sqlStringifyArrays",
+        "sqlTimeZone",
+        "useCache",
+        "populateCache",
+        "revision",
+    ),
 )
 
 

@@ -1,0 +1,193 @@
+"""Statements of one process: run as a leaf and its broker where partial results are worth it, else as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from carnac.ports.distributed import GatherLimit
+from carnac.ports.memo import Memo
+from carnac.ports.queries import QueryBasis
+from carnac.query.distributed.aggregates import (
+    COUNTS,
+    MEANS,
+    SAME,
+    SUMS,
+    function_name,
+    is_aggregate,
+)
+from carnac.query.distributed.binding import bind, show_empty
+from carnac.query.distributed.distributing import Asked, Distributor
+from carnac.query.distributed.leaves import checked_leaf
+from carnac.query.distributed.merging import merge_sql
+from carnac.query.distributed.naming import NotOneRound
+from carnac.query.distributed.settling import settle
+from carnac.query.files import view_sql
+from carnac.query.keeping.leaf import rows_in
+from carnac.query.planning import Plan, Scan
+from carnac.query.results import arrow_table
+from carnac.query.scans import scan_sql
+from carnac.query.streams.basis import is_volatile
+from carnac.query.syntax import walk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.ports.distributed import Stand
+    from carnac.ports.queries import Keeping, LeafRequest
+    from carnac.query.keeping.rows import LeafRunner
+    from carnac.query.running import RunningQuery
+
+_NO_BASIS = QueryBasis(
+    statement="", slices=(), columns={}, tables=(), is_volatile=False, segments_total=0
+)
+"""Whoever asks has the basis of the statement."""
+_PLAIN = COUNTS | SUMS | MEANS | SAME
+SHARE = 5
+"""Of the least rows that are worth it at a leaf: so many times as many are, where a statement is split for it alone."""
+SPLITS_MAX = 500
+"""Statements whose splits are remembered."""
+ROUND_BYTES_MAX = 256 << 20
+"""Of a partial result in memory; a statement that gives more is run as it is."""
+
+
+def _memo() -> Memo[Hashable, tuple[Round | None]]:
+    return Memo(values_max=SPLITS_MAX, weight_max=SPLITS_MAX, weigh=lambda *_: 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A statement in one round: what a leaf is asked, and what is made of its rows."""
+
+    request: LeafRequest
+    stand: Stand
+    final_sql: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Shows what planned statements read. Safe for threads.
+
+    Attributes:
+        leaves: Runs what is kept, and has the files.
+    """
+
+    leaves: LeafRunner
+    _splits: Memo[Hashable, tuple[Round | None]] = field(default_factory=_memo)
+
+    @contextmanager
+    def shown(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[Plan]:
+        """Give the plan as it can be run: its views are there, and its files stay until the block ends."""
+        round_plan = self._in_one_round(query, plan, keeping)
+        if round_plan is not None:
+            yield round_plan
+            return
+        files = self.leaves.files
+        plan = replace(
+            plan, scans=[files.narrowed(scan, plan.edge, query, None) for scan in plan.scans]
+        )
+        with files.held(plan.scans, query.stop) as paths:
+            for name, table in plan.tables.items():
+                query.cursor.register(name, arrow_table(table))
+            slices = [piece for scan in plan.scans for piece in scan.slices]
+            with files.hot.held(slices, paths) as hot:
+                for scan in plan.scans:
+                    select = scan_sql(scan.columns, scan.slices, paths, None, hot)
+                    query.cursor.execute(view_sql(scan, select))
+                yield plan
+
+    def _in_one_round(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Plan | None:
+        """Run what a leaf would run; return the plan of what a broker makes of it, None: it is not worth it."""
+        if not may_be_kept(plan):
+            return None
+        [scan] = plan.scans
+        is_large = rows_in(scan.slices) >= SHARE * self.leaves.kept.rows_min
+        split = self._split(query, plan) if is_large and self.leaves.may(keeping) else None
+        if split is None:
+            return None
+        request = replace(split.request, slices=tuple(scan.slices), keeping=keeping)
+        rows, hits = self._rows(query, request)
+        if rows is None:
+            return None
+        stand = split.stand
+        places = [f"p_{place}" for place in range(len(stand.types))]
+        query.cursor.register(f"{stand.leaf}_0", rows.rename_columns(places))
+        sql = merge_sql(stand, [f"{stand.leaf}_0"], split.final_sql)
+        return replace(plan, sql=sql, parameters=(), names=split.names, kept=hits)
+
+    def _split(self, query: RunningQuery, plan: Plan) -> Round | None:
+        """Return a statement in one round, without its slices; None: it cannot be. It is known from the last time."""
+        key = _key_of(plan)
+        if key is None:
+            return split_alone(query, plan)
+        return self._splits.get(key, lambda: (split_alone(query, plan),))[0]
+
+    def _rows(self, query: RunningQuery, request: LeafRequest) -> tuple[pa.Table | None, int]:
+        """Return the leaf's rows, None if they are too large, and how many slices were kept."""
+        import pyarrow as pa
+
+        leaf = checked_leaf(query.cursor, request)
+        scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+        task = self.leaves.task(query, request, leaf, scan)
+        if not task.pieces or any(self.leaves.kept.is_large(one.key) for one in task.pieces):
+            return None, 0
+        for name, table in request.tables.items():
+            query.cursor.register(name, table)
+        held, size_bytes = [], 0
+        with self.leaves.rows(query, task, None) as rows:
+            for batch in rows.batches:
+                held.append(batch)
+                size_bytes += batch.nbytes
+                if size_bytes > ROUND_BYTES_MAX:
+                    return None, 0
+                query.require_wanted()
+            return pa.Table.from_batches(held, rows.schema), rows.hits
+
+
+def may_be_kept(plan: Plan) -> bool:
+    """Whether a statement gives groups of one datasource, by aggregates that cost no more in parts than as a whole."""
+    node = plan.statement["node"]
+    if plan.is_explain or len(plan.scans) != 1 or len(plan.selects) != 1:
+        return False
+    inside = list(walk(node)) if node["type"] == "SELECT_NODE" else []
+    aggregates = [one for one in inside if is_aggregate(one)]
+    if any(one["distinct"] or function_name(one) not in _PLAIN for one in aggregates):
+        return False
+    if not any(one.get("class") == "COLUMN_REF" for one in inside):
+        return False  # how many rows there are is written in the files
+    kinds = {one["type"] for one in node["modifiers"]}
+    return bool(node["group_expressions"] or aggregates or "DISTINCT_MODIFIER" in kinds)
+
+
+def split_alone(query: RunningQuery, plan: Plan) -> Round | None:
+    """Return a statement in one round, without its slices; None: it cannot be. Its tree is settled."""
+    cursor = query.cursor
+    show_empty(cursor, plan.scans, plan.tables)
+    result = bind(cursor, plan.sql, plan.parameters)
+    settle(cursor, plan.statement, plan.selects, plan.parameters)
+    distributor = Distributor(cursor, plan.catalog, (), Asked("", None), GatherLimit())
+    try:
+        found = distributor.one_round(plan, _NO_BASIS, result)
+    except NotOneRound:
+        return None
+    if len(found.stands) != 1 or len(found.leaves) != 1:
+        return None
+    return Round(
+        replace(found.leaves[0], slices=()), found.stands[0], found.final_sql, result.names
+    )
+
+
+def _key_of(plan: Plan) -> Hashable | None:
+    """Return what a split depends on; None if it is another one each time, or cannot be told."""
+    if plan.tables or any(map(is_volatile, walk(plan.statement["node"]))):
+        return None
+    values = tuple((type(one), one) for one in plan.parameters)
+    key = (plan.sql, values, tuple(plan.scans[0].columns.items()))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key

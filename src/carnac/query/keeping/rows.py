@@ -1,0 +1,106 @@
+"""The rows of leaf statements: read from files as far as they are not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from carnac.query.files import ScanFiles
+from carnac.query.keeping.leaf import KeptLeaf, rows_in
+from carnac.query.keeping.pieces import Piece, pieces_of
+from carnac.query.keeping.store import KeptResults
+from carnac.query.results import batches_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.ports.queries import Keeping, LeafFiles, LeafRequest
+    from carnac.query.distributed.leaves import CheckedLeaf
+    from carnac.query.newest import TimeEdge
+    from carnac.query.planning import Scan
+    from carnac.query.running import RunningQuery
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRows:
+    """The rows that a leaf statement gives.
+
+    Attributes:
+        hits: Slices whose part of them was kept.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeafTask:
+    """A leaf statement that is to run.
+
+    Attributes:
+        edge: The end of time of which it wants the rows; None: it wants others.
+        scan: What it reads.
+        pieces: What of it is taken and kept; empty: nothing.
+    """
+
+    request: LeafRequest
+    edge: TimeEdge | None
+    scan: Scan
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRunner:
+    """Runs leaf statements.
+
+    Attributes:
+        kept: What is kept of them.
+    """
+
+    files: ScanFiles
+    kept: KeptResults
+
+    def may(self, keeping: Keeping) -> bool:
+        """Whether results are taken or kept at all."""
+        return bool(self.kept.bytes_max) and (keeping.use or keeping.populate)
+
+    def task(
+        self, query: RunningQuery, request: LeafRequest, leaf: CheckedLeaf, scan: Scan
+    ) -> LeafTask:
+        """Return what is to be done for a request, over the slices of a scan."""
+        pieces: Sequence[Piece] = []
+        rows_min = max(1, self.kept.rows_min)
+        if self.may(request.keeping) and rows_in(scan.slices) >= rows_min:
+            pieces = pieces_of(query.cursor, request, leaf, scan.slices)
+        return LeafTask(request, leaf.edge, scan, pieces)
+
+    @contextmanager
+    def rows(
+        self, query: RunningQuery, task: LeafTask, files: LeafFiles | None
+    ) -> Iterator[LeafRows]:
+        """Run a leaf statement; give its rows, which are taken before the block ends.
+
+        Args:
+            files: Where they are; None: in deep storage.
+        """
+        scan, edge = task.scan, task.edge
+        if not task.pieces:
+            read = self.files.narrowed(scan, edge, query, files)
+            with self.files.showing(read, query, files):
+                schema, batches = batches_of(query.cursor.sql(task.request.sql))
+                with closing(batches):
+                    yield LeafRows(schema, batches, 0)
+            return
+        answer = KeptLeaf(self.kept, task.pieces, task.request.keeping, splits=edge is None)
+        if not answer.read:
+            yield LeafRows(*answer.answer(None, iter(())), answer.hits)
+            return
+        read = self.files.narrowed(replace(scan, slices=answer.read), edge, query, files)
+        with self.files.showing(read, query, files) as select:
+            sql = answer.statement(select, scan.view)
+            schema, batches = batches_of(query.cursor.sql(sql))
+            with closing(batches):
+                yield LeafRows(*answer.answer(schema, batches), answer.hits)

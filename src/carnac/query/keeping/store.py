@@ -1,0 +1,178 @@
+"""The partial results of a process, within a limit of memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from carnac.ports.queries import KEPT_ROWS_MIN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.core.answers.receipts import SliceKey
+
+KEPT_BYTES = 256 << 20
+ENTRY_BYTES = 16 << 20
+MEMORY_SHARE = 4
+"""Of the memory that queries may use this part is for kept results, at most."""
+SLICE_BYTES = 200
+"""That a kept slice takes about."""
+TAKEN_MAX = 32
+"""Results of one statement that are put together at most; what the others have is read again, and kept as one."""
+LARGE_MAX = 10_000
+"""Statements whose results are known to be too large."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptResult:
+    """What a statement gave over some slices.
+
+    Attributes:
+        rows: Of these segments.
+    """
+
+    slices: frozenset[SliceKey]
+    table: pa.Table
+    rows: int
+
+    @property
+    def size_bytes(self) -> int:
+        """In memory."""
+        return int(self.table.get_total_buffer_size()) + SLICE_BYTES * len(self.slices)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What is kept of an answer.
+
+    Attributes:
+        results: Over disjoint sets of slices.
+        is_changing: Something was kept that holds more than is wanted: segments of this statement do not only come.
+    """
+
+    results: Sequence[KeptResult] = ()
+    is_changing: bool = False
+
+    @property
+    def slices(self) -> frozenset[SliceKey]:
+        """All of them."""
+        return frozenset(key for one in self.results for key in one.slices)
+
+
+@dataclass(slots=True)
+class KeptCounts:
+    """What has been asked of kept results.
+
+    Attributes:
+        hits: Segments whose part of an answer was kept.
+        misses: Segments that were read, though their parts might have been kept.
+        size_bytes: Of all that is kept.
+        results: That are kept.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    size_bytes: int = 0
+    results: int = 0
+
+
+@dataclass(slots=True)
+class KeptResults:
+    """Partial results by statement and slices; those that were used last stay. Safe for threads.
+
+    Args:
+        bytes_max: Of all results together; 0: none is kept.
+        entry_bytes_max: Of one result.
+        rows_min: Of the segments of a statement that is worth it.
+    """
+
+    bytes_max: int = KEPT_BYTES
+    entry_bytes_max: int = ENTRY_BYTES
+    rows_min: int = KEPT_ROWS_MIN
+    counts: KeptCounts = field(default_factory=KeptCounts)
+    _results: OrderedDict[int, tuple[str, KeptResult]] = field(default_factory=OrderedDict)
+    _numbers: dict[str, dict[int, KeptResult]] = field(default_factory=dict)
+    _large: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _next: count[int] = field(default_factory=count)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_large(self, key: str) -> bool:
+        """Whether a result of the statement was too large to be kept."""
+        with self._lock:
+            return key in self._large
+
+    def find(self, key: str, wanted: Collection[SliceKey]) -> Taken:
+        """Return what is kept of the statement's answer over some slices; counts nothing."""
+        with self._lock:
+            return self._find(key, wanted)[0]
+
+    def take(self, key: str, wanted: Collection[SliceKey]) -> Taken:
+        """Return what is kept of the statement's answer over some slices."""
+        with self._lock:
+            taken, numbers = self._find(key, wanted)
+            for number in numbers:
+                self._results.move_to_end(number)
+            hits = sum(len(one.slices) for one in taken.results)
+            self.counts.hits += hits
+            self.counts.misses += len(wanted) - hits
+            return taken
+
+    def keep(self, key: str, result: KeptResult) -> None:
+        """Keep a result, unless it is too large."""
+        size_bytes = result.size_bytes
+        if size_bytes > min(self.entry_bytes_max, self.bytes_max):
+            self.note_large(key)
+            return
+        with self._lock:
+            known = self._numbers.setdefault(key, {})
+            for number in [one for one, old in known.items() if old.slices <= result.slices]:
+                self._drop(number)
+            number = next(self._next)
+            self._numbers.setdefault(key, {})[number] = result
+            self._results[number] = key, result
+            self.counts.size_bytes += size_bytes
+            self.counts.results += 1
+            while self.counts.size_bytes > self.bytes_max:
+                self._drop(next(iter(self._results)))
+
+    def note_large(self, key: str) -> None:
+        """Note that the results of a statement are too large."""
+        with self._lock:
+            self._large[key] = None
+            if len(self._large) > LARGE_MAX:
+                self._large.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._results.clear()
+            self._numbers.clear()
+            self._large.clear()
+            self.counts.size_bytes = self.counts.results = 0
+
+    def _find(self, key: str, wanted: Collection[SliceKey]) -> tuple[Taken, list[int]]:
+        left = set(wanted)
+        everything = frozenset(left)
+        taken, numbers, is_changing = list[KeptResult](), list[int](), False
+        known = sorted(self._numbers.get(key, {}).items(), key=lambda one: -one[1].rows)
+        for number, result in known:
+            if result.slices <= left and len(taken) < TAKEN_MAX:
+                taken.append(result)
+                numbers.append(number)
+                left -= result.slices
+            is_changing |= not result.slices <= everything
+        return Taken(taken, is_changing), numbers
+
+    def _drop(self, number: int) -> None:
+        key, result = self._results.pop(number)
+        numbers = self._numbers[key]
+        del numbers[number]
+        if not numbers:
+            del self._numbers[key]
+        self.counts.size_bytes -= result.size_bytes
+        self.counts.results -= 1
