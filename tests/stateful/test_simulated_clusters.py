@@ -12,7 +12,7 @@ from tests.nightly import IS_FAST, IS_NIGHTLY
 
 SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 200
 GROUPS = 4
-STEPS = 8
+STEPS = 6
 FOUND_SOON = {
     "half-a-delete": 4,
     "unheard-is-done": 6,
@@ -30,14 +30,21 @@ def test_nothing_is_ever_violated(group: int) -> None:
         assert not found.violations, f"seed {seed} of {STEPS} steps: {found.violations}"
 
 
-def test_a_seed_is_one_trace() -> None:
+@pytest.mark.parametrize("has_servers", [False, True])
+def test_a_seed_is_one_trace(has_servers: bool) -> None:
     first: list[str] = []
     again: list[str] = []
-    one = run(5, steps=STEPS, on_note=first.append)
-    other = run(5, steps=STEPS, on_note=again.append)
+    one = run(5, steps=3, has_servers=has_servers, on_note=first.append)
+    other = run(5, steps=3, has_servers=has_servers, on_note=again.append)
     assert first == again
     assert one.digest == other.digest
-    assert run(6, steps=STEPS).digest != one.digest
+    assert run(6, steps=3, has_servers=has_servers).digest != one.digest
+
+
+def test_a_cluster_that_serves_answers() -> None:
+    found = run(1, steps=STEPS, has_servers=True)
+    assert not found.violations
+    assert found.answers
 
 
 @pytest.mark.parametrize("name", [one.name for one in BUGS] if IS_NIGHTLY else sorted(FOUND_SOON))

@@ -164,7 +164,7 @@ def open_broker(
             steps.callback(cluster.close)
             cluster.start()
             distributed = DistributedExecutor(
-                _tools(engine, metadata, membership, cluster, settings.query_part_bytes)
+                tools_of(engine, metadata, membership, cluster, settings.query_part_bytes)
             )
             executor = Either(distributed, executor, _asks_historicals(place, cluster))
             loops = [membership.loop, cluster.loop]
@@ -206,13 +206,14 @@ def _asks_historicals(place: Place, cluster: Cluster) -> Callable[[], bool]:
     return lambda: place.is_alone or bool(cluster.members())
 
 
-def _tools(
+def tools_of(
     engine: DuckDbQueryEngine,
     metadata: MetadataStore,
     membership: Membership,
     cluster: Cluster,
     part_bytes: int,
 ) -> Tools:
+    """Return what statements over historicals are run with."""
     return Tools(
         engine=engine,
         cluster=cluster,

@@ -100,6 +100,10 @@ class Auditor:
                     )
             after = page[-1].segment_id
 
+    def shown_at(self, revision: int) -> tuple[str, ...]:
+        """Return the datasources that show something at a revision."""
+        return tuple(one.name for one in self._metadata.datasources(revision))
+
     def conclude(self) -> None:
         """Look once more at all that is retained, when everything has come to rest."""
         self.look()

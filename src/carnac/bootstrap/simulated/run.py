@@ -8,7 +8,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from carnac.bootstrap.simulated import servers
 from carnac.bootstrap.simulated.bugs import Bug, planted
 from carnac.bootstrap.simulated.clients import (
     CleaningScript,
@@ -18,6 +20,9 @@ from carnac.bootstrap.simulated.clients import (
     WritingScript,
 )
 from carnac.bootstrap.simulated.world import World
+from carnac.broker import cluster, membership, scatter
+from carnac.coordinator import coordinator, links
+from carnac.historical import server
 from carnac.simulation.cluster.faults import KINDS, Faults
 from carnac.simulation.cluster.kernel import Kernel, Process, Violation
 from carnac.simulation.cluster.threads import simulated
@@ -39,6 +44,8 @@ CHAOS_MS = 1_800_000
 """How long faults last at most."""
 REST_MS = 900_000
 """In which all must come to an end once there are no faults."""
+SERVING = 0.2
+"""Of the seeds, those whose cluster serves: the others have more writers' work in the same time."""
 SHARE = 0.007
 """Of the effects of a process, those after which something befalls it."""
 FREEZES_MS = (1_000, 8_000, 15_000, 40_000, 120_000)
@@ -73,10 +80,12 @@ def run(
     steps: int = STEPS,
     kinds: Iterable[str] = KINDS,
     bug: Bug | None = None,
+    has_servers: bool | None = None,
     on_note: Callable[[str], object] | None = None,
 ) -> Verdict:
     """Let a cluster live under a seed, and say what came of it."""
     kernel = Kernel(seed, on_note=on_note)
+    serves = kernel.faults.random() < SERVING if has_servers is None else has_servers
     faults = Faults(_random(f"calls {seed}"), frozenset(kinds))
     for name in PACKAGES:
         importlib.import_module(name)
@@ -84,8 +93,10 @@ def run(
         stack.enter_context(_garbage_kept())
         stack.enter_context(planted(bug))
         stack.enter_context(simulated(kernel, PACKAGES))
+        stack.enter_context(_calm())
         world = stack.enter_context(World(kernel, faults))
-        scripts = _people(world, seed, steps)
+        scripts = _people(world, seed, steps, has_servers=serves)
+        kernel.note(f"servers: {'yes' if serves else 'no'}")
         chaos = Chaos(world, _random(f"chaos {seed}"))
         chaos.start()
         kernel.run(CHAOS_MS, until=lambda: all(one.is_over for one in scripts))
@@ -105,6 +116,33 @@ def run(
 
 
 @contextmanager
+def _calm() -> Iterator[None]:
+    """Have services look less often than they do, and let a folder be of the process that was started last."""
+    found: tuple[tuple[Any, str, Any], ...] = (
+        (membership, "FOLLOW_PERIOD_MS", 1_500),
+        (cluster, "FOLLOW_PERIOD_MS", 2_500),
+        (cluster, "ASK_WAIT_MS", 10_000),
+        (cluster, "ASK_PAUSE_MS", 300),
+        (cluster, "ASK_AGAIN_MS", 1_500),
+        (links, "ASK_WAIT_MS", 10_000),
+        (links, "ASK_PAUSE_MS", 300),
+        (links, "ASK_AGAIN_MS", 1_500),
+        (links, "SEND_AGAIN_MS", 1_500),
+        (coordinator, "LOOK_PERIOD_MS", 2_000),
+        (scatter, "LOOK_S", 1.0),
+        (server, "_lock", lambda _folder: None),
+    )
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in found]
+    for owner, name, value in found:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+@contextmanager
 def _garbage_kept() -> Iterator[None]:
     """Collect no garbage meanwhile: no seed decides when, and what is thrown away may still do something."""
     was_on = gc.isenabled()
@@ -120,7 +158,7 @@ def _random(text: str) -> random.Random:
     return random.Random(text)  # noqa: S311 - a simulation
 
 
-def _people(world: World, seed: int, steps: int) -> list[Script]:
+def _people(world: World, seed: int, steps: int, *, has_servers: bool) -> list[Script]:
     scripts: list[Script] = []
     for number in range(3):
         name = f"writer-{number}"
@@ -136,7 +174,19 @@ def _people(world: World, seed: int, steps: int) -> list[Script]:
     world.add("compactor", compacting.run)
     scripts.append(compacting)
     world.add("cleaner", CleaningScript(world, "cleaner", f"cleaner {seed}", 0).run)
+    if has_servers:
+        _servers(world, seed, steps, scripts)
     return scripts
+
+
+def _servers(world: World, seed: int, steps: int, scripts: list[Script]) -> None:
+    for number in range(2):
+        world.add(f"historical-{number}", servers.run_historical)
+    for number in range(2):
+        world.add(f"coordinator-{number}", servers.run_coordinator)
+    asking = servers.AskingScript(world, "broker", f"broker {seed}", steps)
+    world.add("broker", asking.run)
+    scripts.append(asking)
 
 
 def _conclude(world: World, scripts: list[Script]) -> None:
@@ -150,7 +200,7 @@ def _conclude(world: World, scripts: list[Script]) -> None:
             f"{', '.join(late)} came to no end within {REST_MS // 60_000} minutes without faults",
         )
         return
-    kernel.run(180_000)
+    kernel.run(90_000)
     if not kernel.violations:
         world.auditor.conclude()
 
@@ -187,25 +237,13 @@ class Chaos:
             kernel.note("crashes")
             kernel.kill(process)
             if is_current:
-                self._start_later(process.name, rng.randint(0, 8_000))
+                world.start_later(process.name, rng.randint(0, 8_000))
         elif kind == "freeze":
             freeze_ms = rng.choice(FREEZES_MS)
             kernel.note(f"stands still for {freeze_ms} ms")
             process.frozen_until_ms = kernel.now_ms + freeze_ms
-            if is_current and rng.random() < TAKEN_FOR_DEAD:
-                self._start_later(process.name, rng.randint(1_000, 20_000))
+            if is_current and rng.random() < TAKEN_FOR_DEAD and "historical" not in process.name:
+                world.start_later(process.name, rng.randint(1_000, 20_000))
         else:
             process.skew_ms = rng.choice(SKEWS_MS)
             kernel.note(f"its clock is set {process.skew_ms} ms ahead")
-
-    def _start_later(self, name: str, after_ms: int) -> None:
-        """Let somebody start a process anew; one that only stood still goes on beside it."""
-        kernel = self._world.kernel
-        was = self._world.processes[name]
-
-        def start() -> None:
-            kernel.sleep(after_ms)
-            if self._world.processes[name] is was and kernel.befall is not None:
-                self._world.start(name)
-
-        kernel.spawn(self._world.god, f"start {name}", start)

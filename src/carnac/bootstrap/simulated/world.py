@@ -14,7 +14,7 @@ from carnac.clock import StoreClock
 from carnac.config import Settings
 from carnac.core.ids import COUNT_DIGITS, MARK_DIGITS, TIME_DIGITS, digits
 from carnac.deep_storage.objects import ObjectDeepStorage
-from carnac.errors import Corrupt, Unavailable
+from carnac.errors import CarnacError, Corrupt, Unavailable
 from carnac.metadata.backends.temporary import TemporarySqliteDatabase
 from carnac.metadata.store import SqlMetadataStore
 from carnac.ports.segment_files import check_file
@@ -22,6 +22,7 @@ from carnac.simulation.cluster import storage
 from carnac.simulation.cluster.database import SimulatedDatabase
 from carnac.simulation.cluster.faults import Faults
 from carnac.simulation.cluster.kernel import Kernel, Process
+from carnac.simulation.cluster.network import Network
 from carnac.store import Store
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ class SeededIds:
 class Host:
     """What a service that runs in a process is given."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: World, process: Process, number: int) -> None:
         self.world, self.process, self.kernel = world, process, world.kernel
+        self.number = number
         self.clock = StoreClock(MachineClock(world.kernel, process))
         self.clock.follow(lambda: world.kernel.now_ms)
         self.ids: IdSource = SeededIds(world.kernel, process)
@@ -128,6 +130,7 @@ class World:
         self.kernel, self.faults = kernel, faults
         self.folder = Path(tempfile.mkdtemp(prefix="carnac-simulated-"))
         self.disk = storage.Disk(kernel, faults)
+        self.network = Network(kernel, faults)
         storage.mount(self.disk)
         self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms)
         self.god = Process("auditor")
@@ -162,7 +165,27 @@ class World:
         process.ids.seed(f"{self.kernel.faults.random()} {self._births}")
         self.processes[name] = process
         self.kernel.note(f"{name} starts")
-        self.kernel.spawn(process, "main", lambda: self._roles[name](Host(self, process)))
+        self.kernel.spawn(process, "main", lambda: self._begin(name, process))
+
+    def _begin(self, name: str, process: Process) -> None:
+        """Be what a process is; one that cannot begin ends, and is started anew."""
+        try:
+            self._roles[name](Host(self, process, self._births))
+        except CarnacError as error:
+            self.kernel.note(f"cannot begin: {error.message}")
+            self.start_later(name, 2_000)
+            self.crash(name)
+
+    def start_later(self, name: str, after_ms: int) -> None:
+        """Let somebody start a process anew; one that only stood still goes on beside it."""
+        was = self.processes[name]
+
+        def start() -> None:
+            self.kernel.sleep(after_ms)
+            if self.processes[name] is was:
+                self.start(name)
+
+        self.kernel.spawn(self.god, f"start {name}", start)
 
     def crash(self, name: str) -> None:
         """End a process where it stands."""

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
+from carnac.ports.threads import DaemonThreads, stopped_after
 from carnac.simulation.cluster.kernel import Kernel, Killed, Strand
 
 
@@ -49,6 +50,23 @@ class Threads:
         if timeout_s is None or timeout_s < 0:
             return None
         return self.kernel.now_ms + max(1, round(timeout_s * 1000))
+
+    @contextmanager
+    def stopped_after(self, limit_ms: int | None, stop: Callable[[], object]) -> Iterator[SimEvent]:
+        """Call `stop` once the time is over: `carnac.ports.threads.stopped_after`."""
+        is_late = SimEvent(self)
+
+        def ring() -> None:
+            is_late.set()
+            stop()
+
+        timer = SimTimer(self, (limit_ms or 0) / 1000, ring)
+        if limit_ms is not None:
+            timer.start()
+        try:
+            yield is_late
+        finally:
+            timer.cancel()
 
     def namespace(self) -> Any:
         """Return what takes the place of the module."""
@@ -371,6 +389,20 @@ class SimPool:
         pass
 
 
+class SimDaemonThreads:
+    """`carnac.ports.threads.DaemonThreads`: a strand for each thing to do."""
+
+    free = 0
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+
+    def run(self, do: Callable[[], object]) -> None:
+        """Have something done."""
+        kernel = self._threads.kernel
+        kernel.spawn(kernel.require().process, "daemon", do)
+
+
 @contextmanager
 def simulated(kernel: Kernel, packages: Iterable[str]) -> Iterator[Threads]:
     """Have modules below some packages that were imported take strands for threads until the block ends."""
@@ -382,6 +414,7 @@ def simulated(kernel: Kernel, packages: Iterable[str]) -> Iterator[Threads]:
         id(threading.Thread): namespace.Thread,
         id(SimpleQueue): lambda: SimQueue(threads),
         id(ThreadPoolExecutor): SimPool,
+        id(stopped_after): threads.stopped_after,
     }
     swapped: list[tuple[ModuleType, str, Any]] = []
     prefixes = tuple(packages)
@@ -389,9 +422,12 @@ def simulated(kernel: Kernel, packages: Iterable[str]) -> Iterator[Threads]:
         if not any(key == one or key.startswith(f"{one}.") for one in prefixes):
             continue
         for name, value in list(vars(module).items()):
-            if id(value) in taken:
+            other = taken.get(id(value))
+            if isinstance(value, DaemonThreads):
+                other = SimDaemonThreads(threads)
+            if other is not None:
                 swapped.append((module, name, value))
-                setattr(module, name, taken[id(value)])
+                setattr(module, name, other)
     try:
         yield threads
     finally:
