@@ -32,7 +32,6 @@ from carnac.query.distributed.leaves import (
     without_missing,
 )
 from carnac.query.distributed.merging import merged_table
-from carnac.query.files import ScanFiles
 from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted
 from carnac.query.keeping.embedded import Embedded
@@ -43,8 +42,9 @@ from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import plan_table, read_rows, tidy
-from carnac.query.running import RunningQuery
-from carnac.query.settings import settings_of
+from carnac.query.running.files import ScanFiles
+from carnac.query.running.query import RunningQuery
+from carnac.query.running.settings import settings_of
 from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
 

@@ -24,10 +24,10 @@ from carnac.query.distributed.leaves import checked_leaf
 from carnac.query.distributed.merging import merge_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
-from carnac.query.files import view_sql
 from carnac.query.keeping.leaf import rows_in
 from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
+from carnac.query.running.files import view_sql
 from carnac.query.scans import scan_sql
 from carnac.query.streams.basis import is_volatile
 from carnac.query.syntax import walk
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from carnac.ports.distributed import Stand
     from carnac.ports.queries import Keeping, LeafRequest
     from carnac.query.keeping.rows import LeafRunner
-    from carnac.query.running import RunningQuery
+    from carnac.query.running.query import RunningQuery
 
 _NO_BASIS = QueryBasis(
     statement="", slices=(), columns={}, tables=(), is_volatile=False, segments_total=0

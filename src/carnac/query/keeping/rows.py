@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from carnac.query.files import ScanFiles
 from carnac.query.keeping.leaf import KeptLeaf, rows_in
 from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
 from carnac.query.results import batches_of
+from carnac.query.running.files import ScanFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from carnac.query.distributed.leaves import CheckedLeaf
     from carnac.query.newest import TimeEdge
     from carnac.query.planning import Scan
-    from carnac.query.running import RunningQuery
+    from carnac.query.running.query import RunningQuery
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
     from carnac.ports import DeepStorage
     from carnac.ports.queries import LeafFiles, LeafSlice
-    from carnac.query.running import RunningQuery
+    from carnac.query.running.query import RunningQuery
 
 Select = Callable[["Sequence[LeafSlice]"], str]
 """Gives the SELECT of the visible rows of slices."""
