@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from carnac.ports.distributed import GatherLimit
+from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
     from carnac.config import Settings
-    from carnac.ports import DeepStorage
+    from carnac.ports import DeepStorage, MetadataStore
     from carnac.query import DuckDbQueryEngine
     from carnac.query.keeping.store import KeptResults
+
+_log = logging.getLogger(__name__)
 
 
 def make_engine(
@@ -43,3 +48,18 @@ def _kept_by(settings: Settings) -> KeptResults:
     if settings.query_memory_limit_bytes is not None:
         bytes_max = min(bytes_max, settings.query_memory_limit_bytes // MEMORY_SHARE)
     return KeptResults(bytes_max, settings.query_kept_result_bytes)
+
+
+def make_ready(engine: DuckDbQueryEngine, metadata: MetadataStore) -> None:
+    """Have a thread do what an engine's first statement would wait for, such as loading DuckDB; returns at once."""
+    from carnac.store.querying import RevisionCatalog
+
+    Thread(
+        target=lambda: safely(
+            _log,
+            "making the query engine ready",
+            lambda: engine.run_query("SELECT 1", RevisionCatalog(metadata, 0)),
+        ),
+        name="carnac-ready",
+        daemon=True,
+    ).start()

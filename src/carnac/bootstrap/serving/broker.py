@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.bootstrap.engines import make_engine
+from carnac.bootstrap.engines import make_engine, make_ready
 from carnac.bootstrap.serving.coordinator import connect
 from carnac.bootstrap.serving.metrics import show_kept
 from carnac.bootstrap.store import (
@@ -80,14 +80,21 @@ class BrokerHandle(Closing):
         queries: Answers statements.
         queue: Where they wait.
         loops: What must turn for it to be healthy.
+        make_ready: Does, in the background, what the first statement would wait for.
     """
 
     def __init__(
-        self, queries: QueryService, queue: QueryQueue, loops: Sequence[Loop], steps: ExitStack
+        self,
+        queries: QueryService,
+        queue: QueryQueue,
+        loops: Sequence[Loop],
+        make_ready: Callable[[], None],
+        steps: ExitStack,
     ) -> None:
         self.queries = queries
         self.queue = queue
         self.loops = loops
+        self.make_ready = make_ready
         self._steps = steps
 
     def close(self) -> None:
@@ -118,6 +125,7 @@ def add(assembly: Assembly) -> None:
         open_broker(assembly.settings, assembly.clock, place=place, registry=assembly.registry)
     )
     assembly.loops.extend(opened.loops)
+    assembly.starts.append(opened.make_ready)
     assembly.routers.append(make_router(opened.queries, new_id=RandomIds().new_id, threads=threads))
 
 
@@ -178,7 +186,9 @@ def open_broker(
             listeners=_listeners(settings, registry, queue, planning),
         )
         steps.callback(broker.close)
-        return BrokerHandle(broker, queue, loops, steps.pop_all())
+        return BrokerHandle(
+            broker, queue, loops, lambda: make_ready(engine, metadata), steps.pop_all()
+        )
 
 
 def _join(

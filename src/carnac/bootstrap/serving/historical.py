@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client import Gauge
 
-from carnac.bootstrap.engines import make_engine
+from carnac.bootstrap.engines import make_engine, make_ready
 from carnac.bootstrap.serving.metrics import show_kept
 from carnac.bootstrap.store import open_files, open_records, process_name
 from carnac.clock import RandomIds
@@ -75,6 +75,7 @@ def add(assembly: Assembly) -> Historical:
     assembly.starts.append(
         lambda: _log.info("historical %s answers at %s", record.server_id, record.url)
     )
+    assembly.starts.append(lambda: make_ready(engine, metadata))
     _show(assembly.registry, historical)
     show_kept(assembly.registry, Role.HISTORICAL, engine.kept.counts)
     return historical
