@@ -130,9 +130,11 @@ def _unload_replaced(state: RolloutState, floor: int) -> Iterator[Unload]:
     if floor < lives.base:  # older revisions are in use than are remembered
         return
     for server in state.historicals:
-        held = server.loaded | server.loading | server.failed
         gone = {
-            segment_id for segment_id in held - lives.live if not lives.is_needed(segment_id, floor)
+            segment_id
+            for held in (server.loaded, server.loading, server.failed)
+            for segment_id in lives.not_live(held)
+            if not lives.is_needed(segment_id, floor)
         }
         for segment_id in sorted(gone - server.unloading):
             yield Unload(server_id=server.server_id, segment_id=segment_id, why=REPLACED)
@@ -149,8 +151,8 @@ def _unload_surplus(
     copies = {one.segment_id: 0 for one in state.surplus}
     for server in state.historicals:
         if server.counts:
-            for segment_id in copies.keys() & server.loaded:
-                copies[segment_id] += 1
+            for segment_id in copies:  # few; a server has many
+                copies[segment_id] += segment_id in server.loaded
     unloads: list[Unload] = []
     kept: dict[Surplus, str] = {}
     for one in state.surplus:

@@ -124,6 +124,10 @@ class SegmentLives:
         """Ids of the segments that the head needs."""
         return self._entries.keys()
 
+    def not_live(self, segment_ids: Set[str]) -> Set[str]:
+        """Return those that the head does not need; takes as long as there are such ids, however many are live."""
+        return frozenset(segment_ids).difference(self._entries)
+
     @property
     def ended(self) -> Set[str]:
         """Ids of the segments of which a life ended after the base; some may be live again."""
