@@ -327,3 +327,13 @@ def test_doctor_tells_wrong_checksums_from_damage_and_mends_them(run: Run, store
     path.write_bytes(sound[:9000] + bytes([sound[9000] ^ 1]) + sound[9001:])
     assert "page 3 is what was written but for one bit" in run("doctor", *place, code=1).out
     assert "nothing was changed" in run("doctor", "--mend-checksums", *place, code=7).err
+
+
+def test_doctor_tells_damage_in_what_was_written_last(run: Run, store: Path) -> None:
+    with closing(open_records(str(store), settings=Settings(), clock=SystemClock())) as metadata:
+        metadata.put_settings({"name": "value"})
+        assert "of metadata written last" in run("doctor", "--store", str(store)).out
+        log = store / "metadata.db-wal"
+        log.write_bytes(log.read_bytes()[:-1] + b"x")
+        done = run("doctor", "--store", str(store), code=1)
+    assert "of the write-ahead log" in done.out

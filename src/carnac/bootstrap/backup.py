@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.bootstrap.store import locate_store, no_store
+from carnac.bootstrap.store import find_obstacle, locate_store, no_store
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.metadata.upkeep.checksums import Mended, Pages
+    from carnac.metadata.upkeep.log_pages import LogPages
 
 
 def back_up(store: str, target: Path) -> None:
@@ -28,6 +29,16 @@ def examine_pages(store: str) -> Pages | None:
 
     file = locate_store(store).file
     return checksums.examine(file) if file is not None and file.is_file() else None
+
+
+def examine_log(store: str) -> LogPages | None:
+    """Verify what is in the metadata's log alone: see `log_pages.examine_log`; None also without a file to write."""
+    from carnac.metadata.upkeep import log_pages
+
+    file = locate_store(store).file
+    if file is None or not file.is_file() or find_obstacle(store) is not None:
+        return None
+    return log_pages.examine_log(file)
 
 
 def mend_checksums(store: str) -> Mended:

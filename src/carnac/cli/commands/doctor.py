@@ -75,7 +75,14 @@ def doctor(
     """
     session = session_of(ctx)
     mended = [_mend(session)] if mends_checksums else []
-    checks = [*_machine(), *_spark(session), *mended, *_pages(session), *_store(session)]
+    checks = [
+        *_machine(),
+        *_spark(session),
+        *mended,
+        *_pages(session),
+        *_log(session),
+        *_store(session),
+    ]
     has_problem = any(check.state == "problem" for check in checks)
     if as_json:
         session.output.json(
@@ -217,6 +224,28 @@ def _pages(session: Session) -> Iterator[Check]:
             f"{wrong} of the metadata are damaged ({pages.faults[0]}): restore them from a backup"
         )
         yield Check(name="pages", state="problem", detail=detail)
+
+
+def _log(session: Session) -> Iterator[Check]:
+    """Say whether what was written to the metadata last is still what was written."""
+    from carnac.bootstrap.backup import examine_log
+
+    try:
+        log = examine_log(session.settings.store.get_secret_value())
+    except CarnacError:  # what opens the store says so
+        return
+    if log is None or not log.total:
+        return
+    pages = counted(log.total, "page")
+    if log.damaged is None:
+        detail = f"{pages} of metadata written last, all as they were written"
+        yield Check(name="log", state="ok", detail=detail)
+    else:
+        detail = (
+            f"page {format_count(log.damaged)} of the write-ahead log, not in the file of metadata yet, is damaged: "
+            "end all processes of the store and restore it from a backup"
+        )
+        yield Check(name="log", state="problem", detail=detail)
 
 
 def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:

@@ -136,7 +136,7 @@ def _mend(connection: apsw.Connection, path: Path) -> Mended:
             f"{faults[0]}; nothing was changed, restore it from a backup (docs/concepts/operating.md, Backup)"
         )
     aside = _copy_aside(path)
-    connection.pragma("wal_checkpoint(TRUNCATE)")
+    connection.pragma("wal_checkpoint", "TRUNCATE")
     raw = _open_file(path, "unix")
     checked = _open_file(path, CHECKED, apsw.SQLITE_OPEN_READWRITE)
     try:
