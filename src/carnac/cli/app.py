@@ -6,6 +6,7 @@ Modules of commands import nothing heavy at the top: the command line is assembl
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -19,6 +20,13 @@ from carnac.cli.options import flag, option
 from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_AS_JSON = inspect.Parameter(
+    "as_json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, flag("--json", "Print one JSON document.")],
+)
 
 START = "Start here"
 LOAD = "Load"
@@ -154,7 +162,12 @@ def add_group(name: str, help_text: str | None, *, panel: str) -> None:
 
 
 def command(
-    name: str, *, panel: str, examples: Sequence[str], publishes: bool = False
+    name: str,
+    *,
+    panel: str,
+    examples: Sequence[str],
+    publishes: bool = False,
+    has_json: bool = True,
 ) -> Callable[[F], F]:
     """Add a command; its docstring and the examples are its help.
 
@@ -162,6 +175,7 @@ def command(
         name: As typed, without `carnac`; `lookups set` goes to the group `lookups`.
         examples: Whole lines that work when pasted, given a store with the demo's data.
         publishes: It publishes what it does; an interruption says whether it has.
+        has_json: It has the option `--json`; what it prints asks `Output.is_json`.
     """
     group, _, leaf = name.rpartition(" ")
     target = _groups[group] if group else app
@@ -173,13 +187,19 @@ def command(
 
         @functools.wraps(function)
         def guarded(*args: object, **kwargs: Any) -> object:
-            if publishes:
-                session_of(kwargs["ctx"]).interruption.publishes = True
+            session = session_of(kwargs["ctx"])
+            session.interruption.publishes = session.interruption.publishes or publishes
+            if has_json:
+                session.output.is_json = kwargs.pop(_AS_JSON.name)
             try:
                 return function(*args, **kwargs)
             except BrokenPipeError as error:
                 raise ReaderGone from error
 
+        if has_json:
+            signature = inspect.signature(function, eval_str=True)
+            shown = [*signature.parameters.values(), _AS_JSON]
+            guarded.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
         help_text = f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}"
         # also called before each of its own commands: see ctx.invoked_subcommand
         if name in _groups:

@@ -35,7 +35,6 @@ def argument(metavar: str, text: str, *, complete: Callable[..., Any] | None = N
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False)
 
 
-AsJson: TypeAlias = Annotated[bool, flag("--json", "Print one JSON document.")]
 At: TypeAlias = Annotated[
     str | None,
     option(

@@ -40,6 +40,13 @@ class Output:
         """Print one line of the answer."""
         print(text, file=sys.stdout)
 
+    def answer(self, document: object, text: str) -> None:
+        """Print the document with `--json`, else the line."""
+        if self.is_json:
+            self.json(document)
+        else:
+            self.line(text)
+
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         """Print a table; cut to the width of the terminal if there is one."""
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

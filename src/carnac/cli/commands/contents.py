@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import LOOK, command, session_of
-from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
+from carnac.cli.options import At, Datasource, IntervalText, option
 from carnac.cli.tables import (
     columns_of,
     counted,
@@ -23,12 +23,12 @@ from carnac.core.time.intervals import format_ms
 
 
 @command("datasources", panel=LOOK, examples=["carnac datasources", "carnac datasources --at 1"])
-def datasources(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> None:
+def datasources(ctx: typer.Context, at: At = None) -> None:
     """List the datasources with their rows, segments and time."""
     session = session_of(ctx)
     with session.open_store() as store:
         infos = store.datasources(at=at)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"datasources": to_json(infos)})
         return
     columns = columns_of(
@@ -68,7 +68,6 @@ def segments(
     at: At = None,
     interval: IntervalText = None,
     limit: Annotated[int, option("--limit N", "Most rows of the table; 0 shows all.", min=0)] = 100,
-    as_json: AsJson = False,
 ) -> None:
     """List the visible segments: time chunk, version, partition id, rows, size, and the revision that added them.
 
@@ -77,7 +76,7 @@ def segments(
     session = session_of(ctx)
     with session.open_store() as store:
         found = store.segments(datasource, at=at, interval=interval)
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {"datasource": datasource, "segments": [_segment_json(item) for item in found]}
         )
@@ -96,12 +95,12 @@ def segments(
 
 
 @command("chunks", panel=LOOK, examples=["carnac chunks flights --json"])
-def chunks(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
+def chunks(ctx: typer.Context, datasource: Datasource) -> None:
     """List the live time chunks: version, number of segments, and the revision that changed them last."""
     session = session_of(ctx)
     with session.open_store() as store:
         found = store.chunks(datasource)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"datasource": datasource, "chunks": to_json(found)})
         return
     columns = columns_of("chunk! | version | segments# | next partition# | revision#")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import START, add_group, command, session_of
-from carnac.cli.options import AsJson, flag, option
+from carnac.cli.options import flag, option
 from carnac.cli.tables import columns_of, format_seconds
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def demo(
     folder: Annotated[
         Path, option("--keep DIR", "Where the store and the files go; they stay there.")
     ] = Path("demo-output"),
-    as_json: AsJson = False,
 ) -> None:
     """Ingest, append, replace, delete, revert and query 336,776 real flights, and check every count.
 
@@ -38,7 +37,7 @@ def demo(
     session = session_of(ctx)
     story = Story(session=session, folder=folder)
     story.tell()
-    if as_json:
+    if session.output.is_json:
         session.output.json(_document(story))
     else:
         _summarise(story)
@@ -58,7 +57,6 @@ def demo_locks(
     rows: Annotated[
         int, option("--rows N", "Rows of each segment that was there before.", min=1)
     ] = 100_000,
-    as_json: AsJson = False,
 ) -> None:
     """Append late rows to time chunks that are being compacted, under three ways of locking, on real Spark tasks.
 
@@ -71,13 +69,13 @@ def demo_locks(
     from carnac.cli.demo.story import prepare_folder
 
     session = session_of(ctx)
-    say = session.output.note if as_json else session.output.line
+    say = session.output.note if session.output.is_json else session.output.line
     prepare_folder(folder)
     scale = Scale(rows=rows, appends=appends)
     proof = LateDataProof(session.settings, folder / "store", session.clock, scale=scale, say=say)
     runs = proof.run()
     picture = write_picture(runs, proof.chunks, scale, folder / "late-data.svg")
-    if as_json:
+    if session.output.is_json:
         session.output.json(late_document(runs, picture))
     else:
         print_late_report(session.output, runs, picture)
@@ -96,7 +94,6 @@ def demo_cluster(
     pause_s: Annotated[
         float, option("--pause SECONDS", "Between two things that happen.", min=0, max=600)
     ] = 3.0,
-    as_json: AsJson = False,
 ) -> None:
     """Ask a cluster 50 times a second while it is published to, compacted, moved and killed; check every answer.
 
@@ -108,13 +105,13 @@ def demo_cluster(
     from carnac.cli.demo.story import prepare_folder
 
     session = session_of(ctx)
-    say = session.output.note if as_json else session.output.line
+    say = session.output.note if session.output.is_json else session.output.line
     prepare_folder(folder)
     cluster = ClusterDemo(
         session=session, folder=folder.absolute(), say=say, pause_ms=round(pause_s * 1000)
     )
     picture = write_picture(cluster.run(), folder / "cluster.svg")
-    if as_json:
+    if session.output.is_json:
         session.output.json(cluster_document(cluster, picture))
     else:
         print_report(session.output, cluster, picture)
@@ -137,7 +134,6 @@ def demo_replacement(
     folder: Annotated[
         Path, option("--keep DIR", "Where their store and logs go; they stay there.")
     ] = Path("demo-output-replacement"),
-    as_json: AsJson = False,
 ) -> None:
     """Show what queries see, second by second, when a server dies while segments are replaced.
 
@@ -163,12 +159,12 @@ def demo_replacement(
         from carnac.cli.demo.story import prepare_folder
 
         prepare_folder(folder)
-        say = session.output.note if as_json else session.output.line
+        say = session.output.note if session.output.is_json else session.output.line
         real = RealReplacements(session=session, folder=folder.absolute(), say=say)
         courses += real.run()
         is_right = real.is_right
     picture = None if out is None else write_replacement_picture(courses, out)
-    if as_json:
+    if session.output.is_json:
         session.output.json(courses_document(courses, picture))
     else:
         print_courses(session.output, courses, picture)

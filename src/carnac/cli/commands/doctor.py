@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson, option
+from carnac.cli.options import option
 from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
 from carnac.clock import StoreClock, describe_ahead
@@ -67,7 +67,6 @@ def doctor(
             "Give pages of SQLite metadata whose checksums are wrong new ones, if no damage shows on them.",
         ),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Check Java, Spark, packages, disk and the store with all its records, without starting Spark.
 
@@ -84,7 +83,7 @@ def doctor(
         *_store(session),
     ]
     has_problem = any(check.state == "problem" for check in checks)
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {
                 "ok": not has_problem,
@@ -102,15 +101,12 @@ def doctor(
 
 
 @command("version", panel=TIDY, examples=["carnac version"])
-def version(ctx: typer.Context, as_json: AsJson = False) -> None:
+def version(ctx: typer.Context) -> None:
     """Print the version of Carnac."""
     from carnac import __version__
 
     output = session_of(ctx).output
-    if as_json:
-        output.json({"version": __version__})
-    else:
-        output.line(f"carnac {__version__}")
+    output.answer({"version": __version__}, f"carnac {__version__}")
 
 
 def _machine() -> Iterator[Check]:

@@ -9,7 +9,7 @@ import typer
 from carnac.cli.app import LOOK, UNDO, command, session_of
 from carnac.cli.completion.values import complete_datasource, complete_moment, complete_tag
 from carnac.cli.log_table import print_log
-from carnac.cli.options import AsJson, At, argument, flag, option
+from carnac.cli.options import At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.tables import (
     columns_of,
@@ -39,14 +39,13 @@ def log(
         int | None, option("--before REVISION", "Only commits before this revision.")
     ] = None,
     limit: Annotated[int, option("--limit -n N", "Most commits.", min=1)] = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List the commits, newest first."""
     session = session_of(ctx)
     with session.open_store() as store:
         commits = store.log(datasource=datasource, before=before, limit=limit)
         tags = {tag.revision: tag.name for tag in store.tags()}
-    if as_json:
+    if session.output.is_json:
         session.output.json({"commits": to_json(commits)})
         return
     print_log(session.output, commits, tags)
@@ -67,13 +66,12 @@ def show(
     revision: Annotated[
         str, argument("REVISION", "A revision, a time or a tag.", complete=complete_moment)
     ],
-    as_json: AsJson = False,
 ) -> None:
     """Show one commit: what it added, dropped and covered in each datasource."""
     session = session_of(ctx)
     with session.open_store() as store:
         commit = store.show(revision)
-    if as_json:
+    if session.output.is_json:
         session.output.json(to_json(commit))
         return
     _print_commit(session.output, commit)
@@ -86,13 +84,12 @@ def diff(
     second: Annotated[
         str | None, argument("B", "Another. Default: the newest.", complete=complete_moment)
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Compare two revisions, datasource by datasource."""
     session = session_of(ctx)
     with session.open_store() as store:
         before, after, diffs = store.diff(first, second)
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {"before": to_json(before), "after": to_json(after), "datasources": to_json(diffs)}
         )
@@ -128,7 +125,6 @@ def tag(
     name: Annotated[str, argument("NAME", "The tag.", complete=complete_tag)],
     at: At = None,
     remove: Annotated[bool, flag("--remove", "Remove the tag.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Name a revision. It stays readable while the tag is there; a tag that exists is moved."""
     session = session_of(ctx)
@@ -138,7 +134,7 @@ def tag(
         if remove:
             store.untag(name)
         tagged = None if remove else store.tag(name, at=at)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"removed": name} if tagged is None else {"tag": to_json(tagged)})
     elif tagged is None:
         session.output.line(f"tag {name} is removed")
@@ -147,12 +143,12 @@ def tag(
 
 
 @command("tags", panel=UNDO, examples=["carnac tags"])
-def tags(ctx: typer.Context, as_json: AsJson = False) -> None:
+def tags(ctx: typer.Context) -> None:
     """List the tags."""
     session = session_of(ctx)
     with session.open_store() as store:
         found = store.tags()
-    if as_json:
+    if session.output.is_json:
         session.output.json({"tags": to_json(found)})
         return
     columns = columns_of("tag | revision# | made (UTC)!")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import LOOK, command, session_of
-from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
+from carnac.cli.options import At, Datasource, IntervalText, option
 from carnac.cli.tables import Column, columns_of, counted, format_bytes, format_count, interval_text
 from carnac.core.json_form import to_json
 from carnac.core.segments.lateness import Lateness
@@ -41,7 +41,6 @@ def late(
     limit: Annotated[
         int, option("--limit N", "Most rows of the table of chunks; 0 shows all.", min=0)
     ] = 100,
-    as_json: AsJson = False,
 ) -> None:
     """List the late rows by time chunk and by how late they were, and say how many compaction has folded yet.
 
@@ -50,7 +49,7 @@ def late(
     session = session_of(ctx)
     with session.open_store() as store:
         ledger = store.late(datasource, at=at, interval=interval)
-    if as_json:
+    if session.output.is_json:
         session.output.json(to_json(ledger))
     else:
         _print(session.output, ledger, limit)

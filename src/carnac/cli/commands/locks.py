@@ -8,7 +8,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.cli.tables import columns_of, counted, format_age, interval_text
 from carnac.core.json_form import to_json
 
@@ -33,7 +33,6 @@ def locks(
             "--datasource NAME", "Only the locks of this datasource.", complete=complete_datasource
         ),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show who holds what and who waits for it: owner, type, what it covers, age, last sign of life, waiters.
 
@@ -50,7 +49,7 @@ def locks(
             lockbox.check_datasource(datasource)
         pictures = lockbox.explain(datasource)
     now_ms = session.clock.now_ms()
-    if as_json:
+    if session.output.is_json:
         session.output.json({"locks": [_as_json(one, now_ms) for one in pictures]})
         return
     if not pictures:
@@ -65,7 +64,6 @@ def locks(
 def break_lock(
     ctx: typer.Context,
     lock_id: Annotated[int, argument("LOCK", "The lock's number, as listed.")],
-    as_json: AsJson = False,
 ) -> None:
     """Take a lock, or a place in the queue, from its task; who waits for it is next.
 
@@ -77,12 +75,10 @@ def break_lock(
     session = session_of(ctx)
     with open_lockbox(settings=session.settings) as lockbox:
         lock = lockbox.break_lock(lock_id)
-    if as_json:
-        session.output.json({"lock": _lock_json(lock)})
-        return
-    session.output.line(
+    session.output.answer(
+        {"lock": _lock_json(lock)},
         f"lock {lock.lock_id} of {lock.task_id} on {lock.datasource} {interval_text(lock.interval)} "
-        f"{describe_end(lock)}"
+        f"{describe_end(lock)}",
     )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_lookup
-from carnac.cli.options import AsJson, At, Message, argument
+from carnac.cli.options import At, Message, argument
 from carnac.cli.tables import columns_of, format_count
 from carnac.core.json_text import parse_json
 from carnac.errors import Invalid, NotFound
@@ -29,12 +29,12 @@ Name = Annotated[str, argument("NAME", "The lookup.", complete=complete_lookup)]
     panel=ASK,
     examples=["carnac lookups list", "carnac lookups list --at 3 --json"],
 )
-def list_lookups(ctx: typer.Context, at: At = None, as_json: AsJson = False) -> None:
+def list_lookups(ctx: typer.Context, at: At = None) -> None:
     """List the lookups; with --json also what they hold."""
     session = session_of(ctx)
     with session.open_store() as store:
         found = store.lookups(at=at)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"lookups": {name: dict(found[name]) for name in sorted(found)}})
         return
     columns = columns_of("lookup | keys#")
@@ -63,33 +63,28 @@ def set_lookup(
         ),
     ],
     message: Message = "",
-    as_json: AsJson = False,
 ) -> None:
     """Set a lookup to the mapping in a file. It is one commit, like any other change."""
     session = session_of(ctx)
     mapping = _read_mapping(file)
     with session.open_store() as store:
         published = store.set_lookup(name, mapping, message=message)
-    if as_json:
-        session.output.json({"revision": published.revision, "lookup": name, "keys": len(mapping)})
-    else:
-        session.output.line(
-            f"revision {published.revision}: lookup {name} has {format_count(len(mapping))} keys"
-        )
+    session.output.answer(
+        {"revision": published.revision, "lookup": name, "keys": len(mapping)},
+        f"revision {published.revision}: lookup {name} has {format_count(len(mapping))} keys",
+    )
 
 
 @command("lookups remove", panel=ASK, publishes=True, examples=["carnac lookups remove airlines"])
-def remove_lookup(
-    ctx: typer.Context, name: Name, message: Message = "", as_json: AsJson = False
-) -> None:
+def remove_lookup(ctx: typer.Context, name: Name, message: Message = "") -> None:
     """Remove a lookup. Earlier revisions keep it."""
     session = session_of(ctx)
     with session.open_store() as store:
         published = store.set_lookup(name, None, message=message)
-    if as_json:
-        session.output.json({"revision": published.revision, "lookup": name, "keys": None})
-    else:
-        session.output.line(f"revision {published.revision}: lookup {name} is removed")
+    session.output.answer(
+        {"revision": published.revision, "lookup": name, "keys": None},
+        f"revision {published.revision}: lookup {name} is removed",
+    )
 
 
 def _read_mapping(file: str) -> dict[str, str]:

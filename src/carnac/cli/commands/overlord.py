@@ -23,6 +23,7 @@ RUNNERS = ("process", "spark_submit", "in_process")
     "overlord",
     panel=RUN,
     examples=["carnac overlord", "carnac overlord --host 0.0.0.0 --runner spark_submit --json"],
+    has_json=False,
 )
 def overlord(
     ctx: typer.Context,

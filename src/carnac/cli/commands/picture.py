@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.charts import make_chart
-from carnac.cli.options import AsJson, At, Datasource, IntervalText, option
+from carnac.cli.options import At, Datasource, IntervalText, option
 from carnac.cli.tables import format_bytes
 
 
@@ -33,7 +33,6 @@ def picture(
     title: Annotated[
         str | None, option("--title TEXT", "Default: the datasource and the revision.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Draw time chunks and segments: a column for each chunk, a block for what each commit added.
 
@@ -47,7 +46,7 @@ def picture(
         chart = make_chart(store, datasource, at=at, interval=interval, title=title)
     write_chart(chart, out)
     size = out.stat().st_size
-    if as_json:
-        session.output.json({"datasource": datasource, "path": str(out), "size_bytes": size})
-    else:
-        session.output.line(f"{out} ({format_bytes(size)})")
+    session.output.answer(
+        {"datasource": datasource, "path": str(out), "size_bytes": size},
+        f"{out} ({format_bytes(size)})",
+    )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson
 from carnac.cli.tables import format_bytes
 from carnac.errors import Invalid, Unavailable
 
@@ -31,7 +30,7 @@ LINES = "".join(
 
 
 @command("prepare", panel=TIDY, examples=["carnac prepare", "carnac prepare --json"])
-def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
+def prepare(ctx: typer.Context) -> None:
     """Have Spark start faster on this machine: keep the Java classes that it loads in an archive.
 
     Takes half a minute or more, and some 170 MB in the user's cache directory, once for each Java and each PySpark. It
@@ -52,12 +51,10 @@ def prepare(ctx: typer.Context, as_json: AsJson = False) -> None:
     _make(path, settings, session.output.note)
     seconds = (session.clock.now_ms() - started_ms) / 1000
     size = path.stat().st_size
-    if as_json:
-        session.output.json({"path": str(path), "size_bytes": size, "seconds": seconds})
-    else:
-        session.output.line(
-            f"Spark starts with {path} from now on ({format_bytes(size)}, made in {seconds} s)"
-        )
+    session.output.answer(
+        {"path": str(path), "size_bytes": size, "seconds": seconds},
+        f"Spark starts with {path} from now on ({format_bytes(size)}, made in {seconds} s)",
+    )
 
 
 def _make(path: Path, settings: Settings, say: Callable[[str], None]) -> None:

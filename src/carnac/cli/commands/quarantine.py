@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import LOAD, command, session_of
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
 from carnac.errors import NotFound
@@ -35,7 +35,6 @@ def quarantine(
         ),
     ] = None,
     limit: Annotated[int, option("--limit N", "Most rows of the table; 0 shows all.", min=0)] = 50,
-    as_json: AsJson = False,
 ) -> None:
     """Show the rows that an ingestion rejected: file, line, raw text and reason."""
     session = session_of(ctx)
@@ -45,7 +44,7 @@ def quarantine(
             return
         table = _load(store.deep_storage, path)
     rows = table.to_pylist()
-    if as_json:
+    if session.output.is_json:
         session.output.json({"path": path, "rows": rows})
         return
     columns = columns_of("file | line# | reason | raw")

@@ -15,7 +15,7 @@ import typer
 from carnac.cli.answers import ended_after, print_table
 from carnac.cli.app import ASK, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import AsJson, At, argument, flag, option
+from carnac.cli.options import At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.tables import counted, format_count
 from carnac.errors import Invalid, NotFound
@@ -117,7 +117,6 @@ def sql(
     max_rows: MaxRows = None,
     receipt: ReceiptFile = None,
     timeout: Timeout = None,
-    as_json: AsJson = False,
 ) -> None:
     """Run one SELECT statement over one revision, and print the rows.
 
@@ -131,14 +130,18 @@ def sql(
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
     limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
     if text is None and file is None:
-        _require_prompt(is_for_one=bool(param or form or output or overwrite or receipt or as_json))
+        _require_prompt(
+            is_for_one=bool(
+                param or form or output or overwrite or receipt or session.output.is_json
+            )
+        )
         from carnac.cli.prompt.loop import run_prompt
 
         rows_max = DEFAULT_ROWS if max_rows is None else max_rows or None
         with session.open_store(query_timeout_ms=timeout_ms) as store:
             run_prompt(session, store, at=at, rows_max=rows_max, limit_ms=limit_ms)
         return
-    form = "json" if as_json and form in {None, *FORMATS} else _form(form, output)
+    form = "json" if session.output.is_json and form in {None, *FORMATS} else _form(form, output)
     if form not in FILES and output is not None:
         raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
     question = _Question(

@@ -11,7 +11,7 @@ import typer
 
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_moment
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.cli.tables import Column, columns_of, second_ms
 from carnac.core.json_form import to_json
 from carnac.core.words import counted
@@ -41,7 +41,6 @@ def verify(
             "A receipt with its statement, as `carnac sql --receipt` writes it; - is standard input.",
         ),
     ],
-    as_json: AsJson = False,
 ) -> None:
     """Derive a receipt again from the log and the statement, and compare: revision, segments, rows.
 
@@ -63,7 +62,7 @@ def verify(
             rows=found.derived.rows,
             rows_digest=found.derived.rows_digest,
         )
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {"verified": True, "notes": list(found.notes), "receipt": to_json(found.derived)}
         )
@@ -124,7 +123,6 @@ def why(
         list[str] | None,
         option("--param -p VALUE", "Value of the next ? in the statement, as for sql."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Tell which commits changed a number, and by how much.
 
@@ -134,7 +132,7 @@ def why(
     session = session_of(ctx)
     with session.open_store() as store:
         found = store.why(text, first, last, parameters=[_value(one) for one in param or ()])
-    if as_json:
+    if session.output.is_json:
         session.output.json(_why_document(found))
         return
     _print_why(session.output, found)

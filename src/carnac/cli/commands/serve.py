@@ -41,6 +41,7 @@ PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 80
         "carnac serve --role overlord --host 0.0.0.0",
         "carnac serve --role historical --folder h1 --capacity 50GB --tier hot",
     ],
+    has_json=False,
 )
 def serve(
     ctx: typer.Context,

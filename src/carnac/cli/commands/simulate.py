@@ -10,7 +10,7 @@ import typer
 
 from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import AsJson, flag, option
+from carnac.cli.options import flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_count
 from carnac.errors import Invalid
@@ -58,7 +58,6 @@ def simulate_cluster(
         str | None, option("--bug NAME", "Plant a bug; look for the seed that finds it.")
     ] = None,
     bugs: Annotated[bool, flag("--bugs", "List the bugs that can be planted.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Let a cluster of real services live in one process, on a simulated clock, and audit what comes of it.
 
@@ -71,7 +70,7 @@ def simulate_cluster(
 
     session = session_of(ctx)
     if bugs:
-        _list_bugs(session.output, as_json=as_json)
+        _list_bugs(session.output, as_json=session.output.is_json)
         return
     kinds = parse_kinds(faults)
     planted = None if bug is None else find_bug(bug)
@@ -88,7 +87,7 @@ def simulate_cluster(
             tell("simulate", len(found), seeds)
             if found[-1].violations:
                 break
-    if as_json:
+    if session.output.is_json:
         session.output.json({"seeds": [_document(one) for one in found]})
     else:
         _print(session.output, found)

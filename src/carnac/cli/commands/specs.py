@@ -21,7 +21,7 @@ from carnac.cli.loading import (
     plan_lines,
     write_text,
 )
-from carnac.cli.options import AsJson, argument, flag
+from carnac.cli.options import argument, flag
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
 from carnac.cli.specfiles import load_spec_file
@@ -43,7 +43,6 @@ def check(
     with_spark: Annotated[
         bool, flag("--spark", "Start Spark, and let it read the expressions too.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Check a spec and say what it would do. No store, no input and no Spark is needed.
 
@@ -63,7 +62,7 @@ def check(
         unchecked = []
     if native:
         session.output.line(json.dumps(loaded.to_json_dict(), ensure_ascii=False, indent=2))
-    elif as_json:
+    elif session.output.is_json:
         listed = [{"path": one.path, "reason": one.message} for one in unchecked]
         session.output.json({"ok": True, **plan_json(loaded), "unchecked": listed})
     else:
@@ -89,7 +88,6 @@ def new(
     time_format: TimeFormat = None,
     time_default: TimeDefault = None,
     spec_out: SpecOut = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write the spec that files of rows show, with comments. No store and no Spark is needed.
 
@@ -105,7 +103,7 @@ def new(
         hints_of(time, time_format, time_default),
         lambda hints: infer_files(name, paths, hints),
     )
-    as_json = as_json or (spec_out or "").lower().endswith(".json")
+    as_json = session.output.is_json or (spec_out or "").lower().endswith(".json")
     text = commented_spec(inferred, paths, as_json=as_json)
     if spec_out is None:
         session.output.line(text.rstrip())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from carnac.cli.app import START, command, session_of
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 
@@ -30,7 +30,6 @@ def init(
         str | None,
         option("--deep-storage URL", "Where segment files go. Default: in the store's directory."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Make a store. Nothing happens if it is there already.
 
@@ -51,7 +50,7 @@ def init(
                 f"store {session.shown_store} is there already and keeps its files in {files}",
                 store=session.shown_store,
             )
-        if as_json:
+        if session.output.is_json:
             session.output.json(
                 {
                     "store": session.shown_store,

@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, argument, flag, option
+from carnac.cli.options import argument, flag, option
 from carnac.cli.tables import columns_of, counted, format_age
 from carnac.core.tasks.model import attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
@@ -53,7 +53,6 @@ def submit(
     timeout_ms: Annotated[
         int | None, option("--timeout-ms MS", "Wait no longer than this.", min=0)
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Hand in a task: Carnac's own form, or a task of Druid as it is.
 
@@ -73,10 +72,10 @@ def submit(
     with _open(session) as tasks:
         task = tasks.submit(value)
         if wait:
-            task = _wait(session, tasks, task, timeout_ms, is_quiet=as_json)
+            task = _wait(session, tasks, task, timeout_ms, is_quiet=session.output.is_json)
         elif tasks.leader() is None:
             session.output.note("no overlord leads now; carnac overlord starts one")
-        _show_end(session, tasks, task, as_json=as_json, waited=wait)
+        _show_end(session, tasks, task, as_json=session.output.is_json, waited=wait)
 
 
 @command(
@@ -97,7 +96,6 @@ def list_tasks(
     ] = None,
     kind: Annotated[str | None, option("--type TYPE", "Only those of a type.")] = None,
     limit: Annotated[int, option("--limit N", "Most to show.", min=1)] = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List tasks, newest first."""
     from carnac.ports import TaskFilter
@@ -109,7 +107,7 @@ def list_tasks(
         if datasource is not None:
             tasks.check_datasource(datasource)
         found = tasks.list(which, limit=limit)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"tasks": [task_to_json(task) for task in found]})
         return
     if not found:
@@ -121,13 +119,13 @@ def list_tasks(
 
 
 @command("task show", panel=RUN, examples=[f"carnac task show {EXAMPLE}"])
-def show(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
+def show(ctx: typer.Context, task_id: TaskId) -> None:
     """Show a task: how it stands, its attempts, how far the last one is."""
     session = session_of(ctx)
     with _open(session) as tasks:
         task, attempts = tasks.get(task_id), tasks.attempts(task_id)
         payload = tasks.payload(task_id)
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {
                 **task_to_json(task),
@@ -154,13 +152,12 @@ def log(
     tail_bytes: Annotated[
         int | None, option("--tail-bytes N", "Only the end of it.", min=1)
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Print what an attempt wrote. It is kept on the machine of the overlord that ran it."""
     session = session_of(ctx)
     with _open(session) as tasks:
         text = tasks.log(task_id, attempt, tail_bytes=tail_bytes)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"task_id": task_id, "log": text})
     elif text is None:
         session.output.note("there is no log that can be read from here")
@@ -169,14 +166,12 @@ def log(
 
 
 @command("task report", panel=RUN, examples=[f"carnac task report {EXAMPLE} --json"])
-def report(
-    ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None, as_json: AsJson = False
-) -> None:
+def report(ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None) -> None:
     """Show what an attempt did: rows read, written and rejected, segments, revision."""
     session = session_of(ctx)
     with _open(session) as tasks:
         found = tasks.report(task_id, attempt)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"task_id": task_id, "report": found})
     elif found is None:
         session.output.line("no report yet")
@@ -185,21 +180,21 @@ def report(
 
 
 @command("task cancel", panel=RUN, examples=[f"carnac task cancel {EXAMPLE}"])
-def cancel(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
+def cancel(ctx: typer.Context, task_id: TaskId) -> None:
     """End a task: what it has not published by now, it will not; its locks are free at once."""
     session = session_of(ctx)
     with _open(session) as tasks:
         task = tasks.cancel(task_id)
-    _say(session, task, as_json=as_json)
+    _say(session, task, as_json=session.output.is_json)
 
 
 @command("task retry", panel=RUN, examples=[f"carnac task retry {EXAMPLE}"])
-def retry(ctx: typer.Context, task_id: TaskId, as_json: AsJson = False) -> None:
+def retry(ctx: typer.Context, task_id: TaskId) -> None:
     """Try a task again that failed or was cancelled; or at once, if it waits for its next attempt."""
     session = session_of(ctx)
     with _open(session) as tasks:
         task = tasks.retry(task_id)
-    _say(session, task, as_json=as_json)
+    _say(session, task, as_json=session.output.is_json)
 
 
 @hidden_command("task attempt")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson, DryRun, argument, flag
+from carnac.cli.options import DryRun, argument, flag
 from carnac.cli.progress import count_progress
 from carnac.cli.tables import columns_of, counted, format_bytes, format_count
 from carnac.core.json_form import to_json
@@ -29,7 +29,6 @@ def gc(
     show_kept: Annotated[
         bool, flag("--kept", "Also list the files that are kept, and why.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Trim history by the retention rules, and delete the files that nothing names any more.
 
@@ -44,7 +43,7 @@ def gc(
         report = store.gc(dry_run=dry_run)
     with open_tasks(settings=session.settings) as tasks:
         forgotten = tasks.trim(retention_ms=session.settings.task_retention_ms, dry_run=dry_run)
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {
                 "is_dry_run": report.is_dry_run,
@@ -93,7 +92,7 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
 
 
 @command("verify", panel=TIDY, examples=["carnac verify"])
-def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
+def verify(ctx: typer.Context) -> None:
     """Check every file: there, as long as recorded, checksum right, rows as recorded; and look for orphans.
 
     Exits with 7 if something is wrong.
@@ -102,7 +101,7 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
     with session.open_store() as store, count_progress(session, "verify") as on_progress:
         findings = list(store.verify(on_progress=on_progress))
         head = store.head()
-    if as_json:
+    if session.output.is_json:
         session.output.json({"revision": head.revision, "findings": to_json(findings)})
     elif findings:
         columns = columns_of("finding | file | detail")
@@ -118,7 +117,6 @@ def verify(ctx: typer.Context, as_json: AsJson = False) -> None:
 def backup(
     ctx: typer.Context,
     target: Annotated[Path, argument("FILE", "A file that is not there yet.")],
-    as_json: AsJson = False,
 ) -> None:
     """Write the metadata of a store in a directory into a file, as they are at one moment; writers go on.
 
@@ -128,7 +126,6 @@ def backup(
 
     session = session_of(ctx)
     back_up(session.settings.store.get_secret_value(), target)
-    if as_json:
-        session.output.json({"file": str(target)})
-        return
-    session.output.line(f"the metadata of {session.shown_store} are in {target}")
+    session.output.answer(
+        {"file": str(target)}, f"the metadata of {session.shown_store} are in {target}"
+    )

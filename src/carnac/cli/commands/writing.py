@@ -30,7 +30,6 @@ from carnac.cli.loading import (
     show_plan,
 )
 from carnac.cli.options import (
-    AsJson,
     Datasource,
     DryRun,
     IntervalText,
@@ -95,7 +94,6 @@ def ingest(
     allow_missing: AllowMissing = False,
     message: Message = "",
     dry_run: DryRun = False,
-    as_json: AsJson = False,
 ) -> None:
     """Bring rows into a datasource with Spark, and publish them in one commit.
 
@@ -137,7 +135,7 @@ def ingest(
         job_progress(session, opening=STARTING) as on_progress,
     ):
         outcome = store.ingest(loaded, message=message, on_progress=on_progress, **allowed)
-    _print_ingested(session, outcome, loaded, f"--spec {source} ", as_json=as_json)
+    _print_ingested(session, outcome, loaded, f"--spec {source} ", as_json=session.output.is_json)
 
 
 def _ingest_files(
@@ -229,7 +227,6 @@ def append(
     allow_type_change: AllowTypeChange = False,
     allow_missing: AllowMissing = False,
     message: Message = "",
-    as_json: AsJson = False,
 ) -> None:
     """Append files of up to a million rows in one commit, without Spark and at once.
 
@@ -257,7 +254,7 @@ def append(
                 on_plan=lambda plan: show_plan(session, plan, spec_out=spec_out),
             ),
         )
-    if as_json:
+    if session.output.is_json:
         session.output.json({"datasource": datasource, **outcome_json(outcome)})
         return
     print_outcome(session.output, outcome, datasource, batch=(writer, batch))
@@ -282,7 +279,6 @@ def delete(
     ] = None,
     message: Message = "",
     dry_run: DryRun = False,
-    as_json: AsJson = False,
 ) -> None:
     """Delete rows: an interval at once, by metadata alone; rows that match a condition by a rewrite on Spark.
 
@@ -307,10 +303,9 @@ def delete(
                     message=message,
                     on_progress=on_progress,
                 )
-    if as_json:
-        session.output.json({"datasource": datasource, **outcome_json(outcome)})
-    else:
-        session.output.line(_deleted(datasource, outcome))
+    session.output.answer(
+        {"datasource": datasource, **outcome_json(outcome)}, _deleted(datasource, outcome)
+    )
 
 
 @command("drop", panel=UNDO, publishes=True, examples=["carnac drop flights --yes"])
@@ -319,7 +314,6 @@ def drop(
     datasource: Datasource,
     yes: Annotated[bool, flag("--yes -y", "Ask nothing, also at a terminal.")] = False,
     message: Message = "",
-    as_json: AsJson = False,
 ) -> None:
     """Delete all rows of a datasource, in one commit, by metadata alone; asks first at a terminal.
 
@@ -328,14 +322,16 @@ def drop(
     session = session_of(ctx)
     with session.open_store() as store:
         segments = counted(len(store.segments(datasource)), "segment")
-        is_asked = not (yes or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+        is_asked = (
+            not (yes or session.output.is_json) and sys.stdin.isatty() and sys.stderr.isatty()
+        )
         if is_asked and not typer.confirm(f"drop {datasource}, {segments}?", err=True):
             session.output.note("nothing was dropped")
             return
         outcome = store.delete(
             datasource, interval=ETERNITY, message=message or f"drop {datasource}"
         )
-    if as_json:
+    if session.output.is_json:
         session.output.json({"datasource": datasource, **outcome_json(outcome)})
         return
     session.output.line(_deleted(datasource, outcome))
@@ -349,7 +345,6 @@ def revert(
         str,
         argument("REVISION", "The commit to undo: a revision or a tag.", complete=complete_moment),
     ],
-    as_json: AsJson = False,
 ) -> None:
     """Undo one commit and keep everything that was appended later.
 
@@ -359,12 +354,10 @@ def revert(
     with session.open_store() as store:
         undone = store.show(revision)
         published = store.revert(revision)
-    if as_json:
-        session.output.json({"revision": published.revision, "reverted": undone.revision})
-    else:
-        session.output.line(
-            f"published revision {published.revision}: {undone.kind.value} {undone.revision} is undone"
-        )
+    session.output.answer(
+        {"revision": published.revision, "reverted": undone.revision},
+        f"published revision {published.revision}: {undone.kind.value} {undone.revision} is undone",
+    )
 
 
 def _print_plan(session: Session, spec: IngestSpec) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.cli.tables import format_bytes
 from carnac.core.words import counted
 from carnac.errors import NotFound
@@ -56,7 +56,6 @@ def picture(
     server: ServerColumn = "server",
     start: StartColumn = "start",
     title: Title = None,
-    as_json: AsJson = False,
 ) -> None:
     """Draw who holds what: a band for each server, a point for each segment, as high as it is late.
 
@@ -79,18 +78,16 @@ def picture(
     )
     write_chart(chart, out)
     size = out.stat().st_size
-    if as_json:
-        session.output.json(
-            {
-                "path": str(out),
-                "size_bytes": size,
-                "segments": len(cloud),
-                "servers": len(cloud.servers),
-                "datasources": len(cloud.datasources),
-            }
-        )
-    else:
-        session.output.line(f"{out} ({format_bytes(size)})")
+    session.output.answer(
+        {
+            "path": str(out),
+            "size_bytes": size,
+            "segments": len(cloud),
+            "servers": len(cloud.servers),
+            "datasources": len(cloud.datasources),
+        },
+        f"{out} ({format_bytes(size)})",
+    )
 
 
 def _cloud_of_cluster(session: Session) -> Cloud:

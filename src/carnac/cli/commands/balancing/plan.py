@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.cli.tables import columns_of, format_bytes, format_count
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
@@ -79,7 +79,6 @@ def plan(
     ] = None,
     runs: Annotated[int, option("--runs N", "Runs to plan ahead.", min=1, max=RUNS_MAX)] = 5,
     limit: Annotated[int, option("--limit N", "Lines to show; 0 is all.", min=0)] = LINES_DEFAULT,
-    as_json: AsJson = False,
 ) -> None:
     """Say what the next runs of the coordinator will load, move and drop, and what for. Nothing is done.
 
@@ -99,7 +98,7 @@ def plan(
     plans = list(plan_ahead(facts, runs))
     sizes = {one.segment_id: one.size_bytes for one in facts.live}
     lines = [line for run, one in enumerate(plans, start=1) for line in _lines(run, one, sizes)]
-    if as_json:
+    if session.output.is_json:
         session.output.json(_as_json(plans, lines))
     else:
         _print(session.output, plans, lines, limit or len(lines), has_more=len(plans) == runs)

@@ -12,7 +12,7 @@ import typer
 
 from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import AsJson, argument, flag, option
+from carnac.cli.options import argument, flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
 from carnac.core.words import counted
@@ -116,7 +116,6 @@ def simulate(
     moves_per_hour: MovesPerHour = None,
     half_life_hours: HalfLife = None,
     print_scenario: PrintScenario = False,
-    as_json: AsJson = False,
 ) -> None:
     """Let a simulated cluster live: segments arrive and go, servers fail, a strategy places and moves.
 
@@ -151,7 +150,7 @@ def simulate(
     if out is not None:
         with phase_progress(session, unit="pictures") as tell:
             paths = _write(outcome, document, out, tell)
-    if as_json:
+    if session.output.is_json:
         session.output.json({**document, "files": [str(path) for path in paths]})
         return
     _print(session.output, outcome, (session.clock.now_ms() - started_ms) / 1000)

@@ -12,7 +12,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, Message, argument, flag
+from carnac.cli.options import Message, argument, flag
 from carnac.cli.tables import Column, columns_of
 from carnac.core.json_text import parse_json
 from carnac.core.time.intervals import format_ms
@@ -56,7 +56,6 @@ def show(
         ),
     ] = None,
     has_history: Annotated[bool, flag("--history", "Who changed them, when and why.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show load rules as they are tried: a datasource's own in their order, then _default. The first match counts.
 
@@ -66,13 +65,15 @@ def show(
     metadata = _open(ctx)
     try:
         if has_history:
-            _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN), as_json)
+            _show_history(
+                output, metadata.rule_history(datasource, limit=HISTORY_SHOWN), output.is_json
+            )
             return
         rules = _rules_of(metadata, datasource)
         _warn_of_unknown(output, metadata, datasource)
     finally:
         metadata.close()
-    if as_json:
+    if output.is_json:
         output.json({"rules": rules})
         return
     output.table(
@@ -112,7 +113,6 @@ def set_rules(
         ),
     ],
     message: Message = "",
-    as_json: AsJson = False,
 ) -> None:
     """Set the load rules of a datasource, or those for all. What a drop rule matches is deleted by a commit."""
     from carnac.coordinator.rules import rules_text
@@ -129,7 +129,7 @@ def set_rules(
         metadata.close()
     kept = json.loads(text)
     _warn_of_drops(session.output, kept)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"datasource": datasource, "rules": kept})
     elif kept:
         types = ", ".join(str(one["type"]) for one in kept)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
-from carnac.cli.options import AsJson, argument, flag
+from carnac.cli.options import argument, flag
 from carnac.cli.tables import columns_of, format_age, format_bytes, format_count
 from carnac.core.words import counted
 
@@ -24,7 +24,6 @@ _COLUMNS = columns_of(
 @command("servers", panel=RUN, examples=["carnac servers", "carnac servers --json"])
 def servers(
     ctx: typer.Context,
-    as_json: AsJson = False,
     is_asking: Annotated[bool, flag("--ask/--no-ask", "Ask historicals what they hold.")] = True,
 ) -> None:
     """Show the servers that are alive: where they are, what they hold and load, and what is wrong with them.
@@ -38,7 +37,7 @@ def servers(
 
     session = session_of(ctx)
     found = look_at_servers(session.settings, session.clock, asks=is_asking)
-    if as_json:
+    if session.output.is_json:
         session.output.json({"servers": [_as_json(one) for one in found]})
         return
     if not found:
@@ -60,7 +59,6 @@ def decommission(
     ctx: typer.Context,
     server_id: Annotated[str, argument("SERVER", "Its id, as listed.")],
     is_undone: Annotated[bool, flag("--undo", "It is to hold segments again.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Have a historical emptied: it serves meanwhile and gets nothing new. It stays so over restarts, until --undo."""
     from carnac.bootstrap.store import open_records
@@ -71,7 +69,7 @@ def decommission(
         metadata.decommission(server_id, wanted=not is_undone)
     finally:
         metadata.close()
-    if as_json:
+    if session.output.is_json:
         session.output.json({"server": server_id, "is_decommissioning": not is_undone})
     elif is_undone:
         session.output.line(f"{server_id} holds segments again")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.options import AsJson, DatasourceIfAny, DryRun, IntervalText, flag, option
+from carnac.cli.options import DatasourceIfAny, DryRun, IntervalText, flag, option
 from carnac.cli.progress import job_progress
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
@@ -67,7 +67,6 @@ def compact(
     until_stable: Annotated[
         bool, flag("--until-stable", "With --auto: end when nothing is left.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Fold small segments to large ones. Ingestion never waits for it, and no row is lost or doubled.
 
@@ -75,7 +74,6 @@ def compact(
     --explain says why. Each group of segments is proved and published alone, so what is done stays done; if one
     fails, so does the command. A task's cost is the bytes that it reads, and some for each segment and group.
     """
-    del as_json  # the session's output knows
     session = session_of(ctx)
     if auto:
         if dry_run or explain or interval is not None or spec is not None:

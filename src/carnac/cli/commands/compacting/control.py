@@ -9,7 +9,7 @@ import typer
 
 from carnac.cli.app import TIDY, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, Datasource, argument
+from carnac.cli.options import Datasource, argument
 from carnac.cli.tables import (
     Column,
     columns_of,
@@ -54,7 +54,6 @@ def open_service(session: Session) -> CompactionService:
 def put(
     ctx: typer.Context,
     file: Annotated[str, argument("SPEC", "A JSON or YAML file, - for standard input.")],
-    as_json: AsJson = False,
 ) -> None:
     """Have a datasource compacted by itself, by an overlord or `carnac compact --auto`.
 
@@ -69,7 +68,7 @@ def put(
     with open_service(session) as service:
         spec = service.put_spec(loaded)
         is_there, notes = service.has_rows(spec.datasource), service.notes_of(spec)
-    if as_json:
+    if session.output.is_json:
         session.output.json(spec.to_json_dict())
     else:
         session.output.line(f"{spec.datasource} is compacted by itself from now on")
@@ -87,10 +86,8 @@ def show(
     datasource: Annotated[
         str | None, argument("DATASOURCE", "Default: all.", complete=complete_datasource)
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Print the compaction specs that are set, as JSON."""
-    del as_json
     session = session_of(ctx)
     with open_service(session) as service:
         if datasource is not None:
@@ -101,15 +98,14 @@ def show(
 
 
 @command("compaction remove", panel=TIDY, examples=["carnac compaction remove flights"])
-def remove(ctx: typer.Context, datasource: Datasource, as_json: AsJson = False) -> None:
+def remove(ctx: typer.Context, datasource: Datasource) -> None:
     """Have a datasource compacted by itself no more; what runs goes on."""
     session = session_of(ctx)
     with open_service(session) as service:
         service.remove_spec(datasource)
-    if as_json:
-        session.output.json({"datasource": datasource})
-    else:
-        session.output.line(f"{datasource} is not compacted by itself any more")
+    session.output.answer(
+        {"datasource": datasource}, f"{datasource} is not compacted by itself any more"
+    )
 
 
 @command(
@@ -123,7 +119,6 @@ def status(
         str | None,
         argument("DATASOURCE", "Show its time chunks one by one.", complete=complete_datasource),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show how compaction goes: states of time chunks, queue, what runs, and whether the backlog will clear.
 
@@ -133,7 +128,7 @@ def status(
     session = session_of(ctx)
     with open_service(session) as service:
         found = service.status(datasource)
-    if as_json:
+    if session.output.is_json:
         session.output.json(
             {
                 "controller": None

@@ -10,7 +10,7 @@ import typer
 
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.completion.values import complete_datasource
-from carnac.cli.options import AsJson, argument, option
+from carnac.cli.options import argument, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import (
     columns_of,
@@ -102,7 +102,6 @@ def simulate(
     bytes_per_second: Speed = 50_000_000,
     seed: Seed = 0,
     out: Picture = None,
-    as_json: AsJson = False,
 ) -> None:
     """Let arrivals come and compaction follow: queue, segments too many, bytes written, time until folded.
 
@@ -140,7 +139,7 @@ def simulate(
     )
     if out is not None:
         _draw(outcome, datasource or "arrivals", days, out)
-    if as_json:
+    if session.output.is_json:
         session.output.json(object_to_json(_outcome_json(outcome, out)))
         return
     _print(session, outcome, start_ms)
