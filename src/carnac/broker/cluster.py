@@ -46,7 +46,7 @@ class Member:
         self._lock = threading.Lock()
         self._epoch, self._number = "", 0
         self._states: dict[str, HoldState] = {}
-        self._running = 0
+        self._others = 0  # what it ran for others when it was heard last
         self._asked = 0
         self._loop = Loop(
             f"inventory of {record.server_id}",
@@ -88,7 +88,7 @@ class Member:
         for one in answer.holdings:
             self._states[one.segment_id] = one.state
         self._epoch, self._number = answer.epoch, answer.number
-        self._running = answer.running
+        self._others = max(0, answer.running - self._asked)
 
     def begin(self) -> None:
         """Count a question in that is on its way to the server."""
@@ -108,7 +108,7 @@ class Member:
                 server_id=self.record.server_id,
                 loaded={one for one, state in states.items() if state is HoldState.LOADED},
                 loading={one for one, state in states.items() if state is HoldState.LOADING},
-                running=max(self._running, self._asked),
+                running=self._others + self._asked,
             )
 
     def close(self) -> None:

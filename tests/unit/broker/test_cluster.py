@@ -1,0 +1,62 @@
+"""What a broker knows of a historical: how much it has to do, for this broker and for others."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from typing import cast
+
+from carnac.broker.cluster import Member
+from carnac.ports.serving import Inventory, Role, SegmentServer, ServerRecord
+from tests.waiting import until
+
+RECORD = ServerRecord(
+    server_id="h",
+    role=Role.HISTORICAL,
+    url="test://h",
+    holder="test",
+    started_at_ms=0,
+    lease_ms=60_000,
+)
+
+
+class Teller:
+    """A historical that says how much it runs when a test lets it."""
+
+    def __init__(self) -> None:
+        self.said: SimpleQueue[int] = SimpleQueue()
+
+    def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
+        """Return an empty one, once it is said how much runs."""
+        del epoch, wait_ms
+        return Inventory(
+            server_id="h",
+            epoch="e",
+            number=since + 1,
+            is_whole=True,
+            holdings=(),
+            removed=(),
+            used_bytes=0,
+            capacity_bytes=0,
+            running=self.said.get(),
+        )
+
+
+def test_a_query_of_this_broker_counts_once_and_only_while_it_runs() -> None:
+    """A server says seldom how much it runs, and of what it ran for this broker then that is known better here."""
+    teller = Teller()
+    member = Member(RECORD, cast("SegmentServer", teller))
+
+    def running() -> int:
+        return member.view(frozenset()).running
+
+    member.start()
+    member.begin()
+    assert running() == 1
+    teller.said.put(3)
+    until(lambda: running() == 3, "two queries of others and one of this broker")
+    member.end()
+    assert running() == 2
+    teller.said.put(0)
+    until(lambda: running() == 0, "an idle server")
+    teller.said.put(0)  # for who waits
+    member.close()
