@@ -24,14 +24,13 @@ class Spread:
     plan: Distribution
     table: pa.Table
     reports: list[LeafReport]
+    leaves: list[LeafRequest]
 
     @property
     def is_complete(self) -> bool:
         """Whether the reports account for exactly what the answer rests on."""
         told = [one for report in self.reports for one in report.slices]
-        asked = [
-            (one.segment.segment_id, one.clip) for leaf in self.plan.leaves for one in leaf.slices
-        ]
+        asked = [(one.segment.segment_id, one.clip) for leaf in self.leaves for one in leaf.slices]
         return Counter(told) == Counter(asked) and all(one.is_whole for one in self.reports)
 
 
@@ -51,16 +50,23 @@ def spread_query(
     """
     rng = rng or random.Random(1)
     plan = engines[0].plan_distributed(sql, catalog, parameters=parameters)
-    answers: dict[str, list[pa.Table]] = {}
-    reports = []
-    for leaf in plan.leaves:
-        for engine, part in zip(engines, dealt(leaf.slices, len(engines), rng), strict=True):
-            if part:
-                rows, report = ask(engine, replace(leaf, slices=part), files)
-                answers.setdefault(leaf.view, []).append(rows)
-                reports.append(report)
-    table: Any = engines[0].run_final(plan, answers).table
-    return Spread(plan, table, reports)
+    reports: list[LeafReport] = []
+    leaves: list[LeafRequest] = []
+
+    def run(one: Distribution) -> pa.Table:
+        one = one.given({first.table: run(first.plan) for first in one.along})
+        answers: dict[str, list[pa.Table]] = {}
+        leaves.extend(one.leaves)
+        for leaf in one.leaves:
+            for engine, part in zip(engines, dealt(leaf.slices, len(engines), rng), strict=True):
+                if part:
+                    rows, report = ask(engine, replace(leaf, slices=part), files)
+                    answers.setdefault(leaf.view, []).append(rows)
+                    reports.append(report)
+        table: Any = engines[0].run_final(one, answers).table
+        return table
+
+    return Spread(plan, run(plan), reports, leaves)
 
 
 def ask(

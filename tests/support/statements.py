@@ -335,6 +335,14 @@ class Statements:
                 f"SELECT {number} FROM events WHERE k IN (SELECT k FROM hits WHERE hits > 2) AND {self._condition()}",
                 f"SELECT k, (SELECT max(total) FROM hits WHERE hits.k = events.k) FROM events{where}",
                 "SELECT k, round(hll_estimate(hll_merge(users))) FROM hits GROUP BY k",
+                f"SELECT {group} g, n FROM events WHERE x < (SELECT avg(x) FROM events{where})",
+                f"SELECT {group} g, max(x) - (SELECT min(x) FROM events{other}) FROM events{where} GROUP BY ALL",
+                f"SELECT g, count(*), max(c) FROM (SELECT {group} g, count(DISTINCT {number}) c FROM events{where} "
+                f"GROUP BY 1 UNION ALL SELECT k, sum(hits) FROM hits GROUP BY k) GROUP BY g",
+                f"WITH t AS (SELECT k g, avg(x) m FROM events{where} GROUP BY 1) "
+                f"SELECT g, m, rank() OVER (ORDER BY m, g), total FROM t JOIN hits ON g = k",
+                f"SELECT count(*), sum(e.x), count(DISTINCT h.total) FROM events e LEFT JOIN hits h ON e.k = h.k "
+                f"AND e.__time < h.__time WHERE {self._joined()}",
                 f"SELECT unnest(tags) tag FROM events{where}",
                 f"SELECT l.k, count(x) FROM events e RIGHT JOIN lookup.names l "
                 f"ON e.k = l.k AND {self._joined()} GROUP BY 1",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from carnac.core.answers.receipts import SliceKey
     from carnac.ports import Catalog
     from carnac.ports.distributed import BrokerEngine
-    from carnac.ports.queries import QueryBasis
+    from carnac.ports.queries import LeafRequest, QueryBasis
 
 NAMED_MAX = 5
 """Segments that an error names."""
@@ -123,6 +123,8 @@ class DistributedExecution:
         self._timeout_ms = timeout_ms
         self._steps = steps
         self._scatter: Scatter | None = None
+        self._scatters: list[Scatter] = []
+        self._requests: list[LeafRequest] = []
         self._is_cancelled = False
         self._rows: Iterator[pa.RecordBatch] = iter(())
         self.reach = Reach()
@@ -158,7 +160,7 @@ class DistributedExecution:
 
     def _start(self) -> pa.Schema:
         may_stream = self._statement.on_missing is OnMissing.ERROR and self._plan.is_union
-        if self._plan.told or not self._plan.leaves:
+        if self._plan.told or not (self._plan.leaves or self._plan.along):
             self.reach = Reach(is_complete=True)
             return self._take(self._merged({}))
         if may_stream:
@@ -211,26 +213,49 @@ class DistributedExecution:
         """Ask for everything, and merge it; on an older revision if that is wanted and nothing else helps."""
         unread: set[str] = set()
         while True:
-            scatter, answers = self._gathered()
-            if not scatter.lacks or self._statement.on_missing is OnMissing.PARTIAL:
-                table = self._merged(answers, is_whole=scatter.is_whole)
-                self._conclude(scatter)
+            self._send_along()
+            answers, is_whole = self._gathered(self._plan)
+            lacks = self._lacks
+            if not lacks or self._statement.on_missing is OnMissing.PARTIAL:
+                table = self._merged(answers, is_whole=is_whole)
+                self._conclude()
                 return table
             if self._statement.on_missing is OnMissing.ERROR:
-                raise unreadable(scatter.lacks)
-            unread |= {one.slice.segment.segment_id for one in scatter.lacks}
-            self._plan = self._find_previous(unread, scatter.lacks)
-            if not self._plan.leaves:
+                raise unreadable(lacks)
+            unread |= {one.slice.segment.segment_id for one in lacks}
+            self._plan = self._find_previous(unread, lacks)
+            if not (self._plan.leaves or self._plan.along):
                 self.reach = Reach(is_complete=True)
                 return self._merged({})
 
-    def _gathered(self) -> tuple[Scatter, dict[str, list[pa.Table]]]:
-        scatter = self._begin()
+    def _send_along(self) -> None:
+        """Ask for what goes along with the plan; what cannot be read of it is among the lacks."""
+        self._scatters, self._requests = [], []
+        self._plan = self._plan_given(self._plan)
+
+    def _plan_given(self, plan: Distribution) -> Distribution:
+        tables = {}
+        for one in plan.along:
+            first = self._plan_given(one.plan)
+            answers, is_whole = self._gathered(first)
+            found = self._tools.engine.run_final(
+                first, answers, timeout_ms=self._timeout_ms, is_whole=is_whole
+            )
+            tables[one.table] = found.table
+        return plan.given(tables)
+
+    def _gathered(self, plan: Distribution) -> tuple[dict[str, list[pa.Table]], bool]:
+        """Return what leaves answer, and whether that is one leaf's answer to the whole statement."""
+        scatter = self._begin(plan)
         answers: dict[str, list[pa.Table]] = defaultdict(list)
         for view, part in scatter.parts():
             answers[view].extend(part.tables())
             part.close()
-        return scatter, answers
+        return answers, scatter.is_whole
+
+    @property
+    def _lacks(self) -> list[Lack]:
+        return [one for scatter in self._scatters for one in scatter.lacks]
 
     def _find_previous(self, unread: set[str], lacks: Sequence[Lack]) -> Distribution:
         """Return the plan of the newest older revision that needs nothing of what cannot be read.
@@ -255,7 +280,10 @@ class DistributedExecution:
 
     def _streamed(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield rows as leaves report them: what was yielded counts, and is never asked for again."""
-        scatter = self._begin()
+        self._send_along()
+        if self._lacks:
+            raise unreadable(self._lacks)
+        scatter = self._begin(self._plan)
         for view, part in scatter.parts():
             try:
                 for table in part.tables():
@@ -267,21 +295,22 @@ class DistributedExecution:
                 raise unreadable(scatter.lacks)
         if scatter.lacks:
             raise unreadable(scatter.lacks)
-        self._conclude(scatter)
+        self._conclude()
 
     # ------------------------------------------------------------------------------------------------ both
 
-    def _begin(self) -> Scatter:
+    def _begin(self, plan: Distribution) -> Scatter:
         keeping = self._statement.keeping
-        leaves = [replace(one, keeping=keeping) for one in self._plan.leaves]
-        plan = Plan(
-            leaves,
-            is_union=self._plan.is_union,
-            limit=self._plan.limit,
-            whole_sql=self._plan.whole_sql,
+        asked = Plan(
+            [replace(one, keeping=keeping) for one in plan.leaves],
+            is_union=plan.is_union,
+            limit=plan.limit,
+            whole_sql=plan.whole_sql,
             part_bytes=self._tools.part_bytes,
         )
-        scatter = self._scatter = Scatter(plan, self._tools.cluster)
+        scatter = self._scatter = Scatter(asked, self._tools.cluster)
+        self._scatters.append(scatter)
+        self._requests += plan.leaves
         if self._is_cancelled:
             raise Cancelled(f"query '{self._statement.query_id}' was cancelled")
         return scatter
@@ -294,27 +323,29 @@ class DistributedExecution:
         )
         return cast("pa.Table", found.table)
 
-    def _conclude(self, scatter: Scatter) -> None:
+    def _conclude(self) -> None:
         """Say what was reached, by what leaves have reported."""
+        lacks = self._lacks
+        reads = [one for scatter in self._scatters for one in scatter.reads]
         needed = [
             (leaf.view, (one.segment.segment_id, one.clip))
-            for leaf in self._plan.leaves
+            for leaf in self._requests
             for one in leaf.slices
         ]
         missing: list[tuple[str, SliceKey]] = [
-            (one.view, (one.slice.segment.segment_id, one.slice.clip)) for one in scatter.lacks
+            (one.view, (one.slice.segment.segment_id, one.slice.clip)) for one in lacks
         ]
-        is_complete = is_proved(needed, scatter.reads)
-        check_answer(needed, scatter.reads, missing, is_complete=is_complete)
-        read = {segment_id for one in scatter.reads for segment_id, _ in one.slices}
-        lacking = {one.slice.segment.segment_id for one in scatter.lacks}
+        is_complete = is_proved(needed, reads)
+        check_answer(needed, reads, missing, is_complete=is_complete)
+        read = {segment_id for one in reads for segment_id, _ in one.slices}
+        lacking = {one.slice.segment.segment_id for one in lacks}
         self.reach = Reach(
             segments_read=len(read - lacking),
             is_complete=is_complete,
-            missing=missing_intervals(scatter.lacks),
-            servers=tuple(sorted(scatter.servers)),
-            segments_cold=scatter.cold,
-            segments_kept=scatter.kept,
+            missing=missing_intervals(lacks),
+            servers=tuple(sorted({one for scatter in self._scatters for one in scatter.servers})),
+            segments_cold=sum(one.cold for one in self._scatters),
+            segments_kept=sum(one.kept for one in self._scatters),
         )
 
 

@@ -73,4 +73,5 @@ def _key_of(statement: Statement, revision: int) -> Hashable | None:
 
 def _asked_by(plan: Distribution, query_id: str, timeout_ms: int) -> Distribution:
     leaves = [replace(leaf, query_id=query_id, timeout_ms=timeout_ms) for leaf in plan.leaves]
-    return replace(plan, query_id=query_id, leaves=leaves)
+    along = [replace(one, plan=_asked_by(one.plan, query_id, timeout_ms)) for one in plan.along]
+    return replace(plan, query_id=query_id, leaves=leaves, along=along)

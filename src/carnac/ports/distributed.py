@@ -6,7 +6,7 @@ Whoever reads segment files for a part of a statement is a leaf (`LeafRequest`, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -76,6 +76,18 @@ class Stand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Along:
+    """A small table that goes along with a statement, and how its rows are found first.
+
+    Attributes:
+        table: By which leaf requests and the final statement name it.
+    """
+
+    table: str
+    plan: Distribution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
     """How one statement is run over many servers, at one revision.
 
@@ -94,6 +106,7 @@ class Distribution:
         whole_sql: What one server answers the whole statement by, if it reads all slices of the one request; None: the
             broker has something to do in any case.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
+        along: What is to be run first; its answers go along by `given`.
     """
 
     way: Way
@@ -110,6 +123,19 @@ class Distribution:
     is_union: bool = False
     whole_sql: str | None = None
     told: Sequence[str] = ()
+    along: Sequence[Along] = ()
+
+    def given(self, tables: Mapping[str, object]) -> Distribution:
+        """Return the plan with the answers of what was run first, `pyarrow.Table`s by name."""
+        leaves = [
+            replace(
+                leaf,
+                tables=dict(leaf.tables)
+                | {name: one for name, one in tables.items() if name in leaf.sql},
+            )
+            for leaf in self.leaves
+        ]
+        return replace(self, leaves=leaves, tables=dict(self.tables) | dict(tables), along=())
 
 
 class BrokerEngine(Protocol):

@@ -18,6 +18,7 @@ from carnac.ports import DeepStorage
 from carnac.ports.distributed import GatherLimit, Way
 from carnac.ports.queries import LeafFiles
 from carnac.query import DuckDbQueryEngine
+from carnac.query.distributed import distributing
 from carnac.query.distributed.aggregates import AGGREGATES, CLOCK_READERS, CLOCKS, VOLATILE
 from carnac.query.distributed.sorting import SMALL_ROWS_MAX
 from carnac.query.functions import NAMES
@@ -91,6 +92,25 @@ ONE_ROUND = [
     ("SELECT median(c) FROM (SELECT date_trunc('day', __time) d, count(*) c FROM flights GROUP BY d)", ()),
     ("SELECT v, c FROM (SELECT carrier k, count(*) c FROM flights GROUP BY 1) JOIN lookup.names USING (k) ORDER BY 1"
      "", ()),
+    ("SELECT name, count(*), sum(DISTINCT delay) FROM flights JOIN airlines USING (carrier) GROUP BY 1 ORDER BY 1",
+     ()),
+    ("SELECT name, count(*) FROM flights f LEFT JOIN airlines a ON f.carrier = a.carrier AND a.name > ? GROUP BY 1 "
+     "ORDER BY 1", ["K"]),
+    ("SELECT f.carrier, a.* FROM flights f JOIN airlines a ON f.carrier = a.carrier ORDER BY f.__time, 1 LIMIT 7", ()),
+    ("SELECT count(*) FROM flights f ANTI JOIN airlines a ON f.carrier = a.carrier AND a.name < 'K'", ()),
+    ("SELECT count(*) FROM airlines a RIGHT JOIN flights f ON a.carrier < f.carrier WHERE f.delay > 500", ()),
+    ("SELECT count(*) FROM flights a JOIN flights b USING (__time) WHERE a.delay > 900", ()),
+    ("SELECT v, count(*) FROM flights f JOIN airlines a ON f.carrier = a.carrier JOIN lookup.names ON v = name "
+     "GROUP BY 1", ()),
+    ("SELECT carrier FROM flights WHERE delay = (SELECT max(delay) FROM flights)", ()),
+    ("SELECT count(*) FROM flights WHERE carrier NOT IN (SELECT carrier FROM airlines WHERE name LIKE 'U%')", ()),
+    ("SELECT count(*) FROM flights WHERE EXISTS (FROM airlines WHERE name = 'Nobody') OR carrier = 'AA'", ()),
+    ("SELECT count(*) FROM flights WHERE carrier IN (SELECT k FROM lookup.names WHERE v <> 'United')", ()),
+    ("SELECT carrier, delay - (SELECT avg(delay) FROM flights) d FROM flights ORDER BY 2 DESC, 1 LIMIT 4", ()),
+    ("SELECT carrier, sum(delay) FROM flights GROUP BY 1 HAVING sum(delay) > (SELECT avg(s) FROM (SELECT sum(delay) s "
+     "FROM flights GROUP BY carrier)) ORDER BY 1", ()),
+    ("SELECT max(c) FROM (SELECT count(*) c FROM flights WHERE delay > (SELECT avg(delay) FROM flights) GROUP BY "
+     "carrier)", ()),
     ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
 ]  # fmt: skip
 GATHERED = [
@@ -101,10 +121,9 @@ GATHERED = [
     ("SELECT string_agg(carrier, '' ORDER BY __time) FROM flights", "order"),
     ("SELECT carrier, count(*) FROM flights GROUP BY ROLLUP (carrier) ORDER BY ALL", "grouping sets"),
     ("SELECT __time, row_number() OVER (ORDER BY __time) FROM flights ORDER BY 1", "window"),
-    ("SELECT name, count(*) FROM flights JOIN airlines USING (carrier) GROUP BY name ORDER BY 1", "datasources"),
-    ("SELECT count(*) FROM flights a JOIN flights b USING (__time) WHERE a.delay > 900", "datasources"),
+    ("SELECT name, count(*) FROM flights f FULL JOIN airlines a USING (carrier) GROUP BY 1 ORDER BY 1", "full"),
+    ("SELECT (SELECT max(name) FROM airlines a WHERE a.carrier = f.carrier) n FROM flights f ORDER BY 1 LIMIT 1", "f"),
     ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", "rows as they are"),
-    ("SELECT carrier FROM flights WHERE delay = (SELECT max(delay) FROM flights)", "subquery"),
     ("SELECT p_1, max(c) FROM (SELECT carrier p_1, count(*) c FROM flights GROUP BY 1) GROUP BY 1", "called 'p_1'"),
     ("SELECT g, (SELECT count(*) FROM airlines WHERE carrier = g) FROM (SELECT DISTINCT carrier g FROM flights)", ""),
     ("SELECT DISTINCT ON (carrier) carrier, delay FROM flights ORDER BY carrier, delay", "DISTINCT ON"),
@@ -282,6 +301,29 @@ def test_a_large_lookup_stays_at_the_broker(
     assert found.plan.way is Way.GATHERED
     assert not any(leaf.tables for leaf in found.plan.leaves)
     assert found.table.to_pylist() == [{"v": "American", "count_star()": 80}]
+
+
+def test_a_large_datasource_does_not_go_along(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT name, count(*) FROM flights {} JOIN airlines USING (carrier) GROUP BY ALL ORDER BY 1"
+    inner = "SELECT count(*) FROM airlines WHERE carrier IN (SELECT carrier FROM flights {})"
+    [first] = engines[0].plan_distributed(sql.format(""), catalog).along
+    assert [len(leaf.columns) for leaf in first.plan.leaves] == [2]
+    assert first.plan.names == ["carrier", "name"]
+    monkeypatch.setattr(distributing, "SMALL_ROWS_MAX", 1)
+    for asked, word in [
+        (sql.format(""), "joins datasources of more than 1 rows"),
+        (inner.format("GROUP BY 1"), "subquery that may give more than 1 rows"),
+    ]:
+        found = spread_query(engines, asked, catalog)
+        assert found.plan.way is Way.GATHERED
+        assert word in found.plan.reason
+        assert found.table == engines[0].run_query(asked, catalog).table
+    found = spread_query(engines, inner.format("LIMIT 1"), catalog)
+    assert found.plan.way is Way.ONE_ROUND
+    explained = spread_query(engines, "EXPLAIN " + inner.format("LIMIT 1"), catalog).table
+    assert explained["plan"].to_pylist()[2].startswith("first, as __carnac_along_")
 
 
 def test_explain_says_which_way_and_why(

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
 from carnac.ports import Catalog
-from carnac.ports.distributed import Distribution, GatherLimit, Stand, Way
-from carnac.ports.queries import LeafRequest, QueryBasis
+from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way
+from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
+from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.binding import Bound, bind, scan_types, show_empty
 from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select, used_columns
 from carnac.query.distributed.groups import split_groups
 from carnac.query.distributed.merging import stand_sql
-from carnac.query.distributed.naming import NotOneRound
+from carnac.query.distributed.naming import NotOneRound, column
+from carnac.query.distributed.nesting import called, name_columns, reading, replaced, subqueries_of
 from carnac.query.distributed.rows import split_rows
 from carnac.query.distributed.settling import settle
-from carnac.query.distributed.sorting import Select, reading_selects, select_of_one_round
+from carnac.query.distributed.sorting import (
+    ALONG,
+    SMALL_ROWS_MAX,
+    Select,
+    reading_selects,
+    select_of_one_round,
+    sources_of,
+)
 from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
+from carnac.query.relations import Scope
 from carnac.query.results import arrow_table
-from carnac.query.scans import scan_sql
+from carnac.query.scans import quote, scan_sql
 from carnac.query.streams.basis import basis_of
-from carnac.query.syntax import Node, select_of, unparse, walk
+from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -69,6 +79,7 @@ class Distributor:
     parameters: Parameters
     asked: Asked
     limit: GatherLimit
+    _used: set[str] = field(default_factory=set)
 
     def distribute(self, sql: str, columns: set[str]) -> Distribution:
         """Return how the statement is run.
@@ -100,52 +111,181 @@ class Distributor:
                 found = self._gathered(plan, basis, result, str(error))
         return _explained(found) if plan.is_explain else found
 
-    def one_round(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:
+    def one_round(
+        self, plan: Plan, basis: QueryBasis, result: Bound, statement: Node | None = None
+    ) -> Distribution:
         """Return how a settled statement whose scans are shown empty is run in one round.
+
+        Args:
+            statement: One in it that needs nothing of what is around it; None: all of it.
 
         Raises:
             NotOneRound: Servers cannot answer it alone.
         """
+        statement = statement or plan.statement
         views = frozenset(scan.view for scan in plan.scans)
+        within = {id(one) for one in walk(statement["node"])}
+        inside = [one for one in plan.selects if id(one[0]) in within]
         parts: list[_Part] = []
-        selects = reading_selects(plan.statement, plan.selects, views)
-        for node, scope in selects:
-            select = select_of_one_round(node, scope, views, plan.tables, self._whole_number)
-            is_whole = node is plan.statement["node"]
-            if is_whole:
-                parts.append(self._part(plan, select, result, parts))
+        finals: dict[int, Node] = {}
+        along: list[Along] = []
+        for node, scope in reading_selects(statement, inside, views):
+            if id(node) not in within:
                 continue
-            if select.gives_all_rows and plan.statement["node"]["type"] != "SET_OPERATION_NODE":
-                raise NotOneRound("it has a subquery that gives rows as they are")
-            found = self._bound(select_of([]) | {"node": node}, [])
-            part = self._part(plan, select, found, parts)
-            _name(part.final["select_list"], found.names)
+            for subquery in subqueries_of(node):
+                within -= {id(one) for one in walk(subquery["subquery"])}
+            is_whole = node is statement["node"]
+            found = result if is_whole else self._bound(select_of([]) | {"node": node}, [])
+            part = self._part(plan, self._select(plan, basis, node, scope, along), found, parts)
+            if not is_whole:
+                if part.select.gives_all_rows and statement["node"]["type"] != "SET_OPERATION_NODE":
+                    raise NotOneRound("it has a subquery that gives rows as they are")
+                name_columns(part.final["select_list"], found.names)
             parts.append(part)
-        finals = {id(node): part.final for (node, _), part in zip(selects, parts, strict=True)}
-        final = plan.statement | {"node": _replaced(plan.statement["node"], finals)}
+            finals[id(node)] = part.final
+        final = statement | {"node": replaced(statement["node"], finals)}
         stands = [part.stand for part in parts]
         if self._bound(final, stands).types != result.types:
             raise NotOneRound("its parts would give other types")
-        first = parts[0]
-        is_alone = selects[0][0] is plan.statement["node"]
-        is_union = is_alone and first.select.gives_all_rows
+        whole = parts[0].select if id(statement["node"]) in finals else None
+        is_union = whole is not None and whole.gives_all_rows
+        whole_sql = None
+        if whole is not None and result.can_send and not is_union and not along:
+            whole_sql = self._printed(reading(statement, whole.view, parts[0].request.view))
         return Distribution(
             way=Way.ONE_ROUND,
-            reason=_reason(first.select)
-            if is_alone
-            else "each server answers its parts, and the broker merges them and does the rest",
+            reason=_reason(whole),
             leaves=[part.request for part in parts if part.request.slices],
             final_sql=self._printed(final),
             query_id=self.asked.query_id,
             is_union=is_union,
             stands=stands,
-            tables={} if is_alone else _arrow(plan.tables),
+            tables=_arrow(plan.tables) if whole is None else {},
             names=result.names,
             limit=None if is_union else self.limit,
-            whole_sql=self._printed(plan.statement) if result.can_send and not is_union else None,
+            whole_sql=whole_sql,
+            basis=basis,
+            revision=self.catalog.revision,
+            along=along,
+        )
+
+    def _select(
+        self, plan: Plan, basis: QueryBasis, node: Node, scope: Scope, along: list[Along]
+    ) -> Select:
+        """Return a SELECT that servers can answer, given what goes along with it, which is added to `along`.
+
+        Raises:
+            NotOneRound: They cannot.
+        """
+        views = frozenset(scan.view for scan in plan.scans)
+        new: dict[int, Node] = {}
+        for subquery in subqueries_of(node):
+            inner = subquery["subquery"]["node"]
+            new[id(inner)] = self._answered(plan, basis, inner, along)
+        sources = sources_of(node["from_table"], views)
+        scans = {scan.view: scan for scan in plan.scans}
+        rows = {id(one): _rows_of(scans[one["table_name"]].slices) for one in sources}
+        why = NotOneRound(f"it joins datasources of more than {SMALL_ROWS_MAX:,} rows")
+        for large in sorted(sources, key=lambda one: -rows[id(one)]):
+            small = [one for one in sources if one is not large]
+            if sum(rows[id(one)] for one in small) > SMALL_ROWS_MAX:
+                continue
+            found = list(along)
+            named = dict(new)
+            tables = dict(plan.tables)
+            for one in small:
+                sent = self._gathered_along(plan, basis, one, scans[one["table_name"]], found)
+                named[id(one)] = called(one, found[-1].table)
+                tables[found[-1].table] = dict.fromkeys(sent, ())
+            lean = replaced(node, named)
+            try:
+                select = select_of_one_round(lean, scope, views, tables, self._whole_number)
+            except NotOneRound as error:
+                why = error
+                continue
+            along[:] = found
+            return select
+        raise why
+
+    def _answered(self, plan: Plan, basis: QueryBasis, inner: Node, along: list[Along]) -> Node:
+        """Return a subquery that reads the answer of one, which goes along."""
+        statement = select_of([]) | {"node": inner}
+        result = self._bound(statement, [])
+        if not result.can_send:
+            raise NotOneRound("a subquery has values of a type that is not sent")
+        found = self.one_round(plan, basis, result, statement)
+        if self._rows_at_most(inner, found) > SMALL_ROWS_MAX:
+            raise NotOneRound(f"it has a subquery that may give more than {SMALL_ROWS_MAX:,} rows")
+        names = [f"p_{place}" for place in range(len(result.names))]
+        table = f"{ALONG}{len(self._used)}"
+        self._used.add(table)
+        along.append(Along(table=table, plan=replace(found, names=names)))
+        types = dict(zip(names, result.types, strict=True))
+        self._show_empty(table, types)
+        told = [cast(column(name), types[name]) for name in names]
+        node: Node = select_of(told)["node"]
+        return node | {"from_table": base_table(table, "")}
+
+    def _rows_at_most(self, node: Node, found: Distribution) -> int:
+        """Return how many rows a subquery may give, as far as records tell; lookups may make more of them."""
+        if node["type"] == "SELECT_NODE" and not node["group_expressions"]:
+            if any(map(is_aggregate, walk(node["select_list"]))):
+                return 1
+            limits = [one for one in node["modifiers"] if one["type"] == "LIMIT_MODIFIER"]
+            count = (
+                self._whole_number(limits[0]["limit"]) if limits and limits[0]["limit"] else None
+            )
+            if count is not None:
+                return count
+        return sum(_rows_of(leaf.slices) for leaf in found.leaves)
+
+    def _gathered_along(
+        self, plan: Plan, basis: QueryBasis, node: Node, scan: Scan, along: list[Along]
+    ) -> Sequence[str]:
+        """Add the rows of a datasource that is joined to `along`; return their columns."""
+        sent, types = used_columns(plan.statement, scan.columns), scan_types(scan)
+        own = replace(scan, view=self._own(scan))
+        condition = condition_of([one for one in plan.relations if one.node is node])
+        request = self._request(
+            own, leaf_of(own.view, sent, condition, rows_max=self.limit.rows + 1), {}
+        )
+        kept = {name: types[name] for name in sent}
+        stand = Stand(
+            leaf=own.view,
+            view=own.view,
+            types=tuple(kept.values()),
+            select=stand_select(kept, sent),
+        )
+        first = Distribution(
+            way=Way.ONE_ROUND,
+            reason="it goes along",
+            leaves=[request] if request.slices else [],
+            final_sql=f"SELECT * FROM {own.view}",
+            query_id=self.asked.query_id,
+            stands=[stand],
+            tables={},
+            names=sent,
+            limit=self.limit,
             basis=basis,
             revision=self.catalog.revision,
         )
+        table = f"{ALONG}{len(self._used)}"
+        self._used.add(table)
+        self._show_empty(table, kept)
+        along.append(Along(table=table, plan=first))
+        return sent
+
+    def _show_empty(self, table: str, types: Mapping[str, str]) -> None:
+        columns = ", ".join(
+            f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in types.items()
+        )
+        self.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {columns} WHERE false")
+
+    def _own(self, scan: Scan) -> str:
+        """Return a name for a request over a scan that no other one has."""
+        found = scan.view if scan.view not in self._used else f"{scan.view}_part{len(self._used)}"
+        self._used.add(found)
+        return found
 
     def _part(self, plan: Plan, select: Select, result: Bound, others: Sequence[_Part]) -> _Part:
         """Return what is asked for one SELECT, and what the broker makes of it.
@@ -159,18 +299,17 @@ class Distributor:
         else:
             leaf, final = split_rows(select, view, len(result.names))
         [scan] = [one for one in plan.scans if one.view == select.view]
-        if any(scan.view == one.request.view for one in others):
-            own = f"{scan.view}_part{len(others)}"
-            leaf = _renamed(leaf, scan.view, own)
-            scan = replace(scan, view=own)
-        request = self._request(scan, leaf, {name: plan.tables[name] for name in select.small})
+        own = replace(scan, view=self._own(scan))
+        leaf = reading(leaf, scan.view, own.view)
+        small = {name: plan.tables[name] for name in select.small & plan.tables.keys()}
+        request = self._request(own, leaf, small)
         self.cursor.execute(
-            f"CREATE OR REPLACE TEMP VIEW {scan.view} AS {scan_sql(scan.columns, [], {})}"
+            f"CREATE OR REPLACE TEMP VIEW {own.view} AS {scan_sql(own.columns, [], {})}"
         )
         sent = self._bound(leaf, [])
         if not sent.can_send:
             raise NotOneRound("it has values of a type that is not sent")
-        stand = Stand(leaf=scan.view, view=view, types=sent.types, select=_cast_all(sent.types))
+        stand = Stand(leaf=own.view, view=view, types=sent.types, select=_cast_all(sent.types))
         if self._bound(final, [stand]).types != result.types:
             raise NotOneRound("its parts would give other types")
         return _Part(select, request, stand, final["node"])
@@ -276,7 +415,9 @@ class Distributor:
         return found if isinstance(found, int) else None
 
 
-def _reason(select: Select) -> str:
+def _reason(select: Select | None) -> str:
+    if select is None:
+        return "each server answers its parts, and the broker merges them and does the rest"
     if select.is_aggregated:
         return "each server groups its rows, and the broker merges the groups"
     if select.modifiers:
@@ -284,38 +425,8 @@ def _reason(select: Select) -> str:
     return "each server gives its rows, and the broker unites them"
 
 
-def _name(items: Sequence[Node], names: Sequence[str]) -> None:
-    """Call columns that the broker makes of parts as the statement around them does.
-
-    Raises:
-        NotOneRound: One is called as parts are.
-    """
-    for item, name in zip(items, names, strict=True):
-        if name.lower().startswith("p_"):
-            raise NotOneRound(f"a subquery's column is called '{name}'")
-        item["alias"] = name
-
-
-def _replaced(tree: Any, new: Mapping[int, Node]) -> Any:
-    """Return a tree with other nodes in place of those of these ids."""
-    if isinstance(tree, list):
-        return [_replaced(one, new) for one in tree]
-    if not isinstance(tree, dict):
-        return tree
-    found = new.get(id(tree))
-    return {key: _replaced(value, new) for key, value in tree.items()} if found is None else found
-
-
-def _renamed(tree: Any, view: str, own: str) -> Any:
-    """Return a statement that reads a view by another name."""
-    if isinstance(tree, list):
-        return [_renamed(one, view, own) for one in tree]
-    if not isinstance(tree, dict):
-        return tree
-    found = {key: _renamed(value, view, own) for key, value in tree.items()}
-    if tree.get("table_name") == view:
-        found |= {"table_name": own, "qualified_name": {"path": [own]}}
-    return found
+def _rows_of(slices: Sequence[LeafSlice]) -> int:
+    return sum(one.segment.rows for one in slices)
 
 
 def _arrow(tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, object]:
@@ -337,6 +448,7 @@ def _explained(plan: Distribution) -> Distribution:
     told = [
         f"{plan.way.value}: {plan.reason}",
         f"segments that may matter: {len({one for one, _ in plan.basis.slices})} of {plan.basis.segments_total}",
+        *(f"first, as {one.table}: {leaf.sql}" for one in plan.along for leaf in one.plan.leaves),
         *(
             f"each server, over its part of {len(leaf.slices)} segments: {leaf.sql}"
             for leaf in plan.leaves
@@ -344,4 +456,4 @@ def _explained(plan: Distribution) -> Distribution:
         f"the broker: {plan.final_sql}",
         *([f"a server that reads all of them: {plan.whole_sql}"] if plan.whole_sql else ()),
     ]
-    return replace(plan, leaves=(), told=told)
+    return replace(plan, leaves=(), along=(), told=told)

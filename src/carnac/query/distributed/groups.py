@@ -161,6 +161,8 @@ def _merged(expression: Any, parts: _Parts) -> Any:
         group = parts.group(expression)
         if group is not None:
             return group
+        if expression["class"] == "SUBQUERY":
+            return expression | {"child": _merged(expression["child"], parts)}
         if is_sketch(expression):
             return merged_sketch(expression, parts.aggregate)
         if is_aggregate(expression):

@@ -85,6 +85,8 @@ class Names:
             return part
         if part.get("class") == "COLUMN_REF":
             return self._reference(part, aliases)
+        if part.get("class") == "SUBQUERY":  # one that needs nothing of the rows around it
+            return part | {"child": self._replaced(part["child"], aliases)}
         return {key: self._replaced(value, aliases) for key, value in part.items()}
 
     def _reference(self, node: Node, aliases: int) -> Node:

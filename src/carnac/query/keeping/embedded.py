@@ -173,7 +173,7 @@ def split_alone(query: RunningQuery, plan: Plan) -> Round | None:
         found = distributor.one_round(plan, _NO_BASIS, result)
     except NotOneRound:
         return None
-    if len(found.stands) != 1 or len(found.leaves) != 1:
+    if len(found.stands) != 1 or len(found.leaves) != 1 or found.along:
         return None
     return Round(
         replace(found.leaves[0], slices=()), found.stands[0], found.final_sql, result.names
