@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carnac.ports.memo import Memo
 from carnac.ports.queries import QueryBasis
 from carnac.query.bucketing import without_floor_to
 from carnac.query.streams.sums import find_sums
@@ -27,28 +29,64 @@ VOLATILE = frozenset(
 """Functions of the time and of chance; some can be written without parentheses, like a column."""
 
 
+TEXTS_MAX = 1_000
+TEXT_CHARS = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """What the text of a statement says alone.
+
+    Attributes:
+        printed: As the parser prints it.
+        seen: See `_names_seen`.
+        is_volatile: See `QueryBasis`, as `sums`.
+    """
+
+    printed: str
+    seen: Set[str] | None
+    is_volatile: bool
+    sums: Sequence[int] | None
+
+
+_TEXTS: Memo[str, _Text] = Memo(
+    values_max=TEXTS_MAX,
+    weight_max=TEXT_CHARS,
+    weigh=lambda sql, text: len(sql) + len(text.printed),
+)
+
+
+def _read(cursor: duckdb.DuckDBPyConnection, sql: str) -> _Text:
+    prefix, statement = parse(cursor, without_floor_to(sql))
+    return _Text(
+        printed=prefix + unparse(cursor, statement),
+        seen=_names_seen(statement),
+        is_volatile=bool(prefix) or any(map(is_volatile, walk(statement["node"]))),
+        sums=None if prefix else find_sums(statement),
+    )
+
+
 def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBasis:
     """Return what the answer of a planned statement rests on."""
-    prefix, statement = parse(cursor, without_floor_to(sql))
-    seen = _names_seen(statement)
+    text = _TEXTS.get(sql, lambda: _read(cursor, sql))
     columns: dict[str, dict[str, ColumnType]] = {}
     for scan in plan.scans:
         columns.setdefault(scan.datasource, {}).update(
             {
                 name: kind
                 for name, kind in scan.columns.items()
-                if seen is None or name.lower() in seen
+                if text.seen is None or name.lower() in text.seen
             }
         )
     slices = {(one.segment.segment_id, one.clip) for scan in plan.scans for one in scan.slices}
     return QueryBasis(
-        statement=prefix + unparse(cursor, statement),
+        statement=text.printed,
         slices=sorted(slices, key=lambda item: (item[0], str(item[1]))),
         columns=columns,
         tables=tuple(plan.tables.values()),
-        is_volatile=bool(prefix) or any(map(is_volatile, walk(statement["node"]))),
+        is_volatile=text.is_volatile,
         segments_total=plan.segments_total,
-        sums=None if prefix else find_sums(statement),
+        sums=text.sums,
     )
 
 
