@@ -258,11 +258,11 @@ class Coordinator:
     def _follow_servers(self) -> None:
         self.fleet.follow(self._metadata.servers(Role.HISTORICAL))
         self.fleet.exchange()
-        if self.fleet.is_revoked:
-            self._led = None
         fence = self.fence
         if fence is not None and fence != self._fence:
-            self._begin(fence)
+            self._begin(fence)  # whatever revoked the fence before: this one is newer
+        elif self.fleet.is_revoked:
+            self._led = None
 
     def _begin(self, fence: int) -> None:
         """Begin to lead, or again: nothing that was known of orders counts."""

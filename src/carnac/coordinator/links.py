@@ -103,6 +103,7 @@ class Link:
         self.heard_fence = 0
         self.reported_fence = 0
         self.revoked_by_other = False
+        self._greeted = 0
         self.holds: dict[str, Held] = {}
         self.asked: dict[str, Asked] = {}
         self.unloading: dict[str, int | None] = {}
@@ -210,7 +211,7 @@ class Link:
         with self._mutex:
             self._outbox.clear()
             self._sent.clear()
-        self.revoked_by_other = False
+        self.revoked_by_other, self._greeted = False, fence
         self.asked = {key: one for key, one in self.asked.items() if one.is_seen}
         self.unloading.clear()
         self._order(Order(fence))
@@ -257,7 +258,7 @@ class Link:
 
     def _note_sent(self, order: Order, question: int, error: CarnacError | None) -> None:
         if isinstance(error, Revoked):
-            self.revoked_by_other = True
+            self.revoked_by_other |= order.fence >= self._greeted
             return
         if error is not None:
             _log.warning("to tell %s something: %s", self.record.server_id, error.message)

@@ -358,6 +358,26 @@ class TestLeaders:
         orders = [one for server in cluster.servers.values() for one in server.orders]
         assert "unload e2" not in orders
 
+    def test_one_that_was_revoked_leads_again_later(self, cluster: LiveCluster) -> None:
+        """Found by `carnac simulate cluster`: it kept the leadership for ever, and gave no order any more."""
+        cluster.publish("e1")
+        cluster.settle()
+        first, second = cluster.coordinator, cluster.another("two")
+        first._metadata.resign("coordinator", first.leader_id)  # while it stands still
+        cluster.settle(second)
+        assert second.is_leader
+        cluster.publish("e2")
+        for _ in range(3):
+            first.planner.restart()
+            first.fleet.lead(first._fence)  # it wakes, and gives orders under its old fence
+            cluster.turn(first)
+        assert first.fleet.is_revoked
+        second.resign()
+        revision = cluster.publish("e3")
+        cluster.settle(first)
+        assert first.is_leader
+        assert cluster.told == revision
+
     def test_who_resigns_lets_one_that_waits_lead_soon(self, cluster: LiveCluster) -> None:
         cluster.turn()
         second = cluster.another("two")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from carnac.simulation.cluster.oracle import Oracle, compare
-from carnac.simulation.cluster.storage import ROOT
+from carnac.simulation.cluster.storage import ROOT, name_of
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
@@ -100,10 +100,6 @@ class Auditor:
                     )
             after = page[-1].segment_id
 
-    def shown_at(self, revision: int) -> tuple[str, ...]:
-        """Return the datasources that show something at a revision."""
-        return tuple(one.name for one in self._metadata.datasources(revision))
-
     def conclude(self) -> None:
         """Look once more at all that is retained, when everything has come to rest."""
         self.look()
@@ -113,3 +109,6 @@ class Auditor:
             for info in self._metadata.datasources(summary.revision):
                 self._check(info.name, summary.revision)
         self.oracle.conclude()
+        known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
+        for path in sorted(self._disk.files.keys() - known):
+            self._kernel.violate("garbage", f"{name_of(path)} has no record, and is there still")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Invalid
 
 
@@ -69,6 +70,61 @@ def _files_of_any_failure(real: Any) -> Any:
     return until_published
 
 
+def _without(name: str, value: Any) -> Callable[[Any], Any]:
+    """Return what makes of a function one that calls it with another value of an argument."""
+    return lambda real: lambda *args, **named: real(*args, **{**named, name: value})
+
+
+def _mostly(real: Any) -> Any:
+    """Return what does nothing each seventh time, and says nothing."""
+    calls = 0
+
+    def sometimes(*args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return None if calls % 7 == 0 else real(*args, **named)
+
+    return sometimes
+
+
+def _loses_an_output(real: Any) -> Any:
+    def result_of(written: Any) -> Any:
+        found = real(written)
+        return replace(found, segments=found.segments[1:])
+
+    return result_of
+
+
+def _takes_late_answers(real: Any) -> Any:
+    def next_done(self: Any) -> Any:
+        from queue import Empty
+
+        try:
+            return self._done.get(timeout=1.0)
+        except Empty:
+            return real(self)
+
+    return next_done
+
+
+def _never_reopens(real: Any) -> Any:
+    def reopen(self: Any, request: Any, member: Any, error: Any) -> None:
+        real(self, request, member, error)
+        for piece in request.slices:
+            self._open.pop((request.view, piece.segment.segment_id))
+
+    return reopen
+
+
+def _half_a_restore(real: Any) -> Any:
+    def plan_revert(*args: Any, **named: Any) -> Any:
+        found = real(*args, **named)
+        changes = tuple(replace(one, restores=one.restores[1:]) for one in found.changes)
+        return replace(found, changes=changes)
+
+    return plan_revert
+
+
 def _forgets_drops(real: Any) -> Any:
     return lambda shown, covers: real(shown, covers)[1:]
 
@@ -86,14 +142,7 @@ BUGS = (
         "history is trimmed whatever readers hold",
         "carnac.metadata.upkeep.trimming",
         "keeping.plan_kept",
-        lambda real: lambda *args, **named: real(*args, **{**named, "oldest_lease": None}),
-    ),
-    Bug(
-        "tags-forgotten",
-        "history is trimmed whatever is tagged",
-        "carnac.metadata.upkeep.trimming",
-        "keeping.plan_kept",
-        lambda real: lambda *args, **named: real(*args, **{**named, "tagged": set()}),
+        _without("oldest_lease", None),
     ),
     Bug(
         "writers-without-lease",
@@ -143,6 +192,99 @@ BUGS = (
         "carnac.core.log.reverting",
         "NotCovered",
         lambda real: lambda **named: real(**{**named, "pieces": type(named["pieces"])()}),
+    ),
+    Bug(
+        "inputs-unchecked",
+        "a replacement, a delete or a compaction does not ask whether its inputs are what it read",
+        "carnac.core.log.publishing",
+        "_require_visible",
+        _always(None),
+    ),
+    Bug(
+        "commit-forgotten",
+        "some transactions are acknowledged and never committed",
+        "carnac.metadata.backends.sqlite",
+        "SqliteWriting.commit",
+        _mostly,
+    ),
+    Bug(
+        "output-lost",
+        "a compaction publishes all of its outputs but the first, after they were proved",
+        "carnac.jobs.compact.job",
+        "result_of",
+        _loses_an_output,
+    ),
+    Bug(
+        "clip-forgotten",
+        "a leaf reads all of a segment that shows only a part",
+        "carnac.query.scans",
+        "_clip_sql",
+        _always("true"),
+    ),
+    Bug(
+        "carved-chunk-forgotten",
+        "a new major version leaves out what the segments of its chunks still show",
+        "carnac.core.log.publishing",
+        "Draft.remaining",
+        _always(IntervalSet()),
+    ),
+    Bug(
+        "partial-called-complete",
+        "an answer counts as whole whatever leaves have reported",
+        "carnac.broker.distributed",
+        "is_proved",
+        _always(True),
+    ),
+    Bug(
+        "late-answers-count",
+        "a leaf that was given up and asked elsewhere counts when it answers after all",
+        "carnac.broker.scatter",
+        "Scatter._next_done",
+        _takes_late_answers,
+    ),
+    Bug(
+        "lost-leaf-forgotten",
+        "what a leaf did not answer is asked of nobody else, and not missed",
+        "carnac.broker.scatter",
+        "Scatter._reopen",
+        _never_reopens,
+    ),
+    Bug(
+        "two-revisions",
+        "a broker plans on one revision and looks its segments up in the newest",
+        "carnac.store.querying",
+        "RevisionCatalog.visible",
+        lambda _real: (
+            lambda self, name, intervals: self._metadata.visible(name, intervals=intervals)
+        ),
+    ),
+    Bug(
+        "gap-unnoticed",
+        "a reader that stood still believes that its lease went on",
+        "carnac.store.leases",
+        "LeaseKeeper._has_no_gap_since",
+        _always(True),
+    ),
+    Bug(
+        "clock-believed",
+        "leases and periods go by the machine's clock, however wrong it is",
+        "carnac.clock",
+        "StoreClock.now_ms",
+        lambda _real: lambda self: self._machine.now_ms(),
+    ),
+    Bug(
+        "half-a-revert",
+        "a revert leaves the first segment that it should bring back out of sight",
+        "carnac.store.history",
+        "plan_revert",
+        _half_a_restore,
+    ),
+    Bug(
+        "orphans-kept",
+        "files of writers that died are never removed",
+        "carnac.store.upkeep.maintenance",
+        "Maintenance._without_record",
+        lambda _real: lambda _self, _suspects: iter(()),
     ),
 )
 

@@ -81,7 +81,7 @@ class WritingScript(Script):
                 self._revert,
                 self._tag,
             ),
-            weights=(12, 2, 2, 1, 2, 1),
+            weights=(12, 2, 3, 1, 4, 1),
         )[0]
         chosen(store)
 

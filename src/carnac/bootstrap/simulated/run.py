@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -96,6 +97,7 @@ def run(
         stack.enter_context(_calm())
         world = stack.enter_context(World(kernel, faults))
         scripts = _people(world, seed, steps, has_servers=serves)
+        stack.enter_context(_listening(kernel))
         kernel.note(f"servers: {'yes' if serves else 'no'}")
         chaos = Chaos(world, _random(f"chaos {seed}"))
         chaos.start()
@@ -113,6 +115,34 @@ def run(
             answers=world.answers,
             violations=tuple(kernel.violations),
         )
+
+
+class _Bugs(logging.Handler):
+    """Takes what a service logs as a bug of its own for a violation."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(logging.ERROR)
+        self._kernel = kernel
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "which is a bug in Carnac" in str(record.msg) and self._kernel.here() is not None:
+            self._kernel.violate("laws", record.getMessage())
+
+
+@contextmanager
+def _listening(kernel: Kernel) -> Iterator[None]:
+    """Hear what services log, and keep it from the terminal."""
+    log = logging.getLogger("carnac")
+    handler, was, level = _Bugs(kernel), log.propagate, log.level
+    log.addHandler(handler)
+    log.propagate = False
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = was
+        log.setLevel(level)
 
 
 @contextmanager

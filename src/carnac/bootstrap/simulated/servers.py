@@ -17,7 +17,7 @@ from carnac.broker.membership import Membership
 from carnac.broker.waiting import QueryQueue
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
 from carnac.core.time.intervals import Interval
-from carnac.errors import CarnacError, Invalid, NotFound
+from carnac.errors import CarnacError, InvariantError
 from carnac.historical import Historical
 from carnac.historical.presence import Presence
 from carnac.historical.server import SEGMENTS_FOLDER
@@ -169,13 +169,8 @@ class AskingScript(Script):
         try:
             answer = cast("BrokerAnswer", broker.run(statement))
             rows = rows_of(answer)
-        except (NotFound, Invalid) as error:
-            head = self.world.auditor.oracle.revision
-            if not self.world.faults.is_on and name in self.world.auditor.shown_at(head):
-                self.world.kernel.violate(
-                    "answers", f"{name} is there, and a query of it: {error.message}"
-                )
-            note(f"query of {name}: {type(error).__name__}")
+        except InvariantError as error:
+            self.world.kernel.violate("laws", error.message)
             return seen
         except CarnacError as error:
             note(f"query of {name}: {type(error).__name__}: {error.message[-160:]}")
