@@ -16,6 +16,7 @@ from carnac.broker.execution import Reach
 from carnac.broker.plans import PlanCache
 from carnac.broker.scatter import Lack, Plan, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
+from carnac.core.answers.replicas import plan_reads
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import (
     Cancelled,
@@ -28,7 +29,7 @@ from carnac.errors import (
     gravest,
 )
 from carnac.ports.answers import Engine, OnMissing, Statement
-from carnac.ports.distributed import Distribution, Way
+from carnac.ports.distributed import Distribution, Way, said_of_slices
 from carnac.ports.threads import stopped_after
 
 if TYPE_CHECKING:
@@ -160,7 +161,12 @@ class DistributedExecution:
 
     def _start(self) -> pa.Schema:
         may_stream = self._statement.on_missing is OnMissing.ERROR and self._plan.is_union
-        if self._plan.told or not (self._plan.leaves or self._plan.along):
+        if self._plan.told:
+            self.reach = Reach(is_complete=True)
+            told = [*self._plan.told, *self._shares()]
+            self._plan = replace(self._plan, told=told)
+            return self._take(self._merged({}))
+        if not (self._plan.leaves or self._plan.along):
             self.reach = Reach(is_complete=True)
             return self._take(self._merged({}))
         if may_stream:
@@ -202,6 +208,23 @@ class DistributedExecution:
                 f"the query took longer than {self._timeout_ms} ms and was stopped; "
                 "select a shorter time or fewer rows, or raise query_timeout_ms"
             ) from error
+
+    def _shares(self) -> Iterator[str]:
+        """Yield what each historical would be asked for, as they are now."""
+        members = self._tools.cluster.members()
+        for leaf in self._plan.leaves:
+            slices = {one.segment.segment_id: one for one in leaf.slices}
+            assignment = plan_reads(
+                {key: one.segment.size_bytes for key, one in slices.items()},
+                [member.view(frozenset(slices)) for member in members.values()],
+                {},
+                part_bytes=self._tools.part_bytes,
+            )
+            for server_id, ids in sorted(assignment.parts.items()):
+                told = said_of_slices([slices[key] for key in ids])
+                yield f"historical {server_id}, less what it has kept: {told}"
+            if assignment.left:
+                yield f"nobody can be asked for {said_of_slices([slices[key] for key in assignment.left])}"
 
     def _take(self, table: pa.Table) -> pa.Schema:
         self._rows = iter(table.to_batches())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.ports.queries import Catalog, LeafRequest, QueryBasis, QueryResult
+    from carnac.ports.queries import Catalog, LeafRequest, LeafSlice, QueryBasis, QueryResult
 
 
 class Way(StrEnum):
@@ -94,7 +94,7 @@ class Distribution:
     Attributes:
         reason: Why this way, in a sentence.
         leaves: What is asked, each of all its slices: a broker deals them out, so that every slice goes to one server.
-            Each has a view of its own, by which it is known. None where no segment can matter, and for EXPLAIN.
+            Each has a view of its own, by which it is known. None where no segment can matter.
         final_sql: What the broker runs over what comes back.
         stands: What the rows that come back are to `final_sql`.
         query_id: By which merging is cancelled.
@@ -136,6 +136,15 @@ class Distribution:
             for leaf in self.leaves
         ]
         return replace(self, leaves=leaves, tables=dict(self.tables) | dict(tables), along=())
+
+
+def said_of_slices(slices: Sequence[LeafSlice]) -> str:
+    """Return how much slices are, for people."""
+    rows = sum(one.segment.rows for one in slices)
+    size_bytes = sum(one.segment.size_bytes for one in slices)
+    clipped = sum(one.clip is not None for one in slices)
+    parts = [f"{len(slices)} segments", f"{rows:,} rows", f"{size_bytes:,} bytes"]
+    return ", ".join([*parts, *([f"{clipped} of them clipped"] if clipped else [])])
 
 
 class BrokerEngine(Protocol):

@@ -41,7 +41,7 @@ from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.results import plan_table, read_rows, tidy
+from carnac.query.results import explained, read_rows, tidy
 from carnac.query.running.files import ScanFiles
 from carnac.query.running.query import RunningQuery
 from carnac.query.running.settings import settings_of
@@ -419,7 +419,7 @@ def _run(
     bytes_max: int,
 ) -> object:
     if plan.is_explain:
-        return plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
+        return explained(cursor, plan)
     rows = cursor.sql(plan.sql, params=list(plan.parameters))
     table = tidy(read_rows(rows, bytes_max=bytes_max))
     return table if plan.names is None else table.rename_columns(list(plan.names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,8 @@ class Plan:
         catalog: Of the revision that is read.
         names: Of the columns; None: as `sql` gives them.
         kept: Of how many segments partial results are taken.
+        pruned: How many segments are left out, and by what; of EXPLAIN alone.
+        told: Lines that EXPLAIN says before DuckDB's own.
     """
 
     sql: str
@@ -75,6 +78,8 @@ class Plan:
     parameters: Sequence[object] = ()
     names: Sequence[str] | None = None
     kept: int = 0
+    pruned: Mapping[str, int] = field(default_factory=dict)
+    told: Sequence[str] = ()
 
     @property
     def segments_read(self) -> int:
@@ -155,6 +160,7 @@ class Planner:
             edge=edge,
             parameters=parameters,
             catalog=self.catalog,
+            pruned=self._pruned(relations, names) if prefix else {},
         )
 
     def _printed(self, statement: Node) -> str:
@@ -185,6 +191,18 @@ class Planner:
         entries = self.catalog.visible(datasource, None if bounds == EVERYTHING else bounds)
         pruner = Pruner(predicate, columns)
         return slices_of(item for item in entries if pruner.may_match(item.segment))
+
+    def _pruned(self, relations: Sequence[Relation], names: Names) -> dict[str, int]:
+        """Return how many segments are left out by what, over all scans."""
+        found: Counter[str] = Counter()
+        for datasource, predicate in {(one.datasource, one.predicate) for one in relations}:
+            bounds = time_bounds(predicate)
+            entries = self.catalog.visible(datasource, bounds) if bounds else []
+            found["time"] += self.catalog.count_segments(datasource) - len(entries)
+            pruner = Pruner(predicate, names.columns(datasource))
+            reasons = (pruner.find_reason(item.segment) for item in entries)
+            found.update(reason for reason in reasons if reason is not None)
+        return {reason: number for reason, number in found.most_common() if number}
 
     def _use_table(self, node: Node, columns: Mapping[str, Sequence[Any]]) -> None:
         name = f"{VIEW_PREFIX}table_{len(self._tables)}"

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from carnac.query.planning import Plan
+
 BATCH_ROWS = 122_880
 """Rows that are taken from DuckDB at once: those of one of its row groups."""
 HUGE_DIGITS = 38
@@ -36,6 +38,12 @@ def plan_table(rows: Sequence[Sequence[Any]]) -> pa.Table:
 
     lines = [line for row in rows for line in str(row[-1]).splitlines()]
     return pa.table({"plan": pa.array(lines, type=pa.string())})
+
+
+def explained(cursor: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
+    """Return what EXPLAIN says: what Carnac has to say first, then DuckDB."""
+    rows = cursor.execute(plan.sql, list(plan.parameters)).fetchall()
+    return plan_table([*((line,) for line in plan.told), *rows])
 
 
 def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:

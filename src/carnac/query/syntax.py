@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Node: TypeAlias = dict[str, Any]
 
 _EXPLAIN = re.compile(
-    r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+explain\b(\s+analyze\b)?", re.IGNORECASE | re.DOTALL
+    r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+explain\b(?:\s+plan\s+for\b|(\s+analyze\b))?",
+    re.IGNORECASE | re.DOTALL,
 )
 """What stands before a statement is read once: a way back through it has as many turns as it has blanks, squared."""
 

@@ -331,10 +331,12 @@ def test_explain_says_which_way_and_why(
 ) -> None:
     sql = "EXPLAIN SELECT carrier, avg(delay) FROM flights WHERE __time >= '2013-01-09' GROUP BY 1"
     found = spread_query(engines, sql, catalog)
-    first, segments, server, broker, whole = found.table["plan"].to_pylist()
+    first, segments, read, pruned, server, broker, whole = found.table["plan"].to_pylist()
     assert segments == "segments that may matter: 2 of 10"
+    assert read.startswith("to be read: 2 segments, ")
+    assert pruned == "pruned: 8 by time"
     assert first == "one round: each server groups its rows, and the broker merges the groups"
-    assert server.startswith("each server, over its part of 2 segments: SELECT ")
+    assert server.startswith("each server, over its part of 2 segments, ")
     assert broker.startswith("the broker: SELECT p_0, ")
     assert whole.startswith("a server that reads all of them: SELECT ")
     with pytest.raises(Invalid, match="EXPLAIN ANALYZE cannot be run over many servers"):

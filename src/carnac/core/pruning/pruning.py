@@ -70,6 +70,17 @@ class Pruner:
             segment, columns
         )
 
+    def find_reason(self, segment: Segment) -> str | None:
+        """Return what shows that no row of the segment satisfies the predicate, for people; None: one may."""
+        if self.may_match(segment):
+            return None
+        columns = {column.name: column for column in segment.columns if column.name in self._names}
+        parts = self._predicate.parts if isinstance(self._predicate, All) else (self._predicate,)
+        for part in parts:
+            if not self._holds(part, columns, segment.rows):
+                return f"values of {', '.join(dict.fromkeys(_columns(part))) or 'no column'}"
+        return f"{'hash' if isinstance(segment.partition, HashedPartition) else 'range'} partition"
+
     def _holds(self, predicate: Predicate, columns: Mapping[str, Column], rows: int) -> bool:
         match predicate:
             case All(parts):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
 from carnac.ports import Catalog
-from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way
+from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way, said_of_slices
 from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
 from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.binding import Bound, bind, scan_types, show_empty
+from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select, used_columns
 from carnac.query.distributed.groups import split_groups
 from carnac.query.distributed.merging import stand_sql
@@ -109,7 +110,7 @@ class Distributor:
                 found = self.one_round(plan, basis, result)
             except NotOneRound as error:
                 found = self._gathered(plan, basis, result, str(error))
-        return _explained(found) if plan.is_explain else found
+        return _explained(found, plan) if plan.is_explain else found
 
     def one_round(
         self, plan: Plan, basis: QueryBasis, result: Bound, statement: Node | None = None
@@ -443,17 +444,17 @@ def _cast_all(types: Sequence[str]) -> str:
     return ", ".join(f"CAST(p_{place} AS {kind}) AS p_{place}" for place, kind in enumerate(types))
 
 
-def _explained(plan: Distribution) -> Distribution:
-    """Return what says how a statement would be run, and runs nothing."""
+def _explained(plan: Distribution, planned: Plan) -> Distribution:
+    """Return what says how a statement would be run; the leaves are there for those who know the servers."""
     told = [
         f"{plan.way.value}: {plan.reason}",
-        f"segments that may matter: {len({one for one, _ in plan.basis.slices})} of {plan.basis.segments_total}",
+        *said_of_segments(planned),
         *(f"first, as {one.table}: {leaf.sql}" for one in plan.along for leaf in one.plan.leaves),
         *(
-            f"each server, over its part of {len(leaf.slices)} segments: {leaf.sql}"
+            f"each server, over its part of {said_of_slices(leaf.slices)}: {leaf.sql}"
             for leaf in plan.leaves
         ),
         f"the broker: {plan.final_sql}",
         *([f"a server that reads all of them: {plan.whole_sql}"] if plan.whole_sql else ()),
     ]
-    return replace(plan, leaves=(), along=(), told=told)
+    return replace(plan, along=(), told=told)

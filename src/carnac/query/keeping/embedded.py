@@ -20,11 +20,13 @@ from carnac.query.distributed.aggregates import (
 )
 from carnac.query.distributed.binding import bind, show_empty
 from carnac.query.distributed.distributing import Asked, Distributor
+from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.leaves import checked_leaf
 from carnac.query.distributed.merging import merge_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
-from carnac.query.keeping.leaf import rows_in
+from carnac.query.keeping.leaf import keys_of, rows_in
+from carnac.query.keeping.store import Taken
 from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
 from carnac.query.running.files import view_sql
@@ -85,6 +87,10 @@ class Embedded:
         if round_plan is not None:
             yield round_plan
             return
+        if plan.is_explain:
+            plan = replace(
+                plan, told=[*said_of_segments(plan), *self._said_of_kept(query, plan, keeping)]
+            )
         files = self.leaves.files
         plan = replace(
             plan, scans=[files.narrowed(scan, plan.edge, query, None) for scan in plan.scans]
@@ -101,13 +107,10 @@ class Embedded:
 
     def _in_one_round(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Plan | None:
         """Run what a leaf would run; return the plan of what a broker makes of it, None: it is not worth it."""
-        if not may_be_kept(plan):
-            return None
-        [scan] = plan.scans
-        is_large = rows_in(scan.slices) >= SHARE * self.leaves.kept.rows_min
-        split = self._split(query, plan) if is_large and self.leaves.may(keeping) else None
+        split = self._worth(query, plan, keeping)
         if split is None:
             return None
+        [scan] = plan.scans
         request = replace(split.request, slices=tuple(scan.slices), keeping=keeping)
         rows, hits = self._rows(query, request)
         if rows is None:
@@ -117,6 +120,38 @@ class Embedded:
         query.cursor.register(f"{stand.leaf}_0", rows.rename_columns(places))
         sql = merge_sql(stand, [f"{stand.leaf}_0"], split.final_sql)
         return replace(plan, sql=sql, parameters=(), names=split.names, kept=hits)
+
+    def _worth(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Round | None:
+        """Return a statement in one round, without its slices; None: it cannot be, or is not worth it."""
+        if not may_be_kept(plan) or not self.leaves.may(keeping):
+            return None
+        if rows_in(plan.scans[0].slices) < SHARE * self.leaves.kept.rows_min:
+            return None
+        return self._split(query, plan)
+
+    def _said_of_kept(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[str]:
+        """Yield how a statement that is explained would be run, and what is kept of it."""
+        bare = replace(plan, is_explain=False, sql=plan.sql.removeprefix("EXPLAIN "))
+        is_run = plan.sql.startswith("EXPLAIN ANALYZE ")  # as it is
+        split = None if is_run else self._worth(query, bare, keeping)
+        if split is None:
+            yield "embedded: this process reads the segments itself, as DuckDB plans it; nothing is kept"
+            return
+        request = replace(split.request, slices=tuple(plan.scans[0].slices), keeping=keeping)
+        leaf = checked_leaf(query.cursor, request)
+        scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+        pieces = self.leaves.task(query, request, leaf, scan).pieces
+        kept = self.leaves.kept
+        known = [
+            kept.find(one.key, keys_of(one.slices)) if keeping.use else Taken() for one in pieces
+        ]
+        hits = sum(len(one.slices) for one in known)
+        yield (
+            f"embedded: this process answers as one server and its broker, so that partial results are kept; "
+            f"taken from kept ones: {hits} of {len(request.slices)} segments"
+        )
+        yield f"over the others: {request.sql}"
+        yield f"over all: {split.final_sql}"
 
     def _split(self, query: RunningQuery, plan: Plan) -> Round | None:
         """Return a statement in one round, without its slices; None: it cannot be. It is known from the last time."""

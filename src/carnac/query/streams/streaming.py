@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from carnac.ports.threads import INTERRUPT_S
 from carnac.query.intact import Interrupted
-from carnac.query.results import batches_of, plan_table, renamed, with_longs
+from carnac.query.results import batches_of, explained, renamed, with_longs
 from carnac.query.streams.basis import basis_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class StreamedQuery:
             cursor = self._query.cursor
             self._require_going()
             if plan.is_explain:
-                table = plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
+                table = explained(cursor, plan)
                 self._rows = iter(table.to_batches())
                 return table.schema
             schema, rows = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))

@@ -1,0 +1,55 @@
+"""What EXPLAIN says: which way and why, what is read, what is left out by what, and what is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from carnac.ports.queries import READ_ALL
+from carnac.query import DuckDbQueryEngine
+from carnac.query.keeping.store import KeptResults
+from tests.support.segments import MemoryCatalog
+
+BY_CARRIER = (
+    "SELECT carrier, sum(delay) AS d FROM flights WHERE __time >= '2013-01-02' GROUP BY carrier"
+)
+
+
+@pytest.fixture
+def keeping(engine: DuckDbQueryEngine) -> DuckDbQueryEngine:
+    storage = engine._files.storage
+    return DuckDbQueryEngine(storage, threads=1, kept=KeptResults(rows_min=0))
+
+
+def explained(engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str, **how: object) -> str:
+    table = engine.run_query(sql, catalog, **how).table  # type: ignore[arg-type]
+    return "\n".join(table.column(0).to_pylist())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("words", ["EXPLAIN", "explain plan  for", "EXPLAIN\nPLAN FOR"])
+def test_it_says_what_is_read_and_what_is_kept(
+    keeping: DuckDbQueryEngine, catalog: MemoryCatalog, words: str
+) -> None:
+    total = catalog.count_segments("flights")
+    before = explained(keeping, catalog, f"{words} {BY_CARRIER}")
+    result = keeping.run_query(BY_CARRIER, catalog)
+    read = result.segments_read
+    assert f"segments that may matter: {read} of {total}" in before
+    assert f"taken from kept ones: 0 of {read} segments" in before
+    assert f"{total - read} by time" in before
+    assert "over all: SELECT" in before
+    after = explained(keeping, catalog, f"{words} {BY_CARRIER}")
+    assert f"taken from kept ones: {read} of {read} segments" in after
+    unkept = explained(keeping, catalog, f"{words} {BY_CARRIER}", keeping=READ_ALL)
+    assert "nothing is kept" in unkept
+
+
+def test_it_says_which_values_leave_segments_out(
+    keeping: DuckDbQueryEngine, catalog: MemoryCatalog
+) -> None:
+    told = explained(keeping, catalog, "EXPLAIN SELECT * FROM flights WHERE carrier = 'nobody'")
+    total = catalog.count_segments("flights")
+    assert f"pruned: {total} by values of carrier" in told
+    plan = keeping.plan_distributed(
+        "EXPLAIN PLAN FOR SELECT count(*) FROM flights WHERE carrier = 'nobody'", catalog
+    )
+    assert f"pruned: {total} by values of carrier" in plan.told
