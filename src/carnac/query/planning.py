@@ -143,6 +143,7 @@ class Planner:
         relations = [relation for relation in tables.found if relation.datasource]
         for relation in relations:
             self._use_scan(relation, names)
+        datasources = {relation.datasource for relation in relations}
         scans = list(self._scans.values())
         may_narrow = not prefix and not parameters and len(scans) == 1
         edge = find_edge(statement, tables.selects, self._printed) if may_narrow else None
@@ -154,9 +155,7 @@ class Planner:
             relations=relations,
             scans=scans,
             tables=self._tables,
-            segments_total=sum(
-                self.catalog.count_segments(name) for name in {one.datasource for one in relations}
-            ),
+            segments_total=sum(map(self.catalog.count_segments, datasources)),
             edge=edge,
             parameters=parameters,
             catalog=self.catalog,
