@@ -15,7 +15,6 @@ import struct
 import subprocess
 import tempfile
 import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,8 @@ TOLD_TO_END = frozenset(
 """Exit codes of a JVM that a signal ended: it says 143 itself where it hears SIGTERM."""
 LAST_WORDS_S = 5
 """How long a JVM whose driver ends is waited for, if how it ends matters."""
+SETTLED = ("/bin/sh", "-c", 'trap "" INT; exec nice -n "$0" "$@"')
+"""Begins a command that gives way to others, by so much as follows, and does not hear Ctrl-C."""
 _LENGTH = struct.Struct("!ii")  # what it tells: the port, how long the password is, the password
 
 _environ = threading.Lock()
@@ -95,23 +96,20 @@ def _command(conf: SparkConf, settings: Path) -> list[str]:
 def _start(
     command: list[str], told: Path, log_path: Path, niceness: int
 ) -> subprocess.Popen[bytes]:
-    """Start the JVM, which ends when its standard input does, and does not hear Ctrl-C."""
+    """Start the JVM, which ends when its standard input does, and does not hear Ctrl-C.
+
+    A shell settles that: Python's own code between fork and exec crashes in a thread of a process with many libraries.
+    """
     environ = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         return subprocess.Popen(  # noqa: S603 - Spark's own script
-            command,
+            [*SETTLED, str(niceness), *command],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             env={**os.environ, **environ},
-            preexec_fn=partial(_settle, niceness),  # noqa: PLW1509 - two calls of the system
         )
-
-
-def _settle(niceness: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(niceness)
 
 
 def _wait(process: subprocess.Popen[bytes], told: Path, held: Held) -> tuple[int, str]:
