@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -50,11 +51,15 @@ def _kept_by(settings: Settings) -> KeptResults:
     return KeptResults(bytes_max, settings.query_kept_result_bytes)
 
 
-def make_ready(engine: DuckDbQueryEngine, metadata: MetadataStore) -> None:
-    """Have a thread do what an engine's first statement would wait for, such as loading DuckDB; returns at once."""
+def make_ready(engine: DuckDbQueryEngine, metadata: MetadataStore, steps: ExitStack) -> None:
+    """Have a thread do what an engine's first statement would wait for, such as loading DuckDB; returns at once.
+
+    Args:
+        steps: Waits for the thread, before the engine is closed: none in DuckDB may outlive Python.
+    """
     from carnac.store.querying import RevisionCatalog
 
-    Thread(
+    thread = Thread(
         target=lambda: safely(
             _log,
             "making the query engine ready",
@@ -62,4 +67,6 @@ def make_ready(engine: DuckDbQueryEngine, metadata: MetadataStore) -> None:
         ),
         name="carnac-ready",
         daemon=True,
-    ).start()
+    )
+    thread.start()
+    steps.callback(thread.join)

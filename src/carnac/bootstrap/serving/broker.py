@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ class BrokerHandle(Closing):
         queries: Answers statements.
         queue: Where they wait.
         loops: What must turn for it to be healthy.
-        make_ready: Does, in the background, what the first statement would wait for.
+        make_ready: See `engines`.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class BrokerHandle(Closing):
         queries: QueryService,
         queue: QueryQueue,
         loops: Sequence[Loop],
-        make_ready: Callable[[], None],
+        make_ready: Callable[[ExitStack], None],
         steps: ExitStack,
     ) -> None:
         self.queries = queries
@@ -125,7 +126,7 @@ def add(assembly: Assembly) -> None:
         open_broker(assembly.settings, assembly.clock, place=place, registry=assembly.registry)
     )
     assembly.loops.extend(opened.loops)
-    assembly.starts.append(opened.make_ready)
+    assembly.starts.append(lambda: opened.make_ready(assembly.steps))
     assembly.routers.append(make_router(opened.queries, new_id=RandomIds().new_id, threads=threads))
 
 
@@ -187,7 +188,7 @@ def open_broker(
         )
         steps.callback(broker.close)
         return BrokerHandle(
-            broker, queue, loops, lambda: make_ready(engine, metadata), steps.pop_all()
+            broker, queue, loops, partial(make_ready, engine, metadata), steps.pop_all()
         )
 
 

@@ -75,7 +75,7 @@ def add(assembly: Assembly) -> Historical:
     assembly.starts.append(
         lambda: _log.info("historical %s answers at %s", record.server_id, record.url)
     )
-    assembly.starts.append(lambda: make_ready(engine, metadata))
+    assembly.starts.append(lambda: make_ready(engine, metadata, steps))
     _show(assembly.registry, historical)
     show_kept(assembly.registry, Role.HISTORICAL, engine.kept.counts)
     return historical
