@@ -109,6 +109,10 @@ class Auditor:
             for info in self._metadata.datasources(summary.revision):
                 self._check(info.name, summary.revision)
         self.oracle.conclude()
-        known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
-        for path in sorted(self._disk.files.keys() - known):
+        for path in self.garbage():
             self._kernel.violate("garbage", f"{name_of(path)} has no record, and is there still")
+
+    def garbage(self) -> list[str]:
+        """Return the files that no record names."""
+        known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
+        return sorted(self._disk.files.keys() - known)

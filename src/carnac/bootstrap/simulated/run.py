@@ -231,6 +231,10 @@ def _conclude(world: World, scripts: list[Script]) -> None:
         )
         return
     kernel.run(90_000)
+    if (
+        world.auditor.garbage()
+    ):  # of those that stood still for long, and woke after all others had ended
+        kernel.run(240_000)
     if not kernel.violations:
         world.auditor.conclude()
 
