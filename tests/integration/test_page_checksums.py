@@ -14,7 +14,7 @@ import pytest
 
 from carnac.errors import CarnacError, Corrupt
 from carnac.metadata import open_metadata
-from carnac.metadata.backends.sqlite import SqliteDatabase
+from carnac.metadata.backends.sqlite import WRITER_PRAGMAS, SqliteDatabase
 from carnac.metadata.backends.sqlite_driver import READER_PRAGMAS, connect
 from carnac.metadata.sql import statements as s
 from carnac.metadata.store import SqlMetadataStore
@@ -96,6 +96,21 @@ def test_a_store_at_work_does_not_believe_that_there_are_no_checksums(path: Path
         with pytest.raises(Corrupt, match="restore it from a backup"):
             other.put_settings({"name": "after"})
     assert wrong_pages(path) == [1]
+
+
+@pytest.mark.parametrize("pragmas", [READER_PRAGMAS, WRITER_PRAGMAS])
+def test_who_opens_a_file_waits_for_whoever_has_it_alone(
+    path: Path, pragmas: tuple[str, ...]
+) -> None:
+    """The last to close has, and whoever reads a log again after a crash."""
+    lay_database(path, created_at_ms=0)
+    alone = connect(path, ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"))
+    ends = threading.Timer(0.05, alone.close)
+    ends.start()
+    try:
+        connect(path, pragmas).close()
+    finally:
+        ends.join()
 
 
 def flip(path: Path, bit: int) -> None:

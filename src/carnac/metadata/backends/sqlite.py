@@ -38,9 +38,9 @@ from carnac.metadata.database import (
 )
 from carnac.metadata.session import SQLITE, Session
 
-_WRITER_PRAGMAS = (
+WRITER_PRAGMAS = (
+    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",  # first: the others look at the file, which somebody may be closing
     "PRAGMA synchronous=FULL",
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA wal_autocheckpoint=2000",
@@ -189,7 +189,7 @@ class SqliteDatabase:
 
     def _writer_connection(self, *, is_durable: bool) -> apsw.Connection:
         if self._writer is None:
-            self._writer = connect(self._path, _WRITER_PRAGMAS)
+            self._writer = connect(self._path, WRITER_PRAGMAS)
             self._syncs = True
         if self._syncs != is_durable:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
