@@ -178,7 +178,7 @@ class Statements:
             (
                 f"arg_max({self._column('x')} * 3, {self._column('x')})",
                 f"arg_min(date_trunc('hour', {self._column('__time')}), {self._column('__time')})",
-                f"any_value({self._column('x')} * 0)",
+                f"any_value(abs({self._column('x')}) * 0)",
                 f"approx_count_distinct_ds_hll({self._text()})",
                 f"approx_count_distinct_ds_theta({self._column('n', 's', 'x')})",
             )
@@ -317,7 +317,8 @@ class Statements:
                 f"SELECT {group} g, count(DISTINCT {number}) FROM events{where} GROUP BY 1",
                 f"SELECT median({number}), quantile_cont({self._column('x')}, 0.9) FROM events{where}",
                 f"SELECT {group} g, string_agg(k, ',' ORDER BY __time, n, x, k) FROM events{where} GROUP BY g",
-                f"SELECT {group} g, {self._column('k')} h, count(*) FROM events{where} GROUP BY ROLLUP (g, h)",
+                f"SELECT {group} g, {self._column('k')} h, count(*), count(DISTINCT {number}) FROM events{where} "
+                f"GROUP BY {self.rng.choice(('ROLLUP (g, h)', 'CUBE (g, h)', 'GROUPING SETS ((g, h), h)'))}",
                 f"SELECT k, n, row_number() OVER (PARTITION BY k ORDER BY n, x, s, __time) FROM events{where}",
                 f"WITH t AS (SELECT {group} g, {number} m FROM events{where}) SELECT g, sum(m) FROM t GROUP BY g",
                 f"SELECT g, max(c) FROM (SELECT {group} g, count(*) c FROM events{where} GROUP BY 1) GROUP BY g",

@@ -111,6 +111,11 @@ ONE_ROUND = [
      "FROM flights GROUP BY carrier)) ORDER BY 1", ()),
     ("SELECT max(c) FROM (SELECT count(*) c FROM flights WHERE delay > (SELECT avg(delay) FROM flights) GROUP BY "
      "carrier)", ()),
+    ("SELECT nullif(carrier, 'UA') c, count(DISTINCT delay) FROM flights GROUP BY ROLLUP (c) ORDER BY ALL", ()),
+    ("SELECT carrier c, delay > 500 d, sum(delay) FROM flights GROUP BY CUBE (c, d) HAVING count(*) > 3 ORDER BY ALL",
+     ()),
+    ("SELECT carrier, delay // 500 AS d, max(delay) FROM flights WHERE delay > 1e9 GROUP BY GROUPING SETS "
+     "((carrier, d), ()) ORDER BY ALL", ()),
     ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
 ]  # fmt: skip
 GATHERED = [
@@ -119,7 +124,8 @@ GATHERED = [
     ("SELECT approx_quantile(delay, 0.5) FROM flights WHERE delay = 900", "APPROX_QUANTILE_DS does send"),
     ("SELECT median(delay) FROM flights WHERE carrier = 'AA'", "median"),
     ("SELECT string_agg(carrier, '' ORDER BY __time) FROM flights", "order"),
-    ("SELECT carrier, count(*) FROM flights GROUP BY ROLLUP (carrier) ORDER BY ALL", "grouping sets"),
+    ("SELECT grouping(carrier), count(*) FROM flights GROUP BY ROLLUP (carrier) ORDER BY ALL", "which grouping set"),
+    ("SELECT carrier, count(*) FROM flights GROUP BY CUBE (carrier, flights.carrier) ORDER BY ALL", "twice"),
     ("SELECT __time, row_number() OVER (ORDER BY __time) FROM flights ORDER BY 1", "window"),
     ("SELECT name, count(*) FROM flights f FULL JOIN airlines a USING (carrier) GROUP BY 1 ORDER BY 1", "full"),
     ("SELECT (SELECT max(name) FROM airlines a WHERE a.carrier = f.carrier) n FROM flights f ORDER BY 1 LIMIT 1", "f"),

@@ -4,7 +4,7 @@
     each server:  SELECT carrier, sum(delay), count(delay), count(*) FROM flights WHERE … GROUP BY 1
     the broker:   SELECT p_0, sum(p_1) / sum(p_2) FROM parts GROUP BY p_0 HAVING sum(p_3) > 9 ORDER BY 2
 
-HAVING, ORDER BY and LIMIT are the broker's, because a group is whole only there.
+HAVING, ORDER BY, LIMIT and grouping sets are the broker's, because a group is whole only there.
 """
 
 from __future__ import annotations
@@ -84,11 +84,16 @@ def split_groups(select: Select, view: str) -> tuple[Node, Node]:
     }
     if not parts.groups and not parts.aggregates:
         raise NotOneRound("it aggregates nothing")
+    sets = leaf["node"]["group_sets"]
+    if len(node["group_sets"]) > 1:  # servers give the finest groups
+        sets = node["group_sets"]
+        if len(set(map(key_of, groups))) < len(groups):
+            raise NotOneRound("it has grouping sets of one expression twice")
     final = select_of(selected)
     final["node"] |= {
         "from_table": base_table(view, ""),
         "group_expressions": [part(place) for place in range(len(groups))],
-        "group_sets": leaf["node"]["group_sets"],
+        "group_sets": sets,
         "having": having,
         "modifiers": modifiers,
     }
@@ -104,8 +109,8 @@ def _groups(select: Select, items: list[Node]) -> list[Node]:
             raise NotOneRound("HAVING groups by more beside GROUP BY ALL")
         return [item for item in items if _is_group(item)]
     count = len(node["group_expressions"])
-    if sorted(map(sorted, node["group_sets"])) != ([list(range(count))] if count else []):
-        raise NotOneRound("it has grouping sets")
+    if node["group_sets"] and not count:
+        raise NotOneRound("it groups by nothing")
     found = []
     for one in node["group_expressions"]:
         group = (

@@ -219,14 +219,14 @@ def _check_expressions(node: Node) -> None:
         if kind not in _EXPRESSIONS:
             raise NotOneRound(f"it has {_WORDS.get(kind, kind.lower())}")
         if one["type"] == "GROUPING_FUNCTION":
-            raise NotOneRound("it asks for grouping sets")
+            raise NotOneRound("it asks which grouping set a row is of")
         name = function_name(one)
         if name in VOLATILE | CLOCKS | CLOCK_READERS:
             raise NotOneRound(f"{name} gives another value on each server")
         if name in SPREADING:
             raise NotOneRound(f"{name} makes several rows of one")
         if name in {"grouping", "grouping_id"}:
-            raise NotOneRound("it asks for grouping sets")
+            raise NotOneRound("it asks which grouping set a row is of")
 
 
 def _tables_of_rows(node: Node, views: frozenset[str]) -> frozenset[str]:
