@@ -34,13 +34,6 @@ def _always(value: Any) -> Callable[[Any], Any]:
     return lambda _real: lambda *_args, **_named: value
 
 
-def _no_requirements(real: Any) -> Any:
-    def write(session: Any, publication: Any, *rest: Any) -> Any:
-        return real(session, replace(publication, requirements=()), *rest)
-
-    return write
-
-
 def _acknowledged_unheard(real: Any) -> Any:
     def publish(self: Any, publication: Any, lease: Any) -> Any:
         from carnac.errors import Unavailable
@@ -70,11 +63,6 @@ def _files_of_any_failure(real: Any) -> Any:
     return until_published
 
 
-def _without(name: str, value: Any) -> Callable[[Any], Any]:
-    """Return what makes of a function one that calls it with another value of an argument."""
-    return lambda real: lambda *args, **named: real(*args, **{**named, name: value})
-
-
 def _mostly(real: Any) -> Any:
     """Return what does nothing each seventh time, and says nothing."""
     calls = 0
@@ -95,18 +83,6 @@ def _loses_an_output(real: Any) -> Any:
     return result_of
 
 
-def _takes_late_answers(real: Any) -> Any:
-    def next_done(self: Any) -> Any:
-        from queue import Empty
-
-        try:
-            return self._done.get(timeout=1.0)
-        except Empty:
-            return real(self)
-
-    return next_done
-
-
 def _never_reopens(real: Any) -> Any:
     def reopen(self: Any, request: Any, member: Any, error: Any) -> None:
         real(self, request, member, error)
@@ -114,6 +90,36 @@ def _never_reopens(real: Any) -> Any:
             self._open.pop((request.view, piece.segment.segment_id))
 
     return reopen
+
+
+def _whole_segments(real: Any) -> Any:
+    return lambda shown, covers: tuple(
+        replace(one, within=None, expected=shown[one.segment_id][1]) for one in real(shown, covers)
+    )
+
+
+def _twice(real: Any) -> Any:
+    def gathered(self: Any, plan: Any) -> Any:
+        answers, is_whole = real(self, plan)
+        return {view: [*tables, *tables] for view, tables in answers.items()}, is_whole
+
+    return gathered
+
+
+def _forever_revoked(real: Any) -> Any:
+    def follow(self: Any) -> None:
+        self.fleet.follow(self._metadata.servers("historical"))
+        self.fleet.exchange()
+        if self.fleet.is_revoked:
+            self._led = None
+            return
+        real(self)
+
+    return follow
+
+
+def _columns_of_base(_real: Any) -> Any:
+    return lambda metadata, spec, base: metadata.columns(spec.datasource, revision=base)
 
 
 def _half_a_restore(real: Any) -> Any:
@@ -138,13 +144,6 @@ BUGS = (
         _always(None),
     ),
     Bug(
-        "readers-without-lease",
-        "history is trimmed whatever readers hold",
-        "carnac.metadata.upkeep.trimming",
-        "keeping.plan_kept",
-        _without("oldest_lease", None),
-    ),
-    Bug(
         "writers-without-lease",
         "files without a record go, whoever is writing them",
         "carnac.store.upkeep.maintenance",
@@ -157,13 +156,6 @@ BUGS = (
         "carnac.metadata.publish.writer",
         "_check_lease",
         _always(None),
-    ),
-    Bug(
-        "requirements-unchecked",
-        "a publish is not held to what it requires of its inputs",
-        "carnac.metadata.publish.writer",
-        "write_publication",
-        _no_requirements,
     ),
     Bug(
         "unheard-is-done",
@@ -185,13 +177,6 @@ BUGS = (
         "carnac.store.writing.writer",
         "drops_of",
         _forgets_drops,
-    ),
-    Bug(
-        "revert-beside",
-        "a revert brings back rows that a compaction or another revert has brought back",
-        "carnac.core.log.reverting",
-        "NotCovered",
-        lambda real: lambda **named: real(**{**named, "pieces": type(named["pieces"])()}),
     ),
     Bug(
         "inputs-unchecked",
@@ -229,20 +214,6 @@ BUGS = (
         _always(IntervalSet()),
     ),
     Bug(
-        "partial-called-complete",
-        "an answer counts as whole whatever leaves have reported",
-        "carnac.broker.distributed",
-        "is_proved",
-        _always(True),
-    ),
-    Bug(
-        "late-answers-count",
-        "a leaf that was given up and asked elsewhere counts when it answers after all",
-        "carnac.broker.scatter",
-        "Scatter._next_done",
-        _takes_late_answers,
-    ),
-    Bug(
         "lost-leaf-forgotten",
         "what a leaf did not answer is asked of nobody else, and not missed",
         "carnac.broker.scatter",
@@ -259,20 +230,6 @@ BUGS = (
         ),
     ),
     Bug(
-        "gap-unnoticed",
-        "a reader that stood still believes that its lease went on",
-        "carnac.store.leases",
-        "LeaseKeeper._has_no_gap_since",
-        _always(True),
-    ),
-    Bug(
-        "clock-believed",
-        "leases and periods go by the machine's clock, however wrong it is",
-        "carnac.clock",
-        "StoreClock.now_ms",
-        lambda _real: lambda self: self._machine.now_ms(),
-    ),
-    Bug(
         "half-a-revert",
         "a revert leaves the first segment that it should bring back out of sight",
         "carnac.store.history",
@@ -285,6 +242,41 @@ BUGS = (
         "carnac.store.upkeep.maintenance",
         "Maintenance._without_record",
         lambda _real: lambda _self, _suspects: iter(()),
+    ),
+    Bug(
+        "delete-of-whole-segments",
+        "a delete takes whole segments out of sight where it should take a part of them",
+        "carnac.store.writing.writer",
+        "drops_of",
+        _whole_segments,
+    ),
+    Bug(
+        "replace-beside",
+        "a replacement leaves what it replaces in sight",
+        "carnac.store.writing.writer",
+        "Writer._covers",
+        _always(IntervalSet()),
+    ),
+    Bug(
+        "parts-twice",
+        "a broker merges what each leaf has sent twice",
+        "carnac.broker.distributed",
+        "DistributedExecution._gathered",
+        _twice,
+    ),
+    Bug(
+        "revoked-for-ever",
+        "a coordinator that was deposed once gives no orders when it leads again",
+        "carnac.coordinator.coordinator",
+        "Coordinator._follow_servers",
+        _forever_revoked,
+    ),
+    Bug(
+        "base-must-be-kept",
+        "an append fails once the revision that it began at is trimmed",
+        "carnac.store.writing.noticing",
+        "_columns_before",
+        _columns_of_base,
     ),
 )
 
