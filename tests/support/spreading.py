@@ -56,8 +56,9 @@ def spread_query(
     def run(one: Distribution) -> pa.Table:
         one = one.given({first.table: run(first.plan) for first in one.along})
         answers: dict[str, list[pa.Table]] = {}
-        leaves.extend(one.leaves)
-        for leaf in one.leaves:
+        asked = () if one.told else one.leaves
+        leaves.extend(asked)
+        for leaf in asked:
             for engine, part in zip(engines, dealt(leaf.slices, len(engines), rng), strict=True):
                 if part:
                     rows, report = ask(engine, replace(leaf, slices=part), files)

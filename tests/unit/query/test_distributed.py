@@ -329,7 +329,9 @@ def test_a_large_datasource_does_not_go_along(
     found = spread_query(engines, inner.format("LIMIT 1"), catalog)
     assert found.plan.way is Way.ONE_ROUND
     explained = spread_query(engines, "EXPLAIN " + inner.format("LIMIT 1"), catalog).table
-    assert explained["plan"].to_pylist()[2].startswith("first, as __carnac_along_")
+    assert any(
+        line.startswith("first, as __carnac_along_") for line in explained["plan"].to_pylist()
+    )
 
 
 def test_explain_says_which_way_and_why(
