@@ -22,8 +22,8 @@ FOUND_SOON = {
     "lost-leaf-forgotten": 6,
     "orphans-kept": 4,
     "output-lost": 4,
+    "parts-twice": 6,
     "two-revisions": 6,
-    "unheard-is-done": 4,
 }
 """Bugs that few seeds are enough for, and how many."""
 SEEDS_MAX = 400

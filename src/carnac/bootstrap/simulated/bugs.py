@@ -106,18 +106,6 @@ def _twice(real: Any) -> Any:
     return gathered
 
 
-def _forever_revoked(real: Any) -> Any:
-    def follow(self: Any) -> None:
-        self.fleet.follow(self._metadata.servers("historical"))
-        self.fleet.exchange()
-        if self.fleet.is_revoked:
-            self._led = None
-            return
-        real(self)
-
-    return follow
-
-
 def _columns_of_base(_real: Any) -> Any:
     return lambda metadata, spec, base: metadata.columns(spec.datasource, revision=base)
 
@@ -265,11 +253,15 @@ BUGS = (
         _twice,
     ),
     Bug(
-        "revoked-for-ever",
-        "a coordinator that was deposed once gives no orders when it leads again",
-        "carnac.coordinator.coordinator",
-        "Coordinator._follow_servers",
-        _forever_revoked,
+        "one-revision-behind",
+        "a broker looks its segments up in the revision before the one that it names",
+        "carnac.store.querying",
+        "RevisionCatalog.visible",
+        lambda _real: (
+            lambda self, name, intervals: self._metadata.visible(
+                name, revision=max(0, self.revision - 1), intervals=intervals
+            )
+        ),
     ),
     Bug(
         "base-must-be-kept",
