@@ -139,6 +139,15 @@ class Settings(BaseModel):
     query_kept_result_bytes: int = Field(
         default=16 << 20, ge=1, description="Most of one such result; a larger one is not kept."
     )
+    query_spark: Literal["never", "asked", "auto"] = Field(
+        default="asked",
+        description="Which statements a broker runs on Spark: none; those that ask for it (`engine`); or also those of "
+        "which more would come together at the broker than `query_gather_rows` and `query_gather_bytes` allow.",
+    )
+    query_spark_warm: bool = Field(
+        default=False,
+        description="Whether a broker starts Spark when it starts, not with the first statement that needs it.",
+    )
     query_slots: int = Field(
         default=16, ge=1, description="How many queries a broker runs at once; the others wait."
     )

@@ -55,6 +55,8 @@ def revisions(store: Path, cwd: Path) -> list[int]:
         (["revert", "0"], 5, "revision 0 is the empty store: no commit made it"),
         (["tag", "2013-05-01"], 2, "a time"),
         (["sql", "SELECT 1", "--format", "xml"], 2, "xml"),
+        (["sql", "SELECT 1", "--engine", "flink"], 2, "embedded or spark"),
+        (["sql", "SELECT list(delay) FROM flights", "--engine", "spark"], 2, "function list"),
         (["sql"], 2, "--file"),
         (["sql", "-f", "missing.sql"], 5, "missing.sql"),
         (["show", "99"], 5, "99"),

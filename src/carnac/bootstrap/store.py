@@ -173,8 +173,8 @@ def open_store(
         raise
     tell = on_notice or write_notice
     spark = partial(make_spark_pipeline, settings=settings, clock=clock, ids=ids, tell=tell)
-    jobs = _Once(lambda: (pipeline or spark)(deep_storage))
-    engine = _Once(lambda: make_engine(deep_storage, settings))
+    jobs = Once(lambda: (pipeline or spark)(deep_storage))
+    engine = Once(lambda: make_engine(deep_storage, settings))
     opened = ExitStack()
     opened.callback(engine.close)
     opened.callback(jobs.close)
@@ -415,7 +415,7 @@ def _driver_host(settings: Settings) -> str:
     return socket.gethostbyname(socket.gethostname())
 
 
-class _Once(Generic[T]):
+class Once(Generic[T]):
     """Makes a thing when it is first called for, once, and closes it if it was made. Safe for threads."""
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -424,6 +424,7 @@ class _Once(Generic[T]):
         self._made: list[T] = []
 
     def __call__(self) -> T:
+        """Return the thing."""
         with self._lock:
             if not self._made:
                 self._made.append(self._make())

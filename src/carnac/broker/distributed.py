@@ -311,7 +311,7 @@ class DistributedExecution:
             try:
                 for table in part.tables():
                     merged = self._merged({view: [table]})
-                    yield from _cast(merged, schema).to_batches()
+                    yield from cast_rows(merged, schema).to_batches()
             finally:
                 part.close()
             if scatter.lacks:
@@ -398,7 +398,12 @@ def unreadable(lacks: Sequence[Lack], more: str = "") -> CarnacError:
     )
 
 
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def cast_rows(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with the types that were said before they came.
+
+    Raises:
+        Invalid: They do not fit.
+    """
     import pyarrow as pa
 
     if table.schema.equals(schema):

@@ -12,7 +12,9 @@ from carnac.broker.answer import BrokerAnswer, close_quietly, facts_of, note_rea
 from carnac.broker.record import Outcome, QueryRecord, outcome_of, said
 from carnac.core.answers.admission import Request
 from carnac.core.answers.receipts import names_etag
-from carnac.errors import Cancelled, Conflict, Unavailable
+from carnac.errors import Cancelled, Conflict, Invalid, Unavailable
+from carnac.ports.answers import Engine
+from carnac.ports.distributed import TooMuch
 from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class _Asked:
 
     record: QueryRecord
     started_at_ms: int | None = None
+    until_ms: int | None = None
     execution: Execution | None = None
     is_cancelled: threading.Event = field(default_factory=threading.Event)
     is_left: bool = False
@@ -45,6 +48,8 @@ class Broker:
         executor: Plans and runs them.
         queue: Where they wait for their turn.
         timeout_ms: Of a statement that does not say its own; 0: no limit.
+        spark: Plans and runs those that are for Spark; None: there are none.
+        is_spark_auto: Whether those are for Spark, too, of which too much would come together.
         listeners: Told of each statement when it is over.
     """
 
@@ -55,12 +60,16 @@ class Broker:
         queue: QueryQueue,
         clock: Clock,
         timeout_ms: int,
+        spark: Executor | None = None,
+        is_spark_auto: bool = False,
         listeners: Sequence[Listener] = (),
     ) -> None:
         self._executor = executor
         self._queue = queue
         self._clock = clock
         self._timeout_ms = timeout_ms
+        self._spark = spark
+        self._is_spark_auto = is_spark_auto
         self._listeners = tuple(listeners)
         self._lock = threading.Lock()
         self._asked: dict[str, _Asked] = {}
@@ -79,8 +88,8 @@ class Broker:
                 execution.close()
                 self._end(asked, Outcome.NOT_MODIFIED)
                 return None
-            schema = execution.start()
-            if execution.revision == facts.revision:
+            execution, schema = self._start(asked, execution)
+            if (execution.revision, execution.engine) == (facts.revision, facts.engine):
                 note_reach(facts, execution)
             else:
                 facts = asked.record.facts = facts_of(statement, execution)
@@ -149,10 +158,40 @@ class Broker:
         asked.started_at_ms = self._clock.now_ms()
         asked.record.waited_ms = max(0, asked.started_at_ms - asked.record.asked_at_ms)
         self._check_cancelled(asked)
-        left_ms = max(1, timeout_ms - asked.record.waited_ms) if timeout_ms else 0
-        asked.execution = self._executor.open(statement, timeout_ms=left_ms)
+        asked.until_ms = asked.record.asked_at_ms + timeout_ms if timeout_ms else None
+        if statement.engine is Engine.SPARK:
+            return self._open_with(self._spark, asked)
+        try:
+            return self._open_with(self._executor, asked)
+        except TooMuch as error:
+            return self._open_beyond(asked, error)
+
+    def _open_with(self, executor: Executor | None, asked: _Asked) -> Execution:
+        if executor is None:
+            raise Invalid(
+                "no statement is run on Spark here; leave engine out, or set query_spark to 'asked' or 'auto'"
+            )
+        left_ms = 0
+        if asked.until_ms is not None:
+            left_ms = max(1, asked.until_ms - self._clock.now_ms())
+        asked.execution = executor.open(asked.record.statement, timeout_ms=left_ms)
         self._check_cancelled(asked)
         return asked.execution
+
+    def _open_beyond(self, asked: _Asked, error: TooMuch) -> Execution:
+        """Plan on Spark what is too much for a broker, if that is wanted."""
+        if self._spark is None or not self._is_spark_auto:
+            raise error
+        return self._open_with(self._spark, asked)
+
+    def _start(self, asked: _Asked, execution: Execution) -> tuple[Execution, object]:
+        """Start a statement, on Spark if too much of it comes together; return what runs it, and its schema."""
+        try:
+            return execution, execution.start()
+        except TooMuch as error:
+            found = self._open_beyond(asked, error)
+            close_quietly(execution)
+            return found, found.start()
 
     def _check_cancelled(self, asked: _Asked) -> None:
         if asked.is_cancelled.is_set():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import ColumnType, Segment
@@ -17,6 +17,7 @@ from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
 from carnac.jobs.ingest.write_pass import into_bins
 from carnac.jobs.read_back import frame_of
+from carnac.jobs.statements import run_statement
 from carnac.ports import (
     ChunkLayout,
     Clock,
@@ -27,6 +28,7 @@ from carnac.ports import (
     SegmentInput,
     SegmentRewrite,
 )
+from carnac.ports.distributed import SparkPlan
 from carnac.ports.places import PlacePlan
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import OnProgress, Phase
@@ -177,6 +179,19 @@ class SparkPipeline:
         self._verify([source.segment for source in inputs])
         with hold_signals(holder.end_jvm):
             return frame_of(session, inputs, self._context.output_url, columns=columns)
+
+    def warm(self) -> None:
+        """Start Spark, if it does not run (port `SparkRunner`)."""
+        self._context.holder.session()
+
+    def run_statement(
+        self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
+    ) -> Iterator[object]:
+        """Yield the rows of a statement (port `SparkRunner`)."""
+        self._check_shared_storage()
+        holder = self._context.holder
+        self._verify([one.segment for table in plan.scans for one in table.slices])
+        yield from run_statement(holder, plan, self._context.output_url, self._context.clock, stop)
 
     def _verify(self, segments: Sequence[Segment]) -> None:
         """Refuse damaged files, each looked at once by this pipeline: Spark's reader would not notice."""

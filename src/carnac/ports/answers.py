@@ -30,6 +30,8 @@ class Engine(StrEnum):
     """Partial results of historicals, merged by the broker."""
     GATHERED = "gathered"
     """Pruned rows of historicals, and the embedded engine of the broker over them."""
+    SPARK = "spark"
+    """Spark, over the segment files in deep storage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,11 @@ class Statement:
         query_id: By which it can be cancelled, and is found in the query log; unique among those that run.
         at: The revision, time or tag to read; None: the revision that the broker plans on.
         timeout_ms: After which it is stopped; None: the store's setting; 0: no limit.
-        on_missing: What if segments cannot be read.
+        on_missing: What if segments cannot be read; on Spark they are an error.
         priority: Higher ones leave the queue first; 0 by default.
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
         keeping: What may be done with kept partial results.
+        engine: `SPARK`: there; None: the broker decides.
         client: Who asks, such as an address or a name: clients take turns in the queue, and the query log says it.
     """
 
@@ -59,6 +62,7 @@ class Statement:
     lane: str | None = None
     keeping: Keeping = KEEP
     client: str = ""
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Whoever reads segment files for a part of a statement is a leaf (`LeafRequest`, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
+    from carnac.core.segments.segment import ColumnType
+    from carnac.errors import CarnacError
     from carnac.ports.queries import Catalog, LeafRequest, LeafSlice, QueryBasis, QueryResult
 
 
@@ -25,6 +27,12 @@ class Way(StrEnum):
     """Servers send the rows and columns that matter; the broker runs the statement over them."""
     AT_BROKER = "at the broker"
     """It names no datasource."""
+    SPARK = "Spark"
+    """Spark runs the statement over the segment files."""
+
+
+class TooMuch(Invalid):
+    """More rows would come together at a broker than may; Spark could run the statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +50,16 @@ class GatherLimit:
         """Refuse more.
 
         Raises:
-            Invalid: It is more; says what to do.
+            TooMuch: It is more; says what to do.
         """
         if rows <= self.rows and size_bytes <= self.size_bytes:
             return
         is_long = rows > self.rows
         limit = f"{self.rows:,} rows" if is_long else f"{self.size_bytes:,} bytes"
         setting = "query_gather_rows" if is_long else "query_gather_bytes"
-        raise Invalid(
+        raise TooMuch(
             f"the statement needs more than {limit} of the servers' rows at the broker; select a shorter time or fewer "
-            "columns, write it as one SELECT with sums, counts or extremes, run it with carnac sql, "
+            "columns, write it as one SELECT with sums, counts or extremes, run it on Spark (engine: spark), "
             f"or raise {setting}",
             rows_max=self.rows,
             bytes_max=self.size_bytes,
@@ -145,6 +153,106 @@ def said_of_slices(slices: Sequence[LeafSlice]) -> str:
     clipped = sum(one.clip is not None for one in slices)
     parts = [f"{len(slices)} segments", f"{rows:,} rows", f"{size_bytes:,} bytes"]
     return ", ".join([*parts, *([f"{clipped} of them clipped"] if clipped else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkTable:
+    """A view of a statement on Spark.
+
+    Attributes:
+        columns: Without `__time`, with their types.
+        slices: What the view shows.
+    """
+
+    view: str
+    columns: Mapping[str, ColumnType]
+    slices: Sequence[LeafSlice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPlan:
+    """One statement as Spark runs it, at one revision.
+
+    Attributes:
+        sql: In Spark's SQL; it names nothing but `scans` and `tables`.
+        tables: Small tables, `pyarrow.Table`s by name.
+        merge: What is made of Spark's rows, part by part: they answer to `rows`.
+        rows: By which name.
+    """
+
+    sql: str
+    scans: Sequence[SparkTable]
+    tables: Mapping[str, object]
+    merge: Distribution
+    rows: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkAsked:
+    """How a statement is asked of Spark.
+
+    Attributes:
+        reason: Why there, in a sentence.
+        timeout_ms: Of planning and of each part's cast; None: the engine's own; 0: no limit.
+    """
+
+    reason: str
+    parameters: Sequence[object] | Mapping[str, object] = ()
+    query_id: str = ""
+    timeout_ms: int | None = None
+
+
+class SparkRunner(Protocol):
+    """Runs planned statements on Spark, in a session that is kept. Safe for threads."""
+
+    def warm(self) -> None:
+        """Start the session, if there is none.
+
+        Raises:
+            Unavailable: Spark does not start.
+        """
+        ...
+
+    def run_statement(
+        self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
+    ) -> Iterator[object]:
+        """Yield the rows in order, as `pyarrow.RecordBatch`es of bounded size. Closing it stops what runs.
+
+        Args:
+            stop: Asked now and then; what it returns ends the statement.
+
+        Raises:
+            Invalid: Spark refuses the statement, or it fails for some row.
+            Unavailable: Spark failed, or does not start. Else as a segment's file is read.
+        """
+        ...
+
+
+class SparkPlans(Protocol):
+    """Plans statements for Spark."""
+
+    def plan_spark(self, sql: str, catalog: Catalog, asked: SparkAsked) -> SparkPlan:
+        """Return how a statement is run on Spark over the revision of `catalog`.
+
+        Raises:
+            Invalid: As `QueryEngine.run_query`; it cannot be run on Spark with the same meaning.
+            NotFound: As `QueryEngine.run_query`.
+        """
+        ...
+
+    def run_final(
+        self,
+        distribution: Distribution,
+        answers: Mapping[str, Sequence[object]],
+        *,
+        timeout_ms: int | None = None,
+    ) -> QueryResult:
+        """Cast rows to the types of the answer; as `BrokerEngine.run_final`."""
+        ...
+
+    def cancel(self, query_id: str) -> None:
+        """Stop what runs for a query. Idempotent."""
+        ...
 
 
 class BrokerEngine(Protocol):

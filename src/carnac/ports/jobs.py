@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import Interval, IntervalSet
     from carnac.errors import CarnacError
+    from carnac.ports.distributed import SparkPlan
     from carnac.ports.places import PlacePlan
     from carnac.specs.ingest.spec import IngestSpec
 
@@ -276,6 +277,16 @@ class DataPipeline(Protocol):
         Raises:
             Unavailable: Spark does not start.
         """
+        ...
+
+    def warm(self) -> None:
+        """Start Spark, if it does not run (port `SparkRunner`)."""
+        ...
+
+    def run_statement(
+        self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
+    ) -> Iterator[object]:
+        """Yield the rows of a statement (port `SparkRunner`)."""
         ...
 
     def read_spark(

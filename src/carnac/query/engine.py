@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.errors import Cancelled, TimedOut
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
-from carnac.ports.distributed import Distribution, GatherLimit
+from carnac.ports.distributed import Distribution, GatherLimit, SparkAsked, SparkPlan
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport, LeafRequest
 from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
@@ -189,6 +189,14 @@ class DuckDbQueryEngine:
             asked = Asked(query_id, timeout_ms)
             distributor = Distributor(query.cursor, catalog, parameters, asked, self._gather_limit)
             return distributor.distribute(sql, columns)
+
+    def plan_spark(self, sql: str, catalog: Catalog, asked: SparkAsked) -> SparkPlan:
+        """Return how a SELECT statement is run on Spark (port `SparkPlans`)."""
+        from carnac.query.spark_sql.planning import SparkPlanner
+
+        columns: set[str] = set()
+        with self._query(sql, columns, asked.timeout_ms) as query:
+            return SparkPlanner(query.cursor, catalog, asked).plan(sql, columns)
 
     def run_leaf(
         self, request: LeafRequest, files: LeafFiles | None = None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from carnac.errors import Corrupt, NotFound
+from carnac.errors import Corrupt, NotFound, TimedOut
+from carnac.ports.distributed import SparkAsked
 from carnac.ports.memo import Memo
+from carnac.ports.threads import stopped_after
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import IntervalSet
     from carnac.ports import MetadataStore, QueryEngine, QueryResult
+    from carnac.ports.distributed import SparkPlans, SparkRunner
     from carnac.store.leases import LeaseKeeper
 
 T = TypeVar("T")
@@ -96,6 +99,47 @@ def run_query(
     return under_lease(
         metadata, leases, at, lambda catalog: engine.run_query(text, catalog, parameters=parameters)
     )
+
+
+def run_on_spark(
+    engine: SparkPlans,
+    runner: SparkRunner,
+    metadata: MetadataStore,
+    leases: LeaseKeeper,
+    text: str,
+    *,
+    at: int | str | None,
+    parameters: Sequence[object] | Mapping[str, object],
+    timeout_ms: int,
+) -> QueryResult:
+    """Run a statement over one revision on Spark, under a reader's lease.
+
+    Args:
+        timeout_ms: After which it is stopped; 0: no limit.
+    """
+    asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
+
+    def work(catalog: RevisionCatalog) -> QueryResult:
+        import pyarrow as pa
+
+        plan = engine.plan_spark(text, catalog, asked)
+        tables: list[object] = []
+        with stopped_after(timeout_ms or None, lambda: None) as is_late:
+
+            def stop() -> TimedOut | None:
+                if not is_late.is_set():
+                    return None
+                return TimedOut(
+                    f"the query took longer than {timeout_ms} ms on Spark and was stopped; "
+                    "select a shorter time or fewer rows, or raise query_timeout_ms"
+                )
+
+            if not plan.merge.told:
+                pieces = cast("Iterator[pa.RecordBatch]", runner.run_statement(plan, stop=stop))
+                tables += [pa.Table.from_batches([one]) for one in pieces]
+        return engine.run_final(plan.merge, {plan.rows: tables} if tables else {})
+
+    return under_lease(metadata, leases, at, work)
 
 
 def under_lease(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from carnac.core.arguments import checked
 from carnac.core.showing import Listing
 from carnac.core.time.intervals import as_interval
 from carnac.core.time.moments import as_moment
 from carnac.errors import Invalid
-from carnac.store.querying import run_query
+from carnac.store.querying import run_on_spark, run_query
 from carnac.store.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from carnac.config import Settings
     from carnac.core.log.commits import Commit, CommitSummary
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
         Head,
         MetadataStore,
         QueryEngine,
+        QueryResult,
         Tag,
     )
     from carnac.ports.answers import Receipt
+    from carnac.ports.distributed import SparkPlans
     from carnac.store.history import DatasourceDiff
     from carnac.store.leases import LeaseKeeper
     from carnac.store.receipts import ReceiptCheck
@@ -48,6 +51,7 @@ class StoreReading:
     _engine: Callable[[], QueryEngine]
     _leases: LeaseKeeper
     _services: StoreServices
+    settings: Settings
 
     def sql(
         self,
@@ -55,24 +59,20 @@ class StoreReading:
         *,
         at: int | str | datetime | None = None,
         parameters: Sequence[object] | Mapping[str, object] = (),
+        engine: str | None = None,
     ) -> Result:
         """Run one SELECT statement over one revision. The whole result is in memory.
 
         Args:
+            engine: `spark`: on Spark, which starts when it is first needed and is kept until the store is closed; the
+                answer is the same. `embedded` or None: in this process.
             parameters: A list gives each `?` its value, in order; a mapping gives each `$name` the one of its name.
 
         Raises:
             Invalid: The statement is wrong, or reaches for something else than the store's data.
             NotFound: A datasource, column or revision does not exist.
         """
-        found = run_query(
-            self._engine(),
-            self._metadata,
-            self._leases,
-            text,
-            at=as_moment(at),
-            parameters=parameters,
-        )
+        found = self._answered(text, as_moment(at), parameters, engine)
 
         def receipt(table: pa.Table) -> Receipt:
             from carnac.store.receipts import of_table
@@ -88,6 +88,30 @@ class StoreReading:
             )
 
         return Result(found, receipt)
+
+    def _answered(
+        self,
+        text: str,
+        at: int | str | None,
+        parameters: Sequence[object] | Mapping[str, object],
+        engine: str | None,
+    ) -> QueryResult:
+        if engine not in {None, "embedded", "spark"}:
+            raise Invalid(f"engine must be embedded or spark, not '{engine}'")
+        if engine != "spark":
+            return run_query(
+                self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
+            )
+        return run_on_spark(
+            cast("SparkPlans", self._engine()),
+            self._pipeline(),
+            self._metadata,
+            self._leases,
+            text,
+            at=at,
+            parameters=parameters,
+            timeout_ms=self.settings.query_timeout_ms,
+        )
 
     def receipt(
         self,

@@ -12,7 +12,7 @@ from carnac.api.sql.formats import ResultFormat, Shape
 from carnac.api.sql.parameters import parse_parameters
 from carnac.core.texts import short
 from carnac.errors import Invalid
-from carnac.ports.answers import OnMissing, Statement
+from carnac.ports.answers import Engine, OnMissing, Statement
 from carnac.ports.queries import Keeping
 
 T = TypeVar("T")
@@ -85,6 +85,7 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
                 populate=_flag(context, "populateCache", default=True),
             ),
             client=client,
+            engine=_engine(context.get("engine")),
         ),
         shape=replace(
             shape,
@@ -188,6 +189,16 @@ def _on_missing(value: object) -> OnMissing:
         return OnMissing.ERROR if value is None else OnMissing(str(value).lower())
     except ValueError:
         raise Invalid(f"onMissing must be {', '.join(OnMissing)}, not {short(value)}") from None
+
+
+def _engine(value: object) -> Engine | None:
+    """Return the engine that is asked for; None: the broker decides, which Druid calls `native`."""
+    text = _text(value, "engine")
+    if text is None or text == "native":
+        return None
+    if text != Engine.SPARK:
+        raise Invalid(f"engine must be native or {Engine.SPARK.value}, not {short(value)}")
+    return Engine.SPARK
 
 
 def _zone(value: object) -> ZoneInfo | None:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from carnac.bootstrap.engines import make_engine, make_ready
 from carnac.bootstrap.serving.coordinator import connect
 from carnac.bootstrap.serving.metrics import show_kept
+from carnac.bootstrap.spark import make_spark_pipeline, write_notice
 from carnac.bootstrap.store import (
+    Once,
     locate_store,
     name_of_store,
     open_files,
@@ -29,6 +31,7 @@ from carnac.broker.embedded import EmbeddedExecutor
 from carnac.broker.execution import Either
 from carnac.broker.log import QueryLog
 from carnac.broker.membership import Membership
+from carnac.broker.spark import SparkExecutor
 from carnac.broker.waiting import QueryQueue
 from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
@@ -42,11 +45,13 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from carnac.bootstrap.serving.assembly import Assembly
+    from carnac.broker.distributed import Planned
     from carnac.broker.execution import Executor
     from carnac.broker.record import QueryRecord
     from carnac.config import Settings
-    from carnac.ports import Clock, MetadataStore
+    from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore
     from carnac.ports.answers import QueryService
+    from carnac.ports.distributed import SparkRunner
     from carnac.ports.loops import Loop
     from carnac.ports.serving import SegmentServer
     from carnac.query import DuckDbQueryEngine
@@ -147,24 +152,20 @@ def open_broker(
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     with ExitStack() as steps:
-        metadata = open_records(settings=settings, clock=clock)
-        steps.callback(metadata.close)
-        leases = LeaseKeeper(
-            metadata, clock=clock, holder=process_name(), ttl_ms=settings.lease_ttl_ms
-        )
-        steps.callback(leases.close)
-        engine = make_engine(open_files(metadata, settings), settings)
+        metadata = steps.enter_context(closing(open_records(settings=settings, clock=clock)))
+        leases = steps.enter_context(closing(_leases(metadata, settings, clock)))
+        files = open_files(metadata, settings)
+        engine = make_engine(files, settings)
         steps.callback(engine.close)
         if registry is not None:
             show_kept(registry, Role.BROKER, engine.kept.counts)
+        catalog = partial(RevisionCatalog, metadata)
         executor: Executor = EmbeddedExecutor(
-            lambda: engine,
-            leases.reading,
-            lambda revision: RevisionCatalog(metadata, revision),
-            why=WHY_EMBEDDED,
+            lambda: engine, leases.reading, catalog, why=WHY_EMBEDDED
         )
         loops: list[Loop] = []
         planning = _head_of(metadata)
+        planned = _planned(leases)
         if place is not None:
             membership = _join(place, metadata, leases, settings, clock)
             steps.callback(membership.close)
@@ -177,13 +178,17 @@ def open_broker(
             )
             executor = Either(distributed, executor, _asks_historicals(place, cluster))
             loops = [membership.loop, cluster.loop]
-            planning = membership.planning
+            planning, planned = membership.planning, membership.planned
+        runner = steps.enter_context(closing(_spark_of(files, settings, clock)))
+        spark = _spark(settings, engine, runner, planned, metadata)
         queue = QueryQueue(limits_of(settings))
         broker = Broker(
             executor=executor,
             queue=queue,
             clock=clock,
             timeout_ms=settings.query_timeout_ms,
+            spark=spark,
+            is_spark_auto=settings.query_spark == "auto",
             listeners=_listeners(settings, registry, queue, planning),
         )
         steps.callback(broker.close)
@@ -206,6 +211,43 @@ def _join(
     membership = Membership(metadata, leases.reading, record, clock)
     membership.start()
     return membership
+
+
+def _leases(metadata: MetadataStore, settings: Settings, clock: Clock) -> LeaseKeeper:
+    return LeaseKeeper(metadata, clock=clock, holder=process_name(), ttl_ms=settings.lease_ttl_ms)
+
+
+def _planned(leases: LeaseKeeper) -> Planned:
+    @contextmanager
+    def planned(at: int | str | None) -> Iterator[int]:
+        with leases.reading(at) as reading:
+            yield reading.head.revision
+
+    return planned
+
+
+def _spark_of(files: DeepStorage, settings: Settings, clock: Clock) -> Once[DataPipeline]:
+    return Once(lambda: make_spark_pipeline(files, settings, clock, RandomIds(), tell=write_notice))
+
+
+def _spark(
+    settings: Settings,
+    engine: DuckDbQueryEngine,
+    runner: Callable[[], SparkRunner],
+    planned: Planned,
+    metadata: MetadataStore,
+) -> SparkExecutor | None:
+    """Return what runs statements on Spark, if any are; started if it is to be warm."""
+    if settings.query_spark == "never":
+        return None
+    if settings.query_spark_warm:
+        runner().warm()
+    return SparkExecutor(
+        engine=engine,
+        runner=runner,
+        planned=planned,
+        catalog=lambda revision: RevisionCatalog(metadata, revision),
+    )
 
 
 def _head_of(metadata: MetadataStore) -> Callable[[], int]:

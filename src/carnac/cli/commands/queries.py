@@ -92,6 +92,17 @@ Timeout = Annotated[
     ),
 ]
 
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        autocompletion=complete_word("embedded", "spark"),
+        help="embedded, or spark for statements that are too much for one machine. Default: embedded.",
+        show_default=False,
+    ),
+]
+
 
 @command(
     "sql",
@@ -101,6 +112,7 @@ Timeout = Annotated[
         'carnac sql "SELECT count(*) FROM flights WHERE dest = ?" --param ORD --at 1',
         'carnac sql "SELECT * FROM flights" -o flights.parquet',
         'carnac sql "SELECT * FROM flights" --format csv --max-rows 3',
+        'carnac sql --engine spark "SELECT dest, median(delay) FROM flights GROUP BY 1"',
         "carnac sql",
     ],
 )
@@ -117,6 +129,7 @@ def sql(
     max_rows: MaxRows = None,
     receipt: ReceiptFile = None,
     timeout: Timeout = None,
+    engine: EngineOption = None,
 ) -> None:
     """Run one SELECT statement over one revision, and print the rows.
 
@@ -130,11 +143,8 @@ def sql(
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
     limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
     if text is None and file is None:
-        _require_prompt(
-            is_for_one=bool(
-                param or form or output or overwrite or receipt or session.output.is_json
-            )
-        )
+        for_one = (param, form, output, overwrite, receipt, engine, session.output.is_json)
+        _require_prompt(is_for_one=any(for_one))
         from carnac.cli.prompt.loop import run_prompt
 
         rows_max = DEFAULT_ROWS if max_rows is None else max_rows or None
@@ -142,17 +152,17 @@ def sql(
             run_prompt(session, store, at=at, rows_max=rows_max, limit_ms=limit_ms)
         return
     form = "json" if session.output.is_json and form in {None, *FORMATS} else _form(form, output)
-    if form not in FILES and output is not None:
-        raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
+    _check_form(form, output, engine)
     question = _Question(
         text=_read_statement(text, file),
         at=at,
         parameters=[_parse_parameter(value) for value in param or ()],
         rows_max=DEFAULT_ROWS if max_rows is None and form == "table" else max_rows or None,
         receipt=receipt,
+        engine=engine,
     )
     target = _standard_output(form) if form in FILES and output in {None, "-"} else output
-    if session.owns_process and receipt is None:
+    if session.owns_process and receipt is None and engine != "spark":
         _load_arrow_alone(question.text)
     with session.open_store(query_timeout_ms=timeout_ms) as store, ended_after(session, limit_ms):
         if form in FILES:
@@ -180,9 +190,10 @@ class _Question:
     parameters: Sequence[object]
     rows_max: int | None
     receipt: str | None
+    engine: str | None
 
     def run(self, store: Store) -> Result:
-        result = store.sql(self.text, at=self.at, parameters=self.parameters)
+        result = store.sql(self.text, at=self.at, parameters=self.parameters, engine=self.engine)
         if self.receipt is not None:
             self._leave(self.receipt, result.receipt)
         return result
@@ -220,6 +231,20 @@ def _form(form: str | None, output: str | None) -> str:
     from carnac.store.exporting import form_of
 
     return form_of(form, Path(output or ""))
+
+
+def _check_form(form: str, output: str | None, engine: str | None) -> None:
+    """Refuse a format that cannot be written so.
+
+    Raises:
+        Invalid: It is refused.
+    """
+    if form not in FILES and output is not None:
+        raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
+    if form in FILES and engine == "spark":
+        raise Invalid(
+            f"{form} is written by the embedded engine; with --engine spark print a table or json"
+        )
 
 
 def _standard_output(form: str) -> BinaryIO:

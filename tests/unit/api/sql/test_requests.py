@@ -14,7 +14,7 @@ from carnac.api.sql.formats import ResultFormat
 from carnac.api.sql.parameters import READERS, parse_parameters
 from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request, split_settings
 from carnac.errors import Invalid
-from carnac.ports.answers import OnMissing
+from carnac.ports.answers import Engine, OnMissing
 from carnac.ports.queries import Keeping
 
 
@@ -59,6 +59,12 @@ def test_the_context_may_hold_texts_and_what_nobody_knows() -> None:
     assert (str(request.shape.zone), request.shape.stringifies) == ("Asia/Kolkata", False)
 
 
+def test_an_engine_is_sparks_or_the_brokers_choice() -> None:
+    assert parsed(context={"engine": "spark"}).statement.engine is Engine.SPARK
+    assert parsed(context={"engine": "native"}).statement.engine is None
+    assert parsed().statement.engine is None
+
+
 @pytest.mark.parametrize("zone", ["Nowhere/Town", "UTC", "../../etc/passwd", ""])
 def test_a_zone_that_nobody_knows_is_utc(zone: str) -> None:
     assert parsed(context={"sqlTimeZone": zone}).shape.zone is None
@@ -96,6 +102,7 @@ def test_what_is_no_request_is_said_in_druids_other_shape(body: object) -> None:
     [
         {"timeout": -1},
         {"timeout": "soon"},
+        {"engine": "msq-task"},
         {"timeout": True},
         {"sqlOuterLimit": "abc"},
         {"sqlQueryId": "two\r\nlines"},

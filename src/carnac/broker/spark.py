@@ -1,0 +1,151 @@
+"""Statements on Spark, over the files of one revision: whoever asks for it, and what is too much for a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, cast
+
+from carnac.broker.distributed import cast_rows
+from carnac.broker.execution import Reach
+from carnac.errors import Cancelled, CarnacError, TimedOut
+from carnac.ports.answers import Engine, Statement
+from carnac.ports.distributed import SparkAsked
+from carnac.ports.threads import stopped_after
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from carnac.broker.distributed import Planned
+    from carnac.ports import Catalog
+    from carnac.ports.distributed import SparkPlan, SparkPlans, SparkRunner
+    from carnac.ports.queries import QueryBasis
+
+ASKED = "Spark was asked for"
+BEYOND = "more rows would have to come together at the broker than may"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkExecutor:
+    """Runs statements on Spark (`Executor`).
+
+    Attributes:
+        engine: Plans them, and casts rows to the types of the answer.
+        runner: Makes what runs them when it is first needed.
+        planned: Gives the revision that a statement is planned on, and keeps it readable until the block ends.
+        catalog: Returns what a query may see of a revision.
+    """
+
+    engine: SparkPlans
+    runner: Callable[[], SparkRunner]
+    planned: Planned
+    catalog: Callable[[int], Catalog]
+
+    def open(self, statement: Statement, *, timeout_ms: int) -> SparkExecution:
+        """Plan a statement on the revision that it means."""
+        reason = ASKED if statement.engine is Engine.SPARK else BEYOND
+        asked = SparkAsked(
+            reason=reason,
+            parameters=statement.parameters,
+            query_id=statement.query_id,
+            timeout_ms=timeout_ms,
+        )
+        with ExitStack() as steps:
+            revision = steps.enter_context(self.planned(statement.at))
+            plan = self.engine.plan_spark(statement.sql, self.catalog(revision), asked)
+            return SparkExecution(self, plan, timeout_ms, steps.pop_all())
+
+
+class SparkExecution:
+    """A statement that is planned for Spark (`Execution`)."""
+
+    engine = Engine.SPARK
+
+    def __init__(
+        self, tools: SparkExecutor, plan: SparkPlan, timeout_ms: int, steps: ExitStack
+    ) -> None:
+        self._tools = tools
+        self._plan = plan
+        self._timeout_ms = timeout_ms
+        self._steps = steps
+        self._is_cancelled = False
+        self._rows: Iterator[pa.RecordBatch] = iter(())
+        self.reach = Reach()
+        self._is_late = steps.enter_context(stopped_after(timeout_ms or None, self.cancel))
+
+    @property
+    def revision(self) -> int:
+        """The one revision that is read."""
+        return self._plan.merge.revision
+
+    @property
+    def why(self) -> str:
+        """One sentence: why Spark."""
+        return self._plan.merge.reason
+
+    @property
+    def basis(self) -> QueryBasis:
+        """What its answer rests on."""
+        return self._plan.merge.basis
+
+    def start(self) -> object:
+        """Run it until its first rows are there; return the schema of its rows."""
+        empty = self._cast([])
+        if self._plan.merge.told:
+            self.reach = Reach(is_complete=True)
+            self._rows = iter(empty.to_batches())
+            return empty.schema
+        pieces = self._tools.runner().run_statement(self._plan, stop=self._verdict)
+        self._steps.callback(_close, pieces)
+        first = [one for one in (next(pieces, None),) if one is not None]
+        self._rows = self._taken(chain(first, pieces), empty.schema)
+        return empty.schema
+
+    def batches(self) -> Iterator[object]:
+        """Yield its rows."""
+        yield from self._rows
+
+    def _taken(self, pieces: Iterator[object], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for piece in pieces:
+            yield from cast_rows(self._cast([piece]), schema).to_batches()
+        # Spark reads every file that it is given, or fails
+        segments = len({segment_id for segment_id, _ in self.basis.slices})
+        self.reach = Reach(segments_read=segments, is_complete=True)
+
+    def _cast(self, pieces: list[object]) -> pa.Table:
+        import pyarrow as pa
+
+        tables = [pa.Table.from_batches([cast("pa.RecordBatch", one)]) for one in pieces]
+        plan = self._plan
+        found = self._tools.engine.run_final(
+            plan.merge, {plan.rows: tables} if tables else {}, timeout_ms=self._timeout_ms
+        )
+        return cast("pa.Table", found.table)
+
+    def _verdict(self) -> CarnacError | None:
+        if not self._is_cancelled:
+            return None
+        if self._is_late.is_set():
+            return TimedOut(
+                f"the query took longer than {self._timeout_ms} ms on Spark and was stopped; "
+                "select a shorter time or fewer rows, or raise query_timeout_ms"
+            )
+        return Cancelled(f"query '{self._plan.merge.query_id}' was cancelled")
+
+    def cancel(self) -> None:
+        """Stop what runs; returns at once."""
+        self._is_cancelled = True
+        self._tools.engine.cancel(self._plan.merge.query_id)
+
+    def close(self) -> None:
+        """Stop what runs and let go of the revision. Idempotent."""
+        self._is_cancelled = True
+        self._steps.close()
+
+
+def _close(pieces: Iterator[object]) -> None:
+    """Close a generator; one that is running in another thread ends soon, as nobody wants its rows any more."""
+    with suppress(ValueError):
+        pieces.close()  # type: ignore[attr-defined]
