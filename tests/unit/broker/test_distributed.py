@@ -240,7 +240,7 @@ def test_what_was_asked_before_is_kept_at_the_servers(served: ServedStore) -> No
     assert ask(Keeping(populate=False))[1].segments_kept == 0
     assert ask()[1].segments_kept == 0
 
-    def is_kept() -> bool:  # replicas may be asked in another's stead, which has kept nothing yet
+    def is_kept() -> bool:  # a server that has begun another query leaves some to its replica
         rows, facts = ask()
         assert rows == wanted
         assert facts.receipt == first.receipt

@@ -47,8 +47,12 @@ def plan_reads(
 
     Those that have it loaded are asked before those that load it, and these before any other, which reads it from deep
     storage: always the same one by rendezvous hashing, so that what it keeps of the file is found again. Among several
-    that have it, one that is asked for little, so that a light query is one server's; else the one with the least to
-    do: what it runs already counts as much as a fair part of this query.
+    that have it, one that is asked for little, so that a light query is one server's; else by rendezvous hashing too,
+    as long as a server has at most an eighth more than its fair part to do: so a dashboard finds what servers kept of
+    its last answers. What a server runs more than others counts as much as a fair part of this query. When all have
+    their part, the one with the least to do.
+
+    Source: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2018).
 
     Args:
         sizes: Bytes of each segment's file, by segment id.
@@ -59,7 +63,9 @@ def plan_reads(
     parts: dict[str, list[str]] = {}
     left: list[str] = []
     fair_bytes = max(1, sum(sizes.values()) // max(1, len(servers)))
-    load = {one.server_id: one.running * fair_bytes for one in servers}
+    bound_bytes = fair_bytes + fair_bytes // 8
+    least = min((one.running for one in servers), default=0)
+    load = {one.server_id: (one.running - least) * fair_bytes for one in servers}
     part = dict.fromkeys(load, 0)
     chosen: dict[str, str] = {}
     for segment_id in sorted(sizes, key=lambda one: (-sizes[one], one)):
@@ -70,9 +76,11 @@ def plan_reads(
         if holders:
             size = sizes[segment_id]
             begun = [one for one in holders if 0 < part[one.server_id] <= part_bytes - size]
-            found = min(
-                begun or holders,
-                key=lambda one: (load[one.server_id], -rendezvous(segment_id, one.server_id)),
+            free = [one for one in holders if load[one.server_id] + size <= bound_bytes]
+            found = (
+                min(begun or holders, key=lambda one: (load[one.server_id], one.server_id))
+                if begun or not free
+                else max(free, key=lambda one: rendezvous(segment_id, one.server_id))
             )
         else:
             coming = [one for one in there if segment_id in one.loading]
