@@ -50,6 +50,7 @@ WRITTEN = (
     "sum(n) OVER (PARTITION BY k ORDER BY __time, x, n, s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM events "
     "ORDER BY ALL",
     "SELECT count_if(x > 0), bool_and(b), bit_or(w), count(*) FILTER (b), max(__time), min(__time::DATE) FROM events",
+    "SELECT k, count_if(x > 0) FILTER (WHERE x IS NULL), count_if(x > 0) FROM events GROUP BY ALL ORDER BY k",
     "SELECT e.k, l.v FROM events e LEFT JOIN lookup.names l ON e.k = l.k WHERE e.k NOT IN ('k2') ORDER BY ALL",
     "SELECT k FROM events INTERSECT SELECT k FROM hits ORDER BY 1",
     "WITH a AS (SELECT k, sum(hits) AS h FROM hits GROUP BY k), b(q) AS (SELECT max(h) FROM a) SELECT k, h FROM a, b "

@@ -79,7 +79,7 @@ def _aggregate(out: Printer, node: Node, name: str, after: str) -> str:
         counted = f"{distinct}{_plain(out, args[0])}" if args else "*"
         return f"count({counted}){after}"
     if name in {"count_if", "countif"}:
-        return f"CAST(count_if({out.truth(args[0])}){after} AS {spark_type(kind)})"
+        return f"CAST(sum(CAST({out.truth(args[0])} AS INT)){after} AS {spark_type(kind)})"
     if name in {"bool_and", "bool_or"}:
         return f"{name}({out.made(args[0], BOOLEAN)}){after}"
     if name == "sum" or name in MEANS:
