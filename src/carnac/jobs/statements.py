@@ -140,7 +140,11 @@ class _Run:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         from pyspark.errors import PySparkException
 
-        session = _own_session(self._holder.session())
+        started = self._holder.session()
+        try:
+            session = _own_session(started)
+        except Exception as error:
+            raise of_spark(error, self._holder.keep_log) from error
         phase = Phase(name="statement", total=None, stop_when=lambda _: self._verdict())
         watch = Watch(session, phase, self._clock, None)
         with hold_signals(self._holder.end_jvm) as held:

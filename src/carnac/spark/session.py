@@ -54,6 +54,9 @@ _PACKAGE = Path(__file__).parents[1]
 SCRATCH = "carnac-"
 """What the names of temporary folders begin with; the id of their job follows."""
 
+GONE_S = 5
+"""So long a JVM that does not answer may take to end."""
+
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
 _DEFAULTS = {
     "spark.app.name": "carnac",
@@ -210,6 +213,7 @@ class SparkHolder:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
+        _forget_ended_jvm()
         active = SparkSession.getActiveSession()
         if active is None and SparkContext._active_spark_context is not None:  # noqa: SLF001
             active = SparkSession.builder.getOrCreate()  # started in another thread
@@ -304,6 +308,27 @@ def _jvm() -> subprocess.Popen[bytes] | None:
 
     gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public word for it
     return None if gateway is None else vars(gateway).get("proc")
+
+
+def _forget_ended_jvm() -> None:
+    """Let PySpark start another JVM where the one that it knows has ended by itself, as for want of memory."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    process, context = _jvm(), SparkContext._active_spark_context  # noqa: SLF001
+    if process is None:
+        return
+    if context is not None and context._jsc is not None:  # noqa: SLF001
+        try:
+            context._jsc.sc().isStopped()  # noqa: SLF001
+        except Exception:  # it does not answer: it is ending
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=GONE_S)
+    if process.poll() is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - pyspark has no public word for it
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
 
 
 def first_line(error: BaseException) -> str:

@@ -21,12 +21,13 @@ from carnac.query import DuckDbQueryEngine
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.spark.session import SparkHolder
 from carnac.store.querying import RevisionCatalog
+from tests.nightly import IS_NIGHTLY
 from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.served import ServedStore
 from tests.support.statements import Asked
 
-GENERATED = 100
-RUN_MIN = 80
+GENERATED = 100 if IS_NIGHTLY else 30
+RUN_MIN_SHARE = 0.8
 
 WRITTEN = (
     "SELECT k, count(*) AS c FROM events GROUP BY k QUALIFY row_number() OVER (ORDER BY c DESC, k) <= 2 ORDER BY k",
@@ -144,7 +145,7 @@ def test_generated_statements_give_the_same_on_spark(world: World) -> None:
             error.add_note(f"statement {number - 1}: {one.sql}  {list(one.parameters)}")
             raise
     sys.stdout.write("\n".join([f"refused {len(refused)} of {counted}", *refused]))
-    assert counted - len(refused) >= RUN_MIN
+    assert counted - len(refused) >= RUN_MIN_SHARE * counted
 
 
 @pytest.mark.parametrize("sql", WRITTEN[:-1])
