@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import carnac
-from carnac.bootstrap.store import METADATA_FILE, _driver_host, _Once, locate_store, open_store
+from carnac.bootstrap.store import METADATA_FILE, Once, _driver_host, locate_store, open_store
 from carnac.config import Settings
 from carnac.errors import Conflict, Invalid, NotFound
 from tests.e2e.cli import append_rows
@@ -120,7 +120,7 @@ def test_what_is_made_late_is_made_once_and_closed_once() -> None:
         def close(self) -> None:
             events.append("closed")
 
-    once = _Once(Thing)
+    once = Once(Thing)
     once.close()
     assert events == []
     assert once() is once()

@@ -189,8 +189,9 @@ def command(
         def guarded(*args: object, **kwargs: Any) -> object:
             session = session_of(kwargs["ctx"])
             session.interruption.publishes = session.interruption.publishes or publishes
-            if has_json:
-                session.output.is_json = kwargs.pop(_AS_JSON.name)
+            is_json = bool(kwargs.pop(_AS_JSON.name)) if has_json else None
+            if is_json is not None and kwargs["ctx"].invoked_subcommand is None:
+                session.output.is_json = is_json
             try:
                 return function(*args, **kwargs)
             except BrokenPipeError as error:

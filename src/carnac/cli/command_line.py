@@ -79,7 +79,11 @@ def _explain(error: Exception, session: Session) -> int:
         return EXIT_BROKEN_PIPE
     if isinstance(error, OSError) and error.errno in NO_SPACE:
         _drop_output()
-    return session.show_failure(error)
+    try:
+        return session.show_failure(error)
+    except BrokenPipeError:
+        _drop_output()
+        return EXIT_BROKEN_PIPE
 
 
 def _drop_output() -> None:

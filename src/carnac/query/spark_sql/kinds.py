@@ -56,7 +56,7 @@ def refuse(what: str) -> NotInSpark:
         what: A noun with its article, or a name.
     """
     return NotInSpark(
-        f"Spark cannot run {what} with the same meaning; leave it out, or leave the engine to Carnac"
+        f"{what} cannot be run on Spark with the same meaning; leave it out, or leave the engine to Carnac"
     )
 
 
