@@ -69,7 +69,7 @@ def test_most_segments_are_asked_of_whom_they_were_asked_before(count: int, gone
     before = placed(ids)
     after = placed({one: size for one, size in ids.items() if one != f"s{gone}"})
     moved = [one for one, server_id in after.items() if before[one] != server_id]
-    assert len(moved) <= 2 + count // 8
+    assert len(moved) <= 3 + count // 4
 
 
 PART_BYTES = 100

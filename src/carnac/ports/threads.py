@@ -145,7 +145,7 @@ os.register_at_fork(after_in_child=_watcher.__init__)  # type: ignore[misc]  # t
 def stopped_after(limit_ms: int | None, stop: Callable[[], object]) -> Iterator[threading.Event]:
     """Call `stop` again and again once the time is over; give what is set from then on.
 
-    `stop` returns at once. It is called up to two times `INTERRUPT_S` late.
+    `stop` returns at once. It is called up to two times `INTERRUPT_S` late; a limit below that has its own timer.
 
     Args:
         limit_ms: None: never.
@@ -154,12 +154,26 @@ def stopped_after(limit_ms: int | None, stop: Callable[[], object]) -> Iterator[
         yield threading.Event()
         return
     watch = _Watch(ceil(limit_ms / 1000 / INTERRUPT_S) + 1, stop)
-    if not limit_ms:
+    timer = None
+    if limit_ms < INTERRUPT_S * 1000:
         watch = _Watch(1, stop)
-        watch.look()
-    _watcher.add(watch)
+
+        def look() -> None:
+            _watcher.add(watch)
+            watch.look()
+
+        if limit_ms:
+            timer = threading.Timer(limit_ms / 1000, look)
+            timer.start()
+        else:
+            look()
+    else:
+        _watcher.add(watch)
     try:
         yield watch.is_late
     finally:
+        if timer is not None:
+            timer.cancel()
+            timer.join()
         watch.end()
         _watcher.remove(watch)

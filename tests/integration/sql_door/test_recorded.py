@@ -49,6 +49,7 @@ LEFT_OUT = {
         *("mv-group-filter", "mv-group-filter-only", "mv-filters", "mv-concat-implicit"),
         *("json-object", "json-object2"),
     ],
+    "an engine that is not here is refused, not passed over": ["ctx-engine-bogus"],
     "system tables, EXPLAIN as JSON": [
         *("is-schemata", "is-tables", "is-columns-sys", "is-routines", "is-routines-names"),
         *("sys-segments", "sys-segments-console", "sys-servers", "sys-servers-star"),
