@@ -22,7 +22,8 @@ from carnac.query import DuckDbQueryEngine
 from carnac.query.intact import IntactFiles
 from carnac.query.keeping.store import KeptResults
 
-LEASE_MS = 60_000
+LEASE_MS = 3_600_000
+"""Longer than any test: nobody renews it."""
 
 
 class Line:
