@@ -116,12 +116,20 @@ class _Run:
             yield found
 
     def work(self) -> None:
-        """Run it, and put what comes."""
+        """Run it, and put what comes; once more if its JVM was ended for another's sake before anything came."""
+        jvms_ended = self._holder.jvms_ended
+        has_come = False
         try:
             for piece in self._rows():
+                has_come = True
                 if not self._put(piece):
                     return
             self._put(None)
+        except Unavailable as error:
+            if has_come or self._holder.jvms_ended == jvms_ended or self._verdict():
+                self._put(error)
+            else:
+                self.work()
         except BaseException as error:
             self._put(error)
 
@@ -156,6 +164,7 @@ class _Run:
             except Exception as error:
                 verdict = watch.verdict or self._verdict() or held.failure
                 if verdict is not None:
+                    self._holder.wait_for_cores(watch.is_busy)
                     raise verdict from error
                 if isinstance(error, PySparkException) and _is_of_statement(error):
                     raise Invalid(f"Spark cannot run the statement: {_told(error)}") from error

@@ -172,21 +172,31 @@ class Watch:
         else:
             self._session.interruptTag(self._tag)
 
-    def _tasks_done(self) -> tuple[int, int]:
-        """Return (tasks done, tasks there are), as far as Spark says."""
+    def is_busy(self) -> bool:
+        """Whether tasks run, also of a job that was cancelled; False where Spark does not say."""
+        with contextlib.suppress(Exception):  # its JVM has ended
+            return any(stage.numActiveTasks for stage in self._stages())
+        return False
+
+    def _stages(self) -> Iterator[Any]:
+        """Yield what Spark says of each stage."""
         if self._context is None:
-            return 0, self._phase.total or 1
+            return
         tracker = self._context.statusTracker()
-        done = total = 0
         for job_id in tracker.getJobIdsForGroup(self._tag):
             job = tracker.getJobInfo(job_id)
             for stage_id in job.stageIds if job is not None else ():
                 stage = tracker.getStageInfo(stage_id)
                 if stage is not None:
-                    done += stage.numCompletedTasks
-                    total += stage.numTasks
-        total = self._phase.total or total
-        return min(done, total), total
+                    yield stage
+
+    def _tasks_done(self) -> tuple[int, int]:
+        """Return (tasks done, tasks there are), as far as Spark says."""
+        if self._context is None:
+            return 0, self._phase.total or 1
+        stages = list(self._stages())
+        total = self._phase.total or sum(stage.numTasks for stage in stages)
+        return min(sum(stage.numCompletedTasks for stage in stages), total), total
 
     def _tell(self, done: int, total: int) -> None:
         self._total = max(total, self._total)

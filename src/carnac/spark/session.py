@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from threading import RLock
+from threading import Event, RLock
 from typing import TYPE_CHECKING
 
 from carnac.core.redaction import hide_secrets, show_url
@@ -57,6 +57,12 @@ SCRATCH = "carnac-"
 GONE_S = 5
 """So long a JVM that does not answer may take to end."""
 
+CANCELLED_LOOKS = 100
+"""So often tasks that were cancelled may be seen to run on."""
+BUSY_S = 0.1
+"""Between two looks."""
+
+_log = logging.getLogger(__name__)
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
 _DEFAULTS = {
     "spark.app.name": "carnac",
@@ -129,6 +135,9 @@ class SparkHolder:
         self._is_ours = self._is_ending = False
         self._shipped = contextlib.ExitStack()
         self._jobs: set[str] = set()
+        self._is_closing = Event()
+        self.jvms_ended = 0
+        """JVMs that were ended because a statement that was stopped went on in them."""
 
     @cached_property
     def log_path(self) -> Path:
@@ -173,7 +182,9 @@ class SparkHolder:
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
+        self._is_closing.set()
         with self._lock, hold_signals(self.end_jvm):
+            self._is_closing.clear()
             session, self._session = self._session, None
             if session is not None and self._is_ours and not _is_stopped(session):
                 _stop(session)
@@ -198,6 +209,29 @@ class SparkHolder:
         self._is_ending = True
         process.terminate()
         return True
+
+    def wait_for_cores(self, is_busy: Callable[[], bool]) -> None:
+        """Wait until tasks that were cancelled have ended; if they do not, end the JVM, which was started here.
+
+        Spark ends a task where it looks whether it should, and a join of all with all never does. Nobody gets the
+        session meanwhile; what runs beside it fails where the JVM ends.
+        """
+        with self._lock, hold_signals(self.end_jvm):
+            for _ in range(CANCELLED_LOOKS):
+                if not is_busy() or self._is_closing.wait(BUSY_S):
+                    return
+            process = _jvm()
+            if process is None or not self._is_ours:
+                _log.warning("what was cancelled runs on in a Spark that was not started here")
+                return
+            self.jvms_ended += 1  # before it ends: whoever fails of that looks here
+            self.end_jvm()
+            _log.warning("Spark starts anew: what was cancelled ran on")
+            try:
+                process.wait(GONE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     @staticmethod
     def _remove_log(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.errors import Cancelled, CarnacError, Invalid, TimedOut
+from carnac.errors import CarnacError, Invalid
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports.answers import Engine, Statement
 from carnac.ports.distributed import SparkAsked, SparkPlan, TooMuch
@@ -265,20 +264,3 @@ def test_what_is_too_much_for_a_broker_goes_to_spark_if_that_is_set(world: World
     never = world.served.open_broker(query_spark="never")
     with pytest.raises(Invalid, match="query_spark"):
         never.queries.run(Statement(sql=GROUPS, query_id="no", engine=Engine.SPARK))
-
-
-SLOW = (
-    "SELECT count(*) FROM events a, events b, events c, events d, events e "
-    "WHERE a.x + b.x + c.x + d.x + e.x > 1e9"
-)
-"""Takes long, and some seconds for each row of one table: only between these does Spark look whether it is to stop."""
-
-
-def test_a_statement_on_spark_is_cancelled_and_timed_out(world: World) -> None:
-    queries: Any = world.served.open_broker().queries
-    with pytest.raises(TimedOut, match="on Spark"):
-        queries.run(Statement(sql=SLOW, query_id="late", timeout_ms=3_000, engine=Engine.SPARK))
-    stop = threading.Timer(1.0, lambda: queries.cancel("gone"))
-    stop.start()
-    with pytest.raises(Cancelled):
-        queries.run(Statement(sql=SLOW, query_id="gone", engine=Engine.SPARK))
