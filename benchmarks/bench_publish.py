@@ -6,8 +6,8 @@ Each process appends one segment (eight columns with statistics) to one datasour
 In the same run the same rows are written by plain SQL: one transaction of seven INSERTs with a driver's cursor, no
 reading, no deciding. On SQLite with several processes that is what an application does by itself: `BEGIN IMMEDIATE`
 and SQLite's own waiting. The ratio of the two rates is the overhead of the log. How often the disk syncs at all bounds
-what one process can do that publishes one commit after another. Commits that are on their way at the same time share
-transactions: those of its threads, as in a server, and those of one thread that does not wait for each.
+what one process can do that publishes one commit after another. Commits of threads that come at the same time share
+transactions, as in a server.
 
     python -m benchmarks.bench_publish [--seconds 3] [--runs 5] [--only sqlite]
 """
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import math
 import os
 import sqlite3
 import statistics
@@ -25,9 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -37,12 +34,10 @@ from benchmarks.harness import RUNS, medians, percentiles_ms, ratio, run_process
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.metadata import open_metadata
-from carnac.ports import Published
 from tests.support.postgresql import run_postgresql
 
 PROCESSES = (1, 4, 16)
 THREADS = (8, 32)
-IN_FLIGHT = (32, 64)
 WARM_UP = 20
 LOGGED_BYTES = 1 << 16
 """Of one commit in SQLite's log: 14 pages of 4 KiB, rounded up."""
@@ -68,7 +63,7 @@ def main() -> None:
                 yield server.create_database("bench")
 
             figures["postgresql"] = measure_all(new_postgresql, chosen.seconds, chosen.runs)
-    write_results("publish", figures, packages=("sqlalchemy", "psycopg"))
+    write_results("publish", figures, packages=("psycopg",))
 
 
 def measure_syncs(secs: float, runs: int) -> float:
@@ -120,12 +115,6 @@ def measure_all(
             "carnac": medians([one_run(new_store, work, 1, secs) for _ in range(runs)])
         }
         print(threads, found[f"1_process_{threads}_threads"], file=sys.stderr)
-    for most in IN_FLIGHT:
-        work = functools.partial(publish_soon_for, most_in_flight=most)
-        found[f"1_process_{most}_in_flight"] = {
-            "carnac": medians([one_run(new_store, work, 1, secs) for _ in range(runs)])
-        }
-        print(f"{most} in flight", found[f"1_process_{most}_in_flight"], file=sys.stderr)
     return found
 
 
@@ -217,39 +206,6 @@ def publish_in_threads(
     store.close()
 
 
-def publish_soon_for(
-    url: str, writer: str, secs: float, barrier: Barrier, answers: Any, *, most_in_flight: int
-) -> None:
-    """One thread that keeps many commits on their way; each latency is from asking until the commit is durable."""
-    store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
-    found: list[float] = []
-
-    def run(until: float, most: int) -> None:
-        on_their_way: deque[tuple[float, Future[Published]]] = deque()
-
-        def wait_for_oldest() -> None:
-            asked, future = on_their_way.popleft()
-            future.result()
-            found.append(time.perf_counter() - asked)
-
-        number = 0
-        while (start := time.perf_counter()) < until and number < most:
-            batch = batch_of(ids, f"{writer}.{most}", number)
-            on_their_way.append((start, store.publish_soon(batch)))
-            number += 1
-            if len(on_their_way) == most_in_flight:
-                wait_for_oldest()
-        while on_their_way:
-            wait_for_oldest()
-
-    run(math.inf, WARM_UP)
-    found.clear()
-    barrier.wait()
-    run(time.perf_counter() + secs, 10**9)
-    answers.put(found)
-    store.close()
-
-
 # -------------------------------------------------------------------------------------------------- plain SQL
 
 TABLES = {
@@ -276,7 +232,7 @@ def plain_for(url: str, writer: str, secs: float, barrier: Barrier, answers: Any
     else:
         import psycopg
 
-        link = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
+        link = psycopg.connect(url, autocommit=True)
     key = "INTEGER PRIMARY KEY" if is_sqlite else "BIGSERIAL PRIMARY KEY"
     mark = "?" if is_sqlite else "%s"
     begin = "BEGIN IMMEDIATE" if is_sqlite else "BEGIN"

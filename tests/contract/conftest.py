@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from carnac.metadata import open_metadata
-from carnac.metadata.schema.tables import METADATA
+from carnac.metadata.sql.columns import TABLES
 from carnac.metadata.store import SqlMetadataStore
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.support.databases import lay_database
@@ -39,8 +39,8 @@ def metadata_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return lay_database(tmp_path / "metadata.db", created_at_ms=DEFAULT_START_MS)
     url: str = request.getfixturevalue("shared_postgresql_url")
-    with psycopg.connect(url.replace("+psycopg", "")) as link:
-        link.execute(cast("LiteralString", f"TRUNCATE {', '.join(METADATA.tables)}"))
+    with psycopg.connect(url) as link:
+        link.execute(cast("LiteralString", f"TRUNCATE {', '.join(TABLES)}"))
         link.execute("INSERT INTO origin VALUES (1, %s)", [DEFAULT_START_MS])
     return url
 

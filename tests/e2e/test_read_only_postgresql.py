@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import LiteralString, cast
 
 import psycopg
 import pytest
-import sqlalchemy as sa
 
 from carnac.bootstrap.store import open_store
 from carnac.errors import Invalid, ReadOnly
@@ -28,10 +28,9 @@ MORE_WRITING = (("lookups", "set", "a", "lookup.csv"), ("tag", "held", "--remove
 
 
 def run_sql(url: str, *statements: str) -> None:
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.begin() as connection:
+    with psycopg.connect(url) as connection:
         for statement in statements:
-            connection.execute(sa.text(statement))
+            connection.execute(cast("LiteralString", statement))
 
 
 @pytest.fixture(scope="module")

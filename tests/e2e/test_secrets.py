@@ -47,7 +47,7 @@ def found_in(text: str) -> list[str]:
 def url(postgresql_server: PostgreSQLServer) -> str:
     """A database that trusts everybody who comes through its socket, with secrets wherever a URL may have them."""
     plain = postgresql_server.create_database("secrets")
-    plain = plain.replace("postgresql+psycopg://postgres@", f"postgresql://postgres:{PASSED}@")
+    plain = plain.replace("postgresql://postgres@", f"postgresql://postgres:{PASSED}@")
     more = {"password": ESCAPED, "sslpassword": f"in-ssl-{SECRET}", "passfile": f"/x/{SECRET}"}
     more["options"] = f"-c application_name={SECRET}"
     return plain + "".join(f"&{name}={quote(value, safe='')}" for name, value in more.items())

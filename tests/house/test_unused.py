@@ -13,7 +13,6 @@ from tests.house.checkout import ROOT, name_of, python_files, statements_of, tex
 SOURCE = ROOT / "src" / "carnac"
 CALLED_BY_OTHERS = {
     "addInPlace": "Spark's AccumulatorParam",
-    "down_revision": "Alembic's revisions",
     "emit": "logging.Handler",
     "get_file": "fsspec's AbstractFileSystem",
     "seekable": "pyarrow's PythonFile",

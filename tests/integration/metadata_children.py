@@ -17,8 +17,9 @@ from carnac.metadata.store import SqlMetadataStore
 from carnac.ports import LeaseKind
 from tests.logs import append, append_of, day, replacement, segment
 from tests.support.clock import FakeClock, SequentialIds
+from tests.waiting import until
 
-ON_THEIR_WAY = 6
+TOGETHER = 6
 KILLED_NOWHERE = 17
 """Exit code of a child that came to the end before the statement that should have killed it."""
 
@@ -82,28 +83,35 @@ def publish_and_die(url: str, statement: int) -> None:
     sys.exit(KILLED_NOWHERE)
 
 
-def publish_soon_and_die(url: str, statement: int, told: Connection) -> None:
-    """Have some appends on their way at once, killed before the n-th statement; write down those that are done.
+def publish_together_and_die(url: str, statement: int, told: Connection) -> None:
+    """Have threads append at once, killed before the n-th statement; write down the appends that are done.
 
     The first has a transaction of its own, and the others share the next, so that each child runs the same statements.
     """
-    kill, ours = kill_before(statement), threading.get_ident()
+    kill, telling = kill_before(statement), threading.Lock()
     is_begun, are_all_asked = threading.Event(), threading.Event()
 
     def hook(text: str) -> None:
-        if threading.get_ident() != ours:
-            is_begun.set()
-            are_all_asked.wait()
+        is_begun.set()
+        are_all_asked.wait()
         kill(text)
 
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=hook)
-    for number in range(ON_THEIR_WAY):
-        if number == 1:
-            is_begun.wait()
+
+    def append_one(number: int) -> None:
         one = append_of(segment(f"w{statement}x{number}", day(1 + number % 2)))
-        future = store.publish_soon(replace(one, writer=f"w{statement}", batch=str(number)))
-        future.add_done_callback(lambda done, n=number: told.send((n, done.result().revision)))
+        published = store.publish(replace(one, writer=f"w{statement}", batch=str(number)))
+        with telling:
+            told.send((number, published.revision))
+
+    threads = [threading.Thread(target=append_one, args=[n]) for n in range(TOGETHER)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        is_begun.wait()
+        until(lambda n=number: len(store._queue._waiting) >= n, "its place in the queue")
     are_all_asked.set()
+    for thread in threads:
+        thread.join()
     store.close()
     os._exit(KILLED_NOWHERE)
 

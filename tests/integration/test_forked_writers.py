@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.core.log.commits import Publication
 from carnac.errors import Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.store import SqlMetadataStore
@@ -48,17 +47,14 @@ def busy(store: SqlMetadataStore) -> Iterator[None]:
         thread.join(60)
 
 
-@pytest.mark.parametrize("publish", [SqlMetadataStore.publish, SqlMetadataStore.publish_soon])
-def test_a_forked_child_may_not_write(
-    store: SqlMetadataStore, publish: Callable[[SqlMetadataStore, Publication], object]
-) -> None:
+def test_a_forked_child_may_not_write(store: SqlMetadataStore) -> None:
     """Nor does it close what is its parent's."""
     store.publish(append_of(segment("parent", day(1))))
     with busy(store):
         pid = os.fork()
         if pid == 0:
             try:
-                publish(store, append_of(segment("child", day(1))))
+                store.publish(append_of(segment("child", day(1))))
             except Unavailable as error:
                 store.close()
                 os._exit(17 if "forked" in error.message else 1)

@@ -10,15 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from carnac.errors import Invalid, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.publish.queue import GROUP_LIMIT
-from carnac.metadata.schema import migrate, tables
-from carnac.metadata.schema import partial_indexes as _adds_them  # noqa: F401
+from carnac.metadata.schema import migrate
+from carnac.metadata.schema.layout import layout
+from carnac.metadata.session import POSTGRESQL, SQLITE
+from carnac.metadata.sql.dialects import statement
 from carnac.metadata.store import SqlMetadataStore
 from tests.logs import append, append_of, day, names, segment
 from tests.support.clock import FakeClock, SequentialIds
@@ -31,7 +30,7 @@ def open_store(url: str) -> SqlMetadataStore:
     return store
 
 
-def test_an_up_to_date_store_opens_without_alembic(tmp_path: Path) -> None:
+def test_an_up_to_date_store_opens_without_what_is_heavy(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/metadata.db"
     open_store(url).close()
     code = (
@@ -41,35 +40,47 @@ def test_an_up_to_date_store_opens_without_alembic(tmp_path: Path) -> None:
         f"store = open_metadata({url!r}, clock=SystemClock(), ids=RandomIds())\n"
         "assert store.head().revision == 0\n"
         "store.close()\n"
-        "loaded = {'alembic', 'pyspark', 'duckdb', 'psycopg', 'pyarrow'} & set(sys.modules)\n"
+        "loaded = {'pyspark', 'duckdb', 'psycopg', 'pyarrow'} & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_newest_migration_is_the_one_that_opening_looks_for() -> None:
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrate.__file__).with_name("migrations")))
-    config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_current_head() == migrate.HEAD_VERSION
-
-
-LAYOUT = "0102 b5f4ebad4c51de9f"
+LAYOUT = "0102 c0fcb2c34b2b8526"
 
 
 def test_tables_that_change_have_another_version() -> None:
     """Else a store that was made before the change is opened, and the first statement that needs it fails."""
-    parts: list[str] = []
-    for dialect in (sqlite.dialect(), postgresql.dialect()):
-        for table in tables.METADATA.sorted_tables:
-            parts += [str(CreateTable(table).compile(dialect=dialect))]
-            parts += sorted(str(CreateIndex(one).compile(dialect=dialect)) for one in table.indexes)
-    layout = f"{migrate.HEAD_VERSION} {hashlib.sha256(''.join(parts).encode()).hexdigest()[:16]}"
-    assert layout == LAYOUT, "raise HEAD_VERSION and the number of the first revision, then LAYOUT"
+    stated = layout(SQLITE) + layout(POSTGRESQL)
+    found = f"{migrate.head_version()} {hashlib.sha256(stated.encode()).hexdigest()[:16]}"
+    assert found == LAYOUT, "raise the version in STEPS, then LAYOUT"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
+def test_an_older_store_goes_through_the_steps_that_it_lacks(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/metadata.db"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgresql_url")
+    store = open_store(url)
+    append(store, segment("a", day(1)))
+    store.close()
+    later = [("0103", "CREATE TABLE new (id BIGINT);"), ("0104", "INSERT INTO new VALUES (7);")]
+    steps = tuple((version, lambda _, stated=stated: stated) for version, stated in later)
+    monkeypatch.setattr(migrate, "STEPS", migrate.STEPS + steps)
+    for number in range(2):  # the second time there is nothing to do
+        store = open_store(url)
+        append(store, segment(f"b{number}", day(1)))
+        with store._read() as session:
+            found = session.rows(statement("SELECT id, version_num FROM new, carnac_version"))
+            assert [tuple(row) for row in found] == [(7, "0104")]
+        store.close()
+    store = open_store(url)
+    assert names(store) == ["a", "b0", "b1"]
+    assert store.check() == ()
+    store.close()
 
 
 @pytest.mark.parametrize("version", ["0005", "9999"])
@@ -85,24 +96,6 @@ def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(
         with pytest.raises(Invalid, match=f"^the metadata store has format {version}, of a newer "):
             open_store(f"sqlite:///{path}")
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
-def test_migrations_make_the_tables_that_the_statements_name(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
-    url = f"sqlite:///{tmp_path}/metadata.db"
-    if kind == "postgresql":
-        url = request.getfixturevalue("postgresql_url")
-    open_store(url).close()
-    engine = create_engine(url)
-    with engine.connect() as link:
-        context = MigrationContext.configure(link, opts={"version_table": tables.VERSION_TABLE})
-        assert compare_metadata(context, tables.METADATA) == []
-    engine.dispose()
 
 
 @pytest.mark.parametrize("url", ["", "mysql://x/y", "sqlite:///", "/tmp/metadata.db", "postgres"])

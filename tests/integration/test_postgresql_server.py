@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from typing import LiteralString
+
+import psycopg
 import pytest
-import sqlalchemy as sa
 
 from carnac.errors import Corrupt, Unavailable
 from carnac.metadata import open_metadata
@@ -11,10 +13,10 @@ from tests.support.postgresql import PostgreSQLServer
 pytestmark = pytest.mark.sql
 
 
-def query(url: str, statement: str) -> object:
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        return connection.execute(sa.text(statement)).scalar()
+def query(url: str, statement: LiteralString) -> object:
+    with psycopg.connect(url) as connection:
+        (found,) = connection.execute(statement).fetchone() or (None,)
+        return found
 
 
 def test_it_is_a_real_server_with_durable_defaults(postgresql_url: str) -> None:
@@ -30,8 +32,8 @@ def test_it_listens_on_no_network_address(postgresql_url: str) -> None:
 def test_each_database_is_empty_and_apart(postgresql_server: PostgreSQLServer) -> None:
     first, second = (postgresql_server.create_database() for _ in range(2))
     count = "select count(*) from pg_namespace where nspname = 'mine'"
-    with sa.create_engine(first, poolclass=sa.NullPool).begin() as connection:
-        connection.execute(sa.text("create schema mine"))
+    with psycopg.connect(first) as connection:
+        connection.execute("create schema mine")
     assert [query(url, count) for url in (first, second)] == [1, 0]
 
 

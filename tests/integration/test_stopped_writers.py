@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import NullPool, create_engine, func, select, text
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.tasks.model import Attempt, AttemptState, Task
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 SHORT_MS, LONG_MS = 300, 60_000
 SOMETHING = 20_130_101
 """A lock of PostgreSQL that nobody but a test takes."""
-WAITING = text(f"SELECT count(*) FROM pg_locks WHERE objid = {SOMETHING} AND NOT granted")
+WAITING = "SELECT count(*) FROM pg_locks WHERE objid = %s AND NOT granted"
 CHILD = [sys.executable, "-m", "tests.integration.stopping_children"]
 
 
@@ -138,10 +138,10 @@ def test_on_postgresql_a_writer_at_work_is_not_ended(postgresql_url: str) -> Non
         session.run(PUT_SETTING, name="slow", value="done")
 
     working = threading.Thread(target=slow._write, args=[work])
-    with create_engine(postgresql_url, poolclass=NullPool).connect() as blocker:
-        blocker.execute(select(func.pg_advisory_xact_lock(SOMETHING)))
+    with psycopg.connect(postgresql_url) as blocker:
+        blocker.execute("SELECT pg_advisory_xact_lock(%s)", [SOMETHING])
         working.start()
-        until(lambda: blocker.scalar(WAITING), "a writer at work")
+        until(lambda: blocker.execute(WAITING, [SOMETHING]).fetchone() != (0,), "a writer at work")
         with pytest.raises(Unavailable):
             hasty.publish(append_of(segment("hasty", day(1))))
     working.join(60)

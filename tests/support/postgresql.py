@@ -47,8 +47,8 @@ class PostgreSQLServer:
     _numbers: Iterator[int] = field(default_factory=itertools.count, repr=False)
 
     def url(self, database: str = SUPERUSER) -> str:
-        """Return the SQLAlchemy URL of a database."""
-        return f"postgresql+psycopg://{SUPERUSER}@/{database}?host={self.directory}"
+        """Return the URL of a database."""
+        return f"postgresql://{SUPERUSER}@/{database}?host={self.directory}"
 
     def create_database(self, prefix: str = "carnac") -> str:
         """Create an empty database with a name of its own; return its URL."""

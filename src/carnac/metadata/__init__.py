@@ -3,7 +3,7 @@
 `store` is the port `MetadataStore`; `publish`, `read`, `records`, `locking` and `upkeep` are what its methods do, in
 transactions of a `database` (`backends`), by the statements of `sql` over the tables of `schema`, through a `session`.
 
-The databases are imported when a store of their kind is opened, and Alembic only when one is created or migrated.
+The databases are imported when a store of their kind is opened.
 """
 
 from __future__ import annotations

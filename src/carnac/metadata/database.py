@@ -127,9 +127,3 @@ def first_line(error: BaseException) -> str:
 def unfit_value(error: Exception) -> Invalid:
     """Return what it means that a driver has no place for a value: half a character, or a number of too many digits."""
     return Invalid(f"something here holds what no database keeps: {first_line(error)}")
-
-
-def driver_error(error: Exception) -> Exception:
-    """Return the driver's own error if SQLAlchemy has wrapped it, as it does while Alembic works."""
-    original = getattr(error, "orig", None)
-    return original if isinstance(original, Exception) else error

@@ -28,8 +28,6 @@ from carnac.ports import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from carnac.core.locks.events import LockEvent, LockReply
     from carnac.core.locks.model import Lock
     from carnac.core.log.commits import Commit, CommitSummary, Publication
@@ -71,19 +69,10 @@ class SqlMetadataStore(
 
     def publish(self, publication: Publication) -> Published:
         """Publish in one transaction, or change nothing."""
-        return self._queue.submit(*self._publishing(publication))
-
-    def publish_soon(self, publication: Publication) -> Future[Published]:
-        """Publish, behind what was asked for before, and wait for none of it."""
-        return self._queue.submit_soon(*self._publishing(publication))
-
-    def _publishing(
-        self, publication: Publication
-    ) -> tuple[Callable[[Session], Published], Publication]:
         from carnac.metadata.publish.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)
-        return (
+        return self._queue.submit(
             lambda session: write_publication(session, publication, encoded, self._clock.now_ms()),
             publication,
         )

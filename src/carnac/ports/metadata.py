@@ -16,8 +16,6 @@ from carnac.ports.serving import ServerRecords
 from carnac.ports.task_records import TaskRecords
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from carnac.core.compaction.control.states import ChunkState
     from carnac.core.locks.events import LockEvent, LockReply
     from carnac.core.locks.model import Lock
@@ -215,22 +213,6 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRec
             Conflict: A requirement does not hold; names the commit in the way.
             Invalid: The publication contradicts itself.
             Revoked: Its lease is gone, or a lock that it is published under.
-        """
-        ...
-
-    def publish_soon(self, publication: Publication) -> Future[Published]:
-        """Publish as `publish` does, and do not wait for it: publications on their way share transactions.
-
-        Each is a commit of its own, and has its result or its error in its own future, which is done when the commit is
-        durable. Those of one caller are published in the order in which they were given, whatever becomes of those
-        before. A future that is cancelled before its publication has begun takes it back. Callbacks run in the
-        thread that publishes, so they should be short; they may use the store. `close` waits for what is on its way,
-        and so does the end of the process, unless that is killed.
-
-        Waits for room when about a thousand are on their way.
-
-        Raises:
-            Unavailable: The store is closed, or was opened before this process was forked.
         """
         ...
 

@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from carnac.errors import Unavailable
+from carnac.metadata.publish import queue as group_commit
 from carnac.metadata.publish.queue import GROUP_LIMIT, CommitQueue, Job
 from carnac.metadata.session import SQLITE, Session
+from tests.waiting import until
 
 NOTHING = Session(None, SQLITE)
 """Jobs of these tests run no statement."""
@@ -104,3 +107,80 @@ def test_an_interrupted_waiter_takes_its_job_back(
         thread.join(30)
     queue.submit(lambda _session: done.append("last"))
     assert done == ["first", *["other"] * others, "last"]
+
+
+def come_together(queue: CommitQueue, groups: Groups, count: int) -> None:
+    """Let so many jobs share a transaction, and be done."""
+    threads = [start(queue, lambda _session: None)]
+    assert groups.has_begun.wait(30)
+    threads += [start(queue, lambda _session: None) for _ in range(count)]
+    waiting(queue, count)
+    groups.may_go_on.set()
+    for thread in threads:
+        thread.join(30)
+
+
+def test_those_who_were_told_together_are_waited_for_until_half_are_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_commit, "GATHER_MS", 30_000)
+    groups = Groups()
+    queue = CommitQueue(groups.run, lambda: None)
+    come_together(queue, groups, 4)
+    for thread in [start(queue, lambda _session: None) for _ in range(2)]:
+        thread.join(30)
+    queue.submit(lambda _session: None)
+    assert groups.sizes == [1, 4, 2, 1]
+
+
+def test_an_interrupted_leader_takes_its_job_back(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Ctrl-C while the main thread waits for others to come back."""
+    monkeypatch.setattr(group_commit, "GATHER_MS", 30_000)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs us may ignore it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    groups = Groups()
+    queue = CommitQueue(groups.run, lambda: None)
+    come_together(queue, groups, 8)
+
+    def interrupt() -> None:
+        until(lambda: queue._awaited, "one that waits for others", period_s=0.001)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        queue.submit(lambda _session: done.append(1))
+    helper.join(30)
+    monkeypatch.setattr(group_commit, "GATHER_MS", 0)
+    queue.submit(lambda _session: done.append(2))
+    assert done == [2]
+
+
+def test_draining_ends_after_all_that_was_submitted_before() -> None:
+    groups = Groups()
+    queue = CommitQueue(groups.run, lambda: None)
+    done: list[str] = []
+    threads = [start(queue, lambda _session: done.append("at work"))]
+    assert groups.has_begun.wait(30)
+    threads.append(start(queue, lambda _session: done.append("waits")))
+    waiting(queue, 1)
+    threads.append(threading.Thread(target=lambda: (queue.drain(), done.append("drained"))))
+    threads[-1].start()
+    waiting(queue, 2)
+    groups.may_go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert done == ["at work", "waits", "drained"]
+
+
+def test_what_may_not_be_written_is_refused_at_once() -> None:
+    def refuse() -> None:
+        raise Unavailable("closed")
+
+    groups = Groups()
+    with pytest.raises(Unavailable):
+        CommitQueue(groups.run, refuse).submit(lambda _session: None)
+    assert groups.sizes == []

@@ -38,6 +38,8 @@ def is_open(connection: apsw.Connection) -> bool:
 
 def sound(connection: apsw.Connection) -> None:
     """Find nothing wrong with a connection."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 @pytest.fixture
@@ -87,3 +89,14 @@ def test_one_that_is_lent_while_the_pool_closes_is_closed_when_it_comes_back(
         pool.close()
         assert is_open(connection)
     assert not is_open(connection)
+
+
+def test_one_that_has_died_meanwhile_is_not_lent_again(opened: Opened) -> None:
+    pool = ReaderPool(opened, sound, is_alive=is_open)
+    with pool.lend() as connection:
+        pass
+    connection.close()
+    with pool.lend() as another:
+        assert is_open(another)
+    assert len(opened.connections) == 2
+    pool.close()

@@ -14,25 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import URL, Engine, PoolProxiedConnection, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-
 from carnac.core.redaction import hide_secrets, show_url
 from carnac.errors import CarnacError, Corrupt, Invalid, ReadOnly, Unavailable
-from carnac.metadata.database import (
-    PATIENCE_MS,
-    OnStatement,
-    Opening,
-    driver_error,
-    first_line,
-    unfit_value,
-)
+from carnac.metadata.backends.reader_pool import ReaderPool
+from carnac.metadata.database import PATIENCE_MS, OnStatement, Opening, first_line, unfit_value
 from carnac.metadata.session import POSTGRESQL, Session
 
 LOCK_KEY = 0x0CA2_AC00
 """One writer at a time in a database, whatever schema its store is in."""
-READERS = 8
 CONNECT_TIMEOUT_S = 10
 
 _LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY})"
@@ -90,22 +79,14 @@ class PostgresqlDatabase:
         patience_ms: int = PATIENCE_MS,
         on_statement: OnStatement | None = None,
     ) -> None:
-        try:
-            parsed = make_url(url)
-        except (ArgumentError, ValueError):
-            raise Invalid(
-                f"metadata store {show_url(url)} is no URL; write it like postgresql://user@host:5432/database"
-            ) from None
-        self._url: URL = parsed.set(drivername="postgresql+psycopg")
-        self._given, self._shown = url, show_url(url)
+        self._shown = show_url(url)
+        self._url = url.replace("postgresql+psycopg://", "postgresql://", 1)
+        _check_url(self._url, self._shown)
         self._patience_ms = patience_ms
         self._on_statement = on_statement
-        try:
-            self._engine = self._make_engine()
-        except ImportError as error:
-            raise Invalid(
-                "the PostgreSQL driver is not installed; install it with pip install 'carnac[postgresql]'"
-            ) from error
+        self._readers: ReaderPool[Any] = ReaderPool(
+            self._connect_reader, _reset, is_alive=_is_alive
+        )
         self._writer: Any = None
         self._obstacle: str | None = None
         self._mutex = threading.RLock()
@@ -120,17 +101,14 @@ class PostgresqlDatabase:
                 return
             self._opening.is_closed = True
             self._forget_writer()
-            self._engine.dispose()
+            self._readers.close()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Open a transaction that sees one snapshot."""
         self._opening.check()
-        connection = self._lend()
-        try:
-            yield Session(connection.driver_connection, POSTGRESQL)
-        finally:
-            connection.close()  # back into the pool, which rolls back
+        with self._readers.lend() as connection:
+            yield Session(connection, POSTGRESQL)
 
     @contextmanager
     def write(self, *, is_durable: bool = True) -> Iterator[PostgresqlWriting]:  # noqa: ARG002 - the protocol's
@@ -188,10 +166,9 @@ class PostgresqlDatabase:
         """Return what a driver's error means."""
         import psycopg
 
-        error = driver_error(error)
         if not isinstance(error, psycopg.Error):
             return None
-        text = hide_secrets(first_line(error), self._given)
+        text = hide_secrets(first_line(error), self._url)
         if _waited_in_vain(error):
             return Unavailable(
                 f"other writers have kept the metadata store {self._shown} busy for "
@@ -227,33 +204,6 @@ class PostgresqlDatabase:
         with self._mutex, contextlib.closing(self._connect()) as connection:
             return _obstacle_of(connection)
 
-    def _lend(self) -> PoolProxiedConnection:
-        try:
-            return self._engine.raw_connection()
-        except PoolTimeout as error:
-            raise Unavailable(
-                "all connections to the metadata store are in use; retry later"
-            ) from error
-
-    def _make_engine(self) -> Engine:
-        engine = create_engine(
-            self._url,
-            pool_size=READERS,
-            max_overflow=READERS,
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
-        )
-
-        def prepare(connection: Any, _record: object) -> None:
-            from psycopg import IsolationLevel
-
-            _adapt(connection)
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ
-            connection.read_only = True
-
-        event.listen(engine, "connect", prepare)
-        return engine
-
     def _writer_connection(self) -> Any:
         if self._writer is None or self._writer.closed:
             connection = self._connect()
@@ -268,11 +218,17 @@ class PostgresqlDatabase:
     def _connect(self) -> Any:
         import psycopg
 
-        arguments, options = self._engine.dialect.create_connect_args(self._url)
-        connection = psycopg.connect(
-            *arguments, **options, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
-        )
+        connection = psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
         _adapt(connection)
+        return connection
+
+    def _connect_reader(self) -> Any:
+        from psycopg import IsolationLevel
+
+        connection = self._connect()
+        connection.autocommit = False
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
         return connection
 
     def _end_who_is_silent(self) -> None:
@@ -305,6 +261,40 @@ class PostgresqlDatabase:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _check_url(url: str, shown: str) -> None:
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        raise Invalid(
+            "the PostgreSQL driver is not installed; install it with pip install 'carnac[postgresql]'"
+        ) from error
+    try:
+        conninfo_to_dict(url)
+    except ProgrammingError:
+        raise Invalid(
+            f"metadata store {shown} is no URL; write it like postgresql://user@host:5432/database"
+        ) from None
+
+
+def _reset(connection: Any) -> None:
+    """Roll back; a connection on which that fails is found out before it is lent again."""
+    from psycopg import Error
+
+    with contextlib.suppress(Error):
+        connection.rollback()
+
+
+def _is_alive(connection: Any) -> bool:
+    from psycopg import Error
+    from psycopg.pq import ExecStatus
+
+    try:
+        return connection.pgconn.exec_(b"").status == ExecStatus.EMPTY_QUERY  # type: ignore[no-any-return]
+    except Error:
+        return False
 
 
 def _adapt(connection: Any) -> None:

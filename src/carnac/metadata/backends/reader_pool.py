@@ -1,4 +1,4 @@
-"""Connections for reading SQLite, kept open between reads."""
+"""Connections for reading, kept open between reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import apsw
+from typing import Generic, Protocol, TypeVar
 
 from carnac.errors import Unavailable
 
@@ -18,31 +17,42 @@ LENT = 32
 WAIT_S = 30.0
 
 
-class ReaderPool:
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Connection = TypeVar("Connection", bound=_Closable)
+
+
+class ReaderPool(Generic[Connection]):
     """Lends connections, the last one returned first: its cache is the warmest. Safe for threads.
 
     Args:
         connect: Opens a connection.
-        check: Raises if a connection that comes back must not be lent again, nor its answer believed.
+        reset: Rolls back what is open on a connection that comes back; raises if it must not be lent again, nor its
+            answer believed.
+        is_alive: Whether an idle connection can still be lent.
         wait_s: How long a read waits for one while `LENT` are lent.
     """
 
     def __init__(
         self,
-        connect: Callable[[], apsw.Connection],
-        check: Callable[[apsw.Connection], None],
+        connect: Callable[[], Connection],
+        reset: Callable[[Connection], None],
         *,
+        is_alive: Callable[[Connection], bool] = lambda _: True,
         wait_s: float = WAIT_S,
     ) -> None:
         self._connect = connect
-        self._check = check
+        self._reset = reset
+        self._is_alive = is_alive
         self._wait_s = wait_s
-        self._idle: deque[apsw.Connection] = deque()
+        self._idle: deque[Connection] = deque()
         self._places = threading.BoundedSemaphore(LENT)
         self._is_closed = False
 
     @contextmanager
-    def lend(self) -> Iterator[apsw.Connection]:
+    def lend(self) -> Iterator[Connection]:
         """Lend a connection; what is open on it at the end is rolled back.
 
         Raises:
@@ -51,10 +61,7 @@ class ReaderPool:
         if not self._places.acquire(timeout=self._wait_s):
             raise Unavailable("all connections to the metadata store are in use; retry later")
         try:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = self._connect()
+            connection = self._take()
             try:
                 yield connection
             finally:
@@ -68,12 +75,18 @@ class ReaderPool:
         while self._idle:
             self._idle.pop().close()
 
-    def _take_back(self, connection: apsw.Connection) -> None:
+    def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if self._is_alive(connection):
+                return connection
+            connection.close()
+        return self._connect()
+
+    def _take_back(self, connection: Connection) -> None:
         is_sound = False
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._check(connection)
+            self._reset(connection)
             is_sound = True
         finally:
             if is_sound and not self._is_closed and len(self._idle) < KEPT:

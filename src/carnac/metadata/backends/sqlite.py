@@ -26,6 +26,7 @@ from carnac.metadata.backends.sqlite_driver import (
     is_full,
     prepare_file,
     require_checksums,
+    reset,
     translate,
 )
 from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase
@@ -88,7 +89,7 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
-        self._readers = ReaderPool(lambda: connect(path, READER_PRAGMAS), self._require_checksums)
+        self._readers = ReaderPool(lambda: connect(path, READER_PRAGMAS), partial(reset, path=path))
         self._roomless: Database | None = None
         self._writer: apsw.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
@@ -184,9 +185,6 @@ class SqliteDatabase:
         """Refuse what is closed, and a child's writes."""
         self._opening.check_writable()
 
-    def _require_checksums(self, connection: apsw.Connection) -> None:
-        require_checksums(connection, self._path)
-
     def _writer_connection(self, *, is_durable: bool) -> apsw.Connection:
         if self._writer is None:
             self._writer = connect(self._path, WRITER_PRAGMAS)
@@ -203,7 +201,7 @@ class SqliteDatabase:
         """Open a write transaction; what is not committed at the end is rolled back."""
         session.control("BEGIN IMMEDIATE")
         try:
-            yield SqliteWriting(session, partial(self._require_checksums, connection))
+            yield SqliteWriting(session, partial(require_checksums, connection, self._path))
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -18,7 +18,7 @@ import apsw
 
 from carnac.durable import sync
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, NotFound, Unavailable
-from carnac.metadata.database import driver_error, first_line, unfit_value
+from carnac.metadata.database import first_line, unfit_value
 
 BUSY_TIMEOUT_MS = 60_000
 """For what the queue does not order: recovery after a crash, and closing."""
@@ -136,7 +136,6 @@ def back_up(path: Path, target: Path) -> None:
 
 def translate(error: Exception, path: Path) -> CarnacError | None:
     """Return what an error of SQLite's driver about the database at `path` means; None if it is of somebody else."""
-    error = driver_error(error)
     if isinstance(error, UnicodeDecodeError):
         return damaged(path, "a text in it is not UTF-8")
     if not isinstance(error, apsw.Error):
@@ -201,6 +200,13 @@ def require_checksums(connection: apsw.Connection, path: Path) -> None:
             f"the metadata store {path} is damaged, or from before the first release: its pages keep {kept} bytes for "
             f"a checksum, not {CHECKSUM_BYTES}; restore it from a backup, or make a new store"
         )
+
+
+def reset(connection: apsw.Connection, path: Path) -> None:
+    """Roll back what a read has left open; raises as `require_checksums` does."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+    require_checksums(connection, path)
 
 
 def register() -> None:

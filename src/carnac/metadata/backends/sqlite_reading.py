@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -22,7 +23,7 @@ from carnac.metadata.backends.reader_pool import ReaderPool
 from carnac.metadata.backends.sqlite_driver import (
     READER_PRAGMAS,
     connect,
-    require_checksums,
+    reset,
     translate,
 )
 from carnac.metadata.session import SQLITE, Session
@@ -169,7 +170,7 @@ class ReadOnlySqliteDatabase:
         # Whoever keeps the index in its memory may remove an empty log at its end: not where others could begin one.
         return _BESIDE_OTHERS if os.access(self._path.parent, os.W_OK) else _ALONE
 
-    def _current(self) -> tuple[ReaderPool, _State]:
+    def _current(self) -> tuple[ReaderPool[apsw.Connection], _State]:
         """Return connections that know the files as they are now."""
         with self._mutex:
             if self._is_closed:
@@ -186,12 +187,12 @@ class ReadOnlySqliteDatabase:
                 f"the metadata store {self._path} was written to while it was read; try again"
             ) from cause
 
-    def _pool(self, state: _State) -> ReaderPool:
+    def _pool(self, state: _State) -> ReaderPool[apsw.Connection]:
         way = self._how_to_open(state)
         pragmas = (*way.pragmas, *READER_PRAGMAS)
         return ReaderPool(
             lambda: connect(self._path, pragmas, parameters=way.parameters, vfs=way.vfs),
-            lambda connection: require_checksums(connection, self._path),
+            partial(reset, path=self._path),
         )
 
 

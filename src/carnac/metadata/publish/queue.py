@@ -4,8 +4,7 @@ All that a process writes goes through it: publications, allocated places, locks
 threads of one process; `Database.write` orders processes.
 
 Nobody starves: jobs run in the order in which they came. A thread that waits for its job runs the next transaction when
-that job is the oldest, for itself and up to `GROUP_LIMIT - 1` that came after it. Jobs that nobody waits for get a
-thread, which runs transactions until there is nothing left to do, and ends.
+that job is the oldest, for itself and up to `GROUP_LIMIT - 1` that came after it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from carnac.metadata.session import Session
 from carnac.unbroken import LEDGER, unbroken
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from carnac.core.log.commits import Publication
 
 T = TypeVar("T")
@@ -32,8 +29,6 @@ GROUP_LIMIT = 32
 GATHER_MS = 2
 """How long a group waits at most until half as many are there as in the one before: callers that were told together
 come back together, and the first of them would else wait for the disk alone."""
-WAITING_MAX = 1024
-"""Jobs in the queue above which `submit_soon` waits for room."""
 
 
 class Job:
@@ -43,14 +38,12 @@ class Job:
         work: May raise a CarnacError before its first write; that fails this job and no other.
         publication: What `work` publishes; None if it does something else.
         is_durable: Whether what it writes must survive a power cut.
-        future: What its caller has; None: its caller waits for it.
         error: What the caller gets raised; None if `result` holds what `work` returned.
         is_done: Whether `result` or `error` is there.
     """
 
     __slots__ = (
         "error",
-        "future",
         "is_done",
         "is_durable",
         "leads",
@@ -66,12 +59,10 @@ class Job:
         publication: Publication | None = None,
         *,
         is_durable: bool = True,
-        future: Future[Any] | None = None,
     ) -> None:
         self.work = work
         self.publication = publication
         self.is_durable = is_durable
-        self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
         self.is_done = False
@@ -81,13 +72,8 @@ class Job:
     def finish(self) -> None:
         """Tell the caller."""
         self.is_done = True
-        if self.future is None:
-            if self.wake.locked():
-                self.wake.release()
-        elif self.error is None:
-            self.future.set_result(self.result)
-        else:
-            self.future.set_exception(self.error)
+        if self.wake.locked():
+            self.wake.release()
 
 
 class CommitQueue:
@@ -104,13 +90,11 @@ class CommitQueue:
         self._run_group = run_group
         self._check = check
         self._mutex = threading.Lock()
-        self._has_room = threading.Condition(self._mutex)
         self._waiting: deque[Job] = deque()
         self._has_come = threading.Condition(self._mutex)
         self._awaited = 0  # jobs; 0: they are not waited for
         self._last_count = 0
         self._is_busy = False
-        self._leader: int | None = None  # the thread that runs a group, or tells of one
 
     def submit(
         self,
@@ -127,57 +111,19 @@ class CommitQueue:
         """
         self._check()
         job = Job(work, publication, is_durable=is_durable)
-        if self._leader == threading.get_ident():
-            self._do_now(job)
-        else:
-            try:
-                self._wait_for(job)
-            except KeyboardInterrupt as interruption:
-                _tell_truth(job, interruption)
-                raise
+        try:
+            self._wait_for(job)
+        except KeyboardInterrupt as interruption:
+            _tell_truth(job, interruption)
+            raise
         if job.error is not None:
             raise job.error
         return cast("T", job.result)
 
-    def submit_soon(
-        self, work: Callable[[Session], T], publication: Publication | None = None
-    ) -> Future[T]:
-        """Let `work` run in a transaction, behind all that was submitted before; see `submit`.
-
-        Waits only for room: at most about `WAITING_MAX` jobs are on their way. A future that is cancelled before its
-        job has begun takes it back.
-        """
-        from concurrent.futures import Future
-
-        self._check()
-        future: Future[T] = Future()
-        self._put_soon(Job(work, publication, future=future))
-        return future
-
-    def _put_soon(self, job: Job) -> None:
-        with self._mutex:
-            while len(self._waiting) >= WAITING_MAX and self._leader != threading.get_ident():
-                self._has_room.wait()
-            leads = self._enter(job)
-        if leads:
-            self._start_serving()
-
     def drain(self) -> None:
-        """Return when all that was submitted before is done, and its futures have been told.
-
-        Who waits for a transaction hears of it before the futures that are in it, so this is a future, too.
-        """
-        from concurrent.futures import Future
-
-        if not self._is_busy:
-            return
-        if self._leader == threading.get_ident():  # a callback, which would wait for itself
+        """Return when all that was submitted before is done."""
+        if self._is_busy:
             self.submit(_nothing, is_durable=False)
-            return
-        self._check()
-        future: Future[None] = Future()
-        self._put_soon(Job(_nothing, is_durable=False, future=future))
-        future.result()
 
     def _wait_for(self, job: Job) -> None:
         with self._mutex:
@@ -204,43 +150,16 @@ class CommitQueue:
             self._has_come.notify()
         return is_first
 
-    def _do_now(self, job: Job) -> None:
-        """Do what a callback of a future wants done: its thread leads, and waits in vain for another to do it."""
-        with self._mutex:
-            self._waiting.append(job)
-        while not job.is_done:
-            self._lead()
-
-    def _start_serving(self) -> None:
-        try:
-            threading.Thread(target=self._serve, name="carnac-commits", daemon=False).start()
-        except RuntimeError:  # there is no thread to be had
-            self._serve()
-
-    def _serve(self) -> None:
-        """Lead until nothing waits."""
-        try:
-            while self._waiting:
-                self._lead()
-        finally:
-            self._hand_over()
-
     def _lead(self) -> None:
         """Do the oldest jobs."""
-        self._leader = threading.get_ident()
         with self._mutex:
             self._gather()
             group = [self._waiting.popleft() for _ in range(min(GROUP_LIMIT, len(self._waiting)))]
             self._last_count = len(group)
-            self._has_room.notify(len(group))
-        group = [
-            job for job in group if job.future is None or job.future.set_running_or_notify_cancel()
-        ]
         try:
-            if group:
-                self._run_group(group)
+            self._run_group(group)
         finally:
-            _finish(deque(sorted(group, key=lambda job: job.future is not None)))
+            _finish(deque(group))
 
     def _gather(self) -> None:
         self._awaited = self._last_count // 2
@@ -259,16 +178,11 @@ class CommitQueue:
     def _hand_over(self) -> None:
         """Let the oldest waiting job lead, if there is one."""
         with self._mutex:
-            self._leader = None
             self._is_busy = bool(self._waiting)
-            if not self._waiting:
-                return
-            oldest = self._waiting[0]
-            if oldest.future is None:
+            if self._waiting:
+                oldest = self._waiting[0]
                 oldest.leads = True
                 oldest.wake.release()
-                return
-        self._start_serving()
 
 
 def _tell_truth(job: Job, interruption: KeyboardInterrupt) -> None:
@@ -284,7 +198,7 @@ def _nothing(_session: Session) -> None:
 
 
 def _finish(jobs: deque[Job]) -> None:
-    """Tell the callers of all jobs, whatever a callback raises, or Ctrl-C interrupts."""
+    """Tell the callers of all jobs, though Ctrl-C interrupts."""
     try:
         while jobs:
             jobs.popleft().finish()

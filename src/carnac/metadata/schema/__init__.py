@@ -1,5 +1,4 @@
 """Which tables are there, and how do they come to be?
 
-`tables` states them, for Alembic, which writes the DDL of each database; `migrate` decides whether there is
-anything to do, and `upgrade` does it, with SQLAlchemy loaded only then.
+`layout` writes their DDL for each database; `migrate` decides whether there is anything to do, and does it.
 """

@@ -1,17 +1,36 @@
 """Creating a store and bringing an older one up to date.
 
-Opening an up-to-date store costs one small query and imports neither SQLAlchemy nor Alembic. Otherwise one process
-migrates while the others wait for the writers' lock, look again, and find nothing to do.
+Opening an up-to-date store costs one small query. Otherwise one process migrates while the others wait for the writers'
+lock, look again, and find nothing to do.
 """
 
 from __future__ import annotations
 
-from carnac.errors import Corrupt, NotFound
-from carnac.metadata.database import Database, translated
-from carnac.metadata.sql import statements as s
+from collections.abc import Callable
 
-HEAD_VERSION = "0102"
-"""The newest migration in `migrations/versions`."""
+from carnac.errors import Corrupt, Invalid, NotFound
+from carnac.metadata.database import Database, translated
+from carnac.metadata.schema.layout import VERSION_TABLE, layout
+from carnac.metadata.session import Session
+from carnac.metadata.sql import statements as s
+from carnac.metadata.sql.dialects import SqlText, Statement
+
+STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (("0102", layout),)
+"""The versions of the tables, and what leads to each from the one before: statements, by the kind of the database.
+
+A change before the first release changes the layout and its version, and older stores are refused. The first change
+after it writes down here what the layout was, and adds a step. No step is edited once released.
+"""
+
+_HAS_VERSION = Statement(
+    sqlite=SqlText(f"SELECT count(*) FROM sqlite_master WHERE name = '{VERSION_TABLE}'"),
+    postgresql=SqlText(f"SELECT count(to_regclass('{VERSION_TABLE}'))"),
+)
+
+
+def head_version() -> str:
+    """Return the version that this Carnac reads and writes."""
+    return STEPS[-1][0]
 
 
 def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
@@ -25,17 +44,30 @@ def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
         Invalid: The store was made by a newer Carnac, or before the first release.
         Unavailable: The database does not answer.
     """
-    if _find_version(database) == HEAD_VERSION:
+    if _find_version(database) == head_version():
         return
-    from carnac.metadata.schema.upgrade import read_version, upgrade
-
     with translated(database), database.migrate_lock() as session:
-        version = read_version(session)
-        if version == HEAD_VERSION:
-            return
-        if version is None and not create:
+        has_version = session.row(_HAS_VERSION)
+        row = session.row(s.STORE_VERSION) if has_version and has_version[0] else None
+        if row is None and not create:
             raise NotFound("the database holds no metadata store; make one with: carnac init")
-        upgrade(session, version, HEAD_VERSION, now_ms)
+        _upgrade(session, None if row is None else str(row[0]), now_ms)
+
+
+def _upgrade(session: Session, version: str | None, now_ms: int) -> None:
+    """Bring the tables from a version (None: there are none) to the newest, in the session's transaction."""
+    known = [name for name, _ in STEPS]
+    if version is not None and version not in known:
+        raise Invalid(
+            f"the metadata store has format {version}, of a newer Carnac or from before the first "
+            "release, which this one does not read; use the version that wrote it, or make a new store"
+        )
+    for name, statements in STEPS[0 if version is None else known.index(version) + 1 :]:
+        session.control(statements(session.kind))
+        session.control(f"DELETE FROM {VERSION_TABLE}")
+        session.control(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES ('{name}')")
+    if session.row(s.ORIGIN) is None:
+        session.control(f"INSERT INTO origin (id, created_at_ms) VALUES (1, {now_ms:d})")
 
 
 def _find_version(database: Database) -> str | None:

@@ -1,8 +1,7 @@
 """What does the store ask its database? Every statement, once, as SQL.
 
 By subject: `statements` (publishing), `queries` (reading), `trimming`, `checks`, `locks`, `tasks`, `pending_rows`
-(allocation), `compaction`. The tables that they are about are stated in `carnac.metadata.schema.tables`.
+(allocation), `compaction`. Their tables are made by `carnac.metadata.schema`.
 
-`dialects` says how SQLite and PostgreSQL differ; `columns` states those of all tables. A module of statements
-imports nothing else, so that a reader of the store never loads SQLAlchemy.
+`dialects` says how SQLite and PostgreSQL differ; `columns` states those of all tables.
 """

@@ -39,40 +39,7 @@ SIGNS_AFTER = statement(
     """
 )
 """Of leaders, attempts, tasks with locks, servers, readers and writers that have not ended."""
-TABLES = (
-    "origin",
-    "settings",
-    "datasources",
-    "commits",
-    "commit_datasources",
-    "covers",
-    "batches",
-    "schemas",
-    "segments",
-    "entries",
-    "chunks",
-    "key_frames",
-    "lookups",
-    "tags",
-    "leases",
-    "locks",
-    "lock_numbers",
-    "tasks",
-    "task_payloads",
-    "task_waits",
-    "task_attempts",
-    "task_reports",
-    "task_numbers",
-    "leaders",
-    "pending_segments",
-    "pending_chunks",
-    "servers",
-    "told",
-    "rules",
-    "rule_changes",
-    "compaction_specs",
-    "compaction_chunks",
-)
+TABLES = tuple(c.TABLES)
 COUNTS = {name: statement(f"SELECT count(*) FROM {name}") for name in TABLES}
 LIVE_OF = statement(
     f"""

@@ -6,29 +6,40 @@ A column is a whole number, or a text (`:text`). `?` may be null; `*` is the key
 from __future__ import annotations
 
 TABLES = {
+    # one row: when the store was created
     "origin": "id* created_at_ms",
+    # set by the operator
     "settings": "name:text* value:text",
+    # bound: one without entries and segments is forgotten by trim
     "datasources": "datasource_id* name:text",
+    # bound: the retained revisions; at_ms never decreases with the revision, so time needs no index
     # until_ms: when the next commit was made, if that one has been trimmed
     # details: JSON: offsets, names of the lookups, proof
     "commits": (
         "revision* kind:text at_ms until_ms? writer:text? batch:text? base_revision? message:text "
         "details:text"
     ),
+    # bound: retained revisions, times the datasources that each changed
     "commit_datasources": "revision datasource_id segments entries_added entries_dropped rows size_bytes covers:text",
+    # what commits superseded, a row for each interval; trim unites those of forgotten commits
     "covers": "datasource_id revision start_ms end_ms",
+    # outlives the commits; bound: the store's batch retention
     "batches": "writer:text batch:text revision at_ms",
+    # the distinct lists of columns of a datasource's segments, with the live segments of each in numbers
     "schemas": "datasource_id digest columns:text first_key segments rows size_bytes",
+    # bound: what retained revisions name, and the trash
     "segments": (
         "segment_key* segment_id:text datasource_id digest path:text rows size_bytes record:text "
         "trashed_at_ms?"
     ),
+    # bound: the live entries, and those that a retained revision shows or a retained commit dropped
     # shown_start: the hull of what it shows
     "entries": (
         "entry_id* datasource_id segment_key segment_id:text chunk_start chunk_end span_start "
         "span_end shown_start shown_end clip:text? major_ms minor partition_id overshadowed:text "
         "update_group:text dropped_revision?"
     ),
+    # every interval that is or was a chunk, summed up from its entries in the transaction that changes them
     # entries: live; 0: not a chunk now, but it was one
     # top_major_ms: highest ever
     # changes: entries added and dropped since the last key frame
@@ -36,46 +47,67 @@ TABLES = {
         "datasource_id start_ms end_ms entries major_ms minor top_major_ms next_partition_id revision "
         "shown_start? shown_end? changes"
     ),
+    # the live entries of a chunk after a revision, so that reading the past replays a bounded number of changes
     "key_frames": "datasource_id chunk_start chunk_end revision entry_ids:text",
+    # bound: the retained revisions
     "lookups": "name:text added_revision dropped_revision? mapping:text",
+    # set by the operator
     "tags": "name:text* revision created_at_ms",
+    # bound: those that have not expired; every acquisition sweeps the others
     "leases": "lease_id:text* kind:text revision holder:text acquired_at_ms expires_at_ms ttl_ms",
+    # bound: what live tasks hold and wait for, and revocations of the last hour
     # partitions: null: the time chunk; empty: segments to come
     "locks": (
         "lock_id* task_id:text group_id:text datasource:text start_ms end_ms partitions:text? "
         "type:text priority state:text fence is_publishing holder:text requested_at_ms granted_at_ms? "
         "heartbeat_at_ms lease_ms waits_until_ms revoked_reason:text? revoked_at_ms? revoked_by?"
     ),
+    # one row, from the first lock on: the highest arrival number or fence given
     "lock_numbers": "id* last_number",
+    # bound: tasks that are not over, and those that were over within the task retention
     "tasks": (
         "task_id:text* number type:text datasource:text group_id:text digest:text context:text "
         "priority slots dependencies:text waits_for:text retry_limit retry_delay_ms "
         "retry_longest_delay_ms failures attempts state:text wakes_at_ms? created_at_ms changed_at_ms "
         "started_at_ms? finished_at_ms? error:text?"
     ),
+    # as they were submitted: apart, since a task's row is written often and this may be long
     "task_payloads": "task_id:text* payload:text",
+    # `tasks.waits_for`, the other way round: who goes on when a task is over
     "task_waits": "waits_for:text task_id:text",
+    # bound: the tasks, times their retries
     "task_attempts": (
         "task_id:text number state:text slots runner:text handle:text? holder:text created_at_ms "
         "claimed_at_ms? heartbeat_at_ms lease_ms ended_at_ms? is_settled progress:text? error:text?"
     ),
+    # what attempts did
     "task_reports": "task_id:text number report:text",
+    # one row, from the first task on: the highest arrival number given
     "task_numbers": "id* last_number",
+    # one row for each role: who leads, or did last
     "leaders": "role:text* leader_id:text fence holder:text url:text since_ms heartbeat_at_ms lease_ms",
+    # bound: what live tasks and writers have reserved and not published yet
     # request: digest of datasource, sequence, previous id
     "pending_segments": (
         "request:text* pending_id:text datasource:text start_ms end_ms major_ms partition_id "
         "sequence:text previous_id:text owner:text lease_id:text? created_at_ms"
     ),
+    # chunks that do not exist yet and in which segments are pending
     "pending_chunks": "datasource:text start_ms end_ms major_ms next_partition_id",
+    # bound: processes that serve, or did within the last hour; historicals, within the last week
     "servers": (
         "server_id:text* role:text url:text holder:text tier:text capacity_bytes started_at_ms "
         "heartbeat_at_ms lease_ms is_draining is_decommissioning planning_revision? oldest_revision?"
     ),
+    # one row, from the first time that a coordinator said something: what brokers plan on
     "told": "id* revision fence at_ms",
+    # load rules in force; bound: the datasources that operators set rules for
     "rules": "datasource:text* rules:text",
+    # bound: the newest hundred of each such datasource
     "rule_changes": "number* datasource:text rules:text author:text comment:text at_ms",
+    # how datasources are compacted
     "compaction_specs": "datasource:text* spec:text changed_at_ms",
+    # what the controller of compaction knows of chunks; bound: the time chunks that are compacted
     "compaction_chunks": (
         "datasource:text start_ms end_ms status:text revision segments judged_by:text reason:text "
         "priority_millionths cost failures retry_at_ms arrived_bytes rewritten_bytes"

@@ -30,7 +30,7 @@ from carnac.metadata.backends.sqlite_driver import (
 from carnac.metadata.backends.sqlite_reading import find_obstacle
 from carnac.metadata.backends.writer_queue import WriterQueue
 from carnac.metadata.database import first_line
-from carnac.metadata.schema.migrate import HEAD_VERSION
+from carnac.metadata.schema.migrate import head_version
 from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.sql import statements as s
 
@@ -236,7 +236,7 @@ def _find_contradictions(session: Session) -> Iterator[str]:
 
     try:
         version = session.row(s.STORE_VERSION)
-        if version is None or version[0] != HEAD_VERSION:
+        if version is None or version[0] != head_version():
             yield "its tables are not those of this version of Carnac"
             return
         yield from find_problems(session)

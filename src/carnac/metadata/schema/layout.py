@@ -1,0 +1,89 @@
+"""The tables of the metadata store, as SQL. `docs/decisions/0006-metadata-tables.md` says why they look like this.
+
+Keys are made by the store, not by the database: an entry, a segment and a datasource born in a commit get
+`revision << 20 | ordinal`. So rows of one commit are a range of the primary key, and no statement has to ask the
+database for a key that it made.
+
+`entries` is the log in normal form: the state at revision r is what was added at or before r and not dropped until
+after it. The live ones have indexes of their own: what is long gone costs a live lookup nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from carnac.metadata.session import SQLITE
+from carnac.metadata.sql.columns import TABLES
+
+VERSION_TABLE = "carnac_version"
+
+_KEYS = {
+    "commit_datasources": "datasource_id, revision",
+    "covers": "datasource_id, revision, start_ms",
+    "batches": "writer, batch",
+    "schemas": "datasource_id, digest",
+    "chunks": "datasource_id, start_ms, end_ms",
+    "key_frames": "datasource_id, chunk_start, chunk_end, revision",
+    "lookups": "name, added_revision",
+    "task_waits": "waits_for, task_id",
+    "task_attempts": "task_id, number",
+    "task_reports": "task_id, number",
+    "pending_chunks": "datasource, start_ms, end_ms",
+    "compaction_chunks": "datasource, start_ms, end_ms",
+}
+"""Keys of several columns."""
+_UNIQUE = {
+    "datasources": "datasources_by_name UNIQUE (name)",
+    "segments": "segments_by_id UNIQUE (segment_id)",
+    "tasks": "tasks_by_number UNIQUE (number)",
+    "pending_segments": "pending_segments_by_id UNIQUE (pending_id)",
+}
+_WITHOUT_ROWID = _KEYS.keys() - {"key_frames", "lookups", "task_attempts", "task_reports"} | {
+    "pending_segments"
+}
+"""Tables that SQLite keeps in the order of their key."""
+_INDEXES = """
+CREATE INDEX commit_datasources_by_revision ON commit_datasources (revision);
+CREATE INDEX entries_by_segment ON entries (segment_key);
+CREATE INDEX entries_live ON entries (datasource_id, chunk_start, chunk_end, entry_id) WHERE dropped_revision IS NULL;
+CREATE INDEX entries_gone ON entries (datasource_id, chunk_start, chunk_end, entry_id)
+  WHERE dropped_revision IS NOT NULL;
+CREATE INDEX entries_by_drop ON entries (dropped_revision) WHERE dropped_revision IS NOT NULL;
+CREATE UNIQUE INDEX chunks_live ON chunks (datasource_id, start_ms) WHERE entries > 0;
+CREATE INDEX lookups_by_revision ON lookups (added_revision);
+CREATE INDEX locks_by_time ON locks (datasource, start_ms, end_ms);
+CREATE INDEX locks_by_task ON locks (task_id);
+CREATE INDEX tasks_by_state ON tasks (state, priority, number);
+CREATE INDEX tasks_by_datasource ON tasks (datasource, number);
+CREATE INDEX tasks_by_end ON tasks (finished_at_ms);
+CREATE INDEX task_waits_by_task ON task_waits (task_id);
+CREATE INDEX task_attempts_live ON task_attempts (task_id, number) WHERE is_settled = 0;
+CREATE INDEX rule_changes_by_datasource ON rule_changes (datasource, number);
+"""
+"""`chunks_live` is unique: live chunks are disjoint (CH-1), so their starts differ."""
+
+
+def layout(kind: str) -> str:
+    """Return the statements that make the tables in an empty database of a kind (`Session.kind`)."""
+    version = f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY);\n"
+    return version + "".join(_table(name, kind) for name in TABLES) + _INDEXES
+
+
+def _table(name: str, kind: str) -> str:
+    lines = [*_columns(TABLES[name], kind)]
+    if name in _KEYS:
+        lines.append(f"CONSTRAINT {name}_key PRIMARY KEY ({_KEYS[name]})")
+    if name in _UNIQUE:
+        lines.append(f"CONSTRAINT {_UNIQUE[name]}")
+    rowid = " WITHOUT ROWID" if kind == SQLITE and name in _WITHOUT_ROWID else ""
+    stated = ",\n  ".join(lines)
+    return f"CREATE TABLE {name} (\n  {stated}\n){rowid};\n"
+
+
+def _columns(stated: str, kind: str) -> Iterator[str]:
+    for word in stated.split():
+        name = word.rstrip("?*").removesuffix(":text")
+        is_key = word.endswith("*")
+        whole = "INTEGER" if is_key and kind == SQLITE else "BIGINT"  # SQLite's own rowid, if so
+        null = "" if word.endswith("?") else " NOT NULL"
+        yield f"{name} {'TEXT' if ':text' in word else whole}{null}{' PRIMARY KEY' * is_key}"
