@@ -27,14 +27,15 @@ def make_folders(folder: Path) -> None:
     while not found.is_dir():
         missing.append(found)
         found = found.parent
-    with suppress(PermissionError):  # a folder that we may not read is older than we are
-        sync(found.parent)
+    if _mark(found) not in _known:
+        with suppress(PermissionError):  # a folder that we may not read is older than we are
+            sync(found.parent)
     for new in reversed(missing):
         new.mkdir(exist_ok=True)
         sync(new.parent)
-    if len(_known) >= KNOWN_MAX:
+    if len(_known) + len(missing) >= KNOWN_MAX:
         _known.clear()
-    _known[_mark(folder)] = None
+    _known.update({_mark(one): None for one in (found, *missing)})
 
 
 def find_stranger(folder: Path) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from carnac import durable
 from carnac.bootstrap.store import open_store
 from carnac.config import Settings
 from carnac.durable import find_stranger
@@ -40,6 +41,18 @@ def refuse(kind: str, folder: Path, place: Path) -> None:
     finally:
         os.seteuid(0)
     assert list(folder.iterdir()) == []
+
+
+def test_a_name_is_synced_once_by_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(durable, "sync", synced.append)
+    durable.make_folders(tmp_path / "segments" / "edits" / "1")
+    assert synced == [tmp_path.parent, tmp_path, tmp_path / "segments", tmp_path / "segments/edits"]
+    synced.clear()
+    durable.make_folders(tmp_path / "segments" / "edits" / "2")
+    assert synced == [tmp_path / "segments/edits"], "the names above are on the disk"
 
 
 def test_ours_and_the_administrators_are_trusted_and_what_is_not_there(tmp_path: Path) -> None:

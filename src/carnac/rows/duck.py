@@ -22,12 +22,6 @@ MIN_MEMORY_BYTES = 64 << 20
 """Less than this, and DuckDB fails at tasks that it could do on disk."""
 
 
-MERGED = "__carnac_merged"
-"""The table of rows that were rolled up, where they are many."""
-TABLES = (LOADED, MERGED)
-"""What a task leaves in its connection."""
-
-
 class _Held(threading.local):
     """Of each thread: the connection that its tasks share now, and the one that waits for the next time."""
 
@@ -57,8 +51,8 @@ def one_connection(*, temp_dir: str, memory_bytes: int) -> Iterator[None]:
     _HELD.shared = connection
     try:
         yield
-        for table in TABLES:  # their rows would stay in memory until the next ones come
-            connection.execute(f"DROP TABLE IF EXISTS {table}").complete()
+        # its rows would stay in memory until the next ones come
+        connection.execute(f"DROP TABLE IF EXISTS {LOADED}").complete()
     except BaseException:
         connection.close()
         raise

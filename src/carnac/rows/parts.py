@@ -91,17 +91,17 @@ class ChunkPartitioner:
     def _rows(
         self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, name: str
     ) -> CutRows:
-        seen = _survey(con, source, self.newest_before_ms)
+        times = _Times(con, source)
+        seen = _survey(times, self.newest_before_ms)
         chunks = self.chunks(seen.days)
         if not chunks:
             return CutRows(parts=(), late={})
-        numbered = _numbered(source, chunks)
         late = (
             {}
-            if self.newest_before_ms is None or not seen.late
-            else _count_late(con, numbered, chunks, self.newest_before_ms)
+            if self.newest_before_ms is None or not seen.has_late
+            else _count_late(times, chunks, self.newest_before_ms)
         )
-        query = part_sql(shape, numbered, span=seen.span, keys=(CHUNK_COLUMN,))
+        query = part_sql(shape, _numbered(source, chunks), span=seen.span, keys=(CHUNK_COLUMN,))
         if len(chunks) > MAX_OPEN_FILES:
             query += f" ORDER BY {CHUNK_COLUMN}"
         reader = con.sql(query).to_arrow_reader(BATCH_ROWS)
@@ -124,45 +124,74 @@ class ChunkPartitioner:
         return tuple(sorted(found))
 
 
+class _Times:
+    """The times of rows in microseconds; those of few rows are read once, of others as often as asked for."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, source: str) -> None:
+        self._con, self._source = con, source
+        self._only: np.ndarray | None = None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        if self._only is not None:
+            yield self._only
+            return
+        query = f"SELECT epoch_us({quote(TIME_COLUMN)}) FROM {self._source}"
+        reader = self._con.sql(query).to_arrow_reader(BATCH_ROWS)
+        for seen, batch in enumerate(reader):
+            times = batch.column(0).to_numpy()
+            self._only = None if seen else times
+            yield times
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Survey:
+    """Which days have rows, between which times, and whether any row is late."""
+
     days: tuple[int, ...]
     span: Interval | None
-    late: int
+    has_late: bool
 
 
-def _survey(con: Any, source: str, newest_before_ms: int | None) -> _Survey:
-    """Look at the times: which days have rows, and how many rows are late."""
-    time = f"epoch_us({quote(TIME_COLUMN)})"
-    late = "false" if newest_before_ms is None else f"{time} < {newest_before_ms * 1000}"
-    day = f"({time} - ((({time} % {_DAY_US}) + {_DAY_US}) % {_DAY_US})) // {_DAY_US}"
-    rows = con.sql(
-        f"SELECT {day} AS day, count(*) FILTER (WHERE {late}), min({time}), max({time})"
-        f" FROM {source} GROUP BY ALL ORDER BY day"
-    ).fetchall()
+def _survey(times: _Times, newest_before_ms: int | None) -> _Survey:
+    import numpy as np
+
+    days: set[int] = set()
+    bounds: list[int] = []
+    for some in times:
+        if len(some):
+            of_rows = some // _DAY_US
+            first = int(of_rows.min())
+            days.update((np.flatnonzero(np.bincount(of_rows - first)) + first).tolist())
+            bounds += [int(some.min()), int(some.max())]
+    if not bounds:
+        return _Survey(days=(), span=None, has_late=False)
     return _Survey(
-        days=tuple(int(row[0]) for row in rows),
-        span=Interval(rows[0][2] // 1000, rows[-1][3] // 1000 + 1) if rows else None,
-        late=sum(row[1] for row in rows),
+        days=tuple(sorted(days)),
+        span=Interval(min(bounds) // 1000, max(bounds) // 1000 + 1),
+        has_late=newest_before_ms is not None and min(bounds) < newest_before_ms * 1000,
     )
 
 
 def _count_late(
-    con: Any, numbered: str, chunks: tuple[Interval, ...], newest_before_ms: int
+    times: _Times, chunks: tuple[Interval, ...], newest_before_ms: int
 ) -> dict[Interval, LateCounts]:
-    """Count late rows by chunk and lateness; a second look at the times, for those that hold any."""
-    late_us = f"({newest_before_ms * 1000} - epoch_us({quote(TIME_COLUMN)}))"
-    longer = " ".join(
-        f"WHEN {late_us} <= {bound * 1000} THEN {i}" for i, bound in enumerate(BOUNDS_MS)
-    )
-    rows = con.sql(
-        f"SELECT {CHUNK_COLUMN}, CASE {longer} ELSE {len(BOUNDS_MS)} END AS lateness, count(*)"
-        f" FROM {numbered} WHERE {late_us} > 0 GROUP BY ALL"
-    ).fetchall()
-    found: dict[Interval, list[int]] = {}
-    for number, index, count in rows:
-        found.setdefault(chunks[number], list(NONE_LATE))[index] = count
-    return {chunk: tuple(counts) for chunk, counts in found.items()}
+    """Count late rows by chunk and lateness."""
+    import numpy as np
+
+    starts = np.array([chunk.start_ms for chunk in chunks]) * 1000
+    bounds = np.array(BOUNDS_MS) * 1000
+    width = len(NONE_LATE)
+    found = np.zeros(len(chunks) * width, np.int64)
+    for some in times:
+        late = some[some < newest_before_ms * 1000]
+        chunk = np.searchsorted(starts, late, side="right") - 1
+        lateness = np.searchsorted(bounds, newest_before_ms * 1000 - late)
+        found += np.bincount(chunk * width + lateness, minlength=len(found))
+    return {
+        chunk: tuple(counts)
+        for chunk, counts in zip(chunks, found.reshape(-1, width).tolist(), strict=True)
+        if any(counts)
+    }
 
 
 def _numbered(source: str, chunks: tuple[Interval, ...]) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,13 +29,15 @@ from carnac.rows.cutting import (
     cut_ranges,
     even_rows,
 )
-from carnac.rows.duck import MERGED, MIN_MEMORY_BYTES, connect
+from carnac.rows.duck import MIN_MEMORY_BYTES, connect
 from carnac.rows.normalise.shape import RowShape, part_columns, quote
 from carnac.rows.output import local_root
 from carnac.rows.rollup import may_leave_chunk, merge_sql
 from carnac.rows.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS, one_array
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import duckdb
 
     from carnac.rows.merge_task import MergeTask
@@ -49,16 +52,14 @@ STREAM_ROWS = 16_384
 """Rows that DuckDB hands over at a time: few, because they count against its memory."""
 HELD_SHARE = 4
 """The rows of one value that are waiting for its end take at most this part of a task's memory."""
+MERGED = "__carnac_merged"
+"""The table of rows that were rolled up, where they are many."""
 IN_MEMORY_FRACTION = 0.2
 """Arrow sorts what takes no more than this part of the task's memory: rows, their sorted copy, and the writer."""
-_UNSORTABLE = {
-    ColumnType.STRING_ARRAY,
-    ColumnType.LONG_ARRAY,
-    ColumnType.DOUBLE_ARRAY,
-    ColumnType.DOUBLE,
-    ColumnType.FLOAT,
-}
-"""Arrow sorts no lists, and NaN in another place than DuckDB does."""
+_UNSORTABLE = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
+"""Arrow sorts no lists."""
+FEW_BYTES = 1 << 20
+"""Part files that take less are read at once: to make a data set of them takes longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +92,11 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
     sort = sort_order(shape, spec.dimensions if spec.type == "range" else ())
     limit = spec.rows_per_segment
     if spec.type != "hashed" and _fits(parts, task, sort):
-        batches: Iterable[pa.RecordBatch] = _sorted_in_memory(parts, shape, sort)
-        total = parts.rows
-        return OpenRows(pieces=_cut(batches, task, even_rows(total, limit)), sort_columns=sort)
+        table = parts.read(shape)
+        if not _has_nan(table, sort):
+            batches: Iterable[pa.RecordBatch] = _sorted_in_memory(table, sort)
+            rows = even_rows(table.num_rows, limit)
+            return OpenRows(pieces=_cut(batches, task, rows), sort_columns=sort)
     con = resources.enter_context(
         connect(temp_dir=temp_dir, memory_bytes=task.memory_bytes, threads=task.threads)
     )
@@ -102,6 +105,8 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
     total = parts.rows
     if shape.is_rollup and (total > limit or slices > 1):
         con.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {source}").complete()
+        # in a connection that is kept its rows would stay in memory
+        resources.callback(lambda: con.execute(f"DROP TABLE {MERGED}").complete())
         total = _count(con, MERGED)
         source = f"SELECT * FROM {MERGED}"
     if spec.type == "hashed":
@@ -210,6 +215,10 @@ class _Parts:
         self._is_arrow = any(path.endswith(".arrow") for path in paths)
         self._dataset: Any = None
 
+    @cached_property
+    def _bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._local)
+
     @property
     def rows(self) -> int:
         """How many rows the files hold."""
@@ -225,10 +234,17 @@ class _Parts:
                 raise self._corrupt(error) from error
         return self._dataset
 
+    def read(self, shape: RowShape) -> pa.Table:
+        """Return the rows: columns of the shape that the files have, each in one piece."""
+        known = set(self.dataset.schema.names)
+        columns = [TIME_COLUMN, *(name for name, _ in shape.segment_columns if name in known)]
+        table: pa.Table = self.dataset.to_table(columns=columns, use_threads=False)
+        return table.combine_chunks()
+
     def bytes_in_memory(self) -> int:
         """Return about how many bytes the rows take in memory."""
         if self._is_arrow:
-            return 4 * sum(path.stat().st_size for path in self._local)
+            return 4 * self._bytes
         total = 0
         for path in self._local:
             try:
@@ -281,6 +297,9 @@ class _Parts:
 
     def _open(self) -> Any:
         kind = "ipc" if self._is_arrow else "parquet"
+        if self._is_arrow and self.is_local and self._bytes <= FEW_BYTES:
+            tables = [_read_arrow(path) for path in self._local]
+            return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
         if self.is_local:
             files = [str(path) for path in self._local]
             schemas = [ds.dataset(file, format=kind).schema for file in files]
@@ -291,6 +310,11 @@ class _Parts:
         filesystem, _ = fsspec.core.url_to_fs(self._paths[0])
         files = [fsspec.core.url_to_fs(path)[1] for path in self._paths]
         return ds.dataset(files, format=kind, filesystem=filesystem)
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    with pa.ipc.open_file(path) as file:
+        return file.read_all()
 
 
 def _fits(parts: _Parts, task: MergeTask, sort: tuple[str, ...]) -> bool:
@@ -308,13 +332,15 @@ def _is_sketch(kind: ColumnType | None) -> bool:
     return kind is not None and kind.is_sketch
 
 
-def _sorted_in_memory(
-    parts: _Parts, shape: RowShape, sort: tuple[str, ...]
-) -> Iterator[pa.RecordBatch]:
-    known = set(parts.dataset.schema.names)
-    columns = [TIME_COLUMN, *(name for name, _ in shape.segment_columns if name in known)]
-    table = parts.dataset.to_table(columns=columns, use_threads=False).combine_chunks()
-    keys = [(name, "ascending", "at_start") for name in sort if name in known]
+def _has_nan(table: pa.Table, sort: tuple[str, ...]) -> bool:
+    """Whether a column to sort by holds NaN, which Arrow puts in another place than DuckDB does."""
+    columns = (table.column(name) for name in sort if name in table.schema.names)
+    floats = [column for column in columns if pa.types.is_floating(column.type)]
+    return any(pc.any(pc.is_nan(column)).as_py() for column in floats)
+
+
+def _sorted_in_memory(table: pa.Table, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    keys = [(name, "ascending", "at_start") for name in sort if name in table.schema.names]
     order = pc.sort_indices(table, sort_keys=keys)
     rows = _with_dictionaries(table)
     del table

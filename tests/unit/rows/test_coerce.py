@@ -227,6 +227,28 @@ def test_typed_cell(cell: Any, arrow_type: pa.DataType, kind: str, value: Any) -
         assert repr(found.column("x")) == repr([value])
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("sign", ["int", "uint"])
+def test_the_least_and_the_largest_whole_number_are_taken_where_they_fit(
+    sign: str, bits: int
+) -> None:
+    top = 2 ** (bits - (sign == "int")) - 1
+    cells = [0 if sign == "uint" else -top - 1, top, None]
+    table = pa.table(
+        {"t": pa.array([1, 2, 3]), "x": pa.array(cells, getattr(pa, sign + str(bits))())}
+    )
+    for kind, value in {"long": int, "double": float}.items():
+        with connection() as con:
+            counts = load_rows_from_arrow(
+                con, table, shape({"x": kind}), origin="a", timestamp=STAMP
+            )
+            found = look(con, counts)
+        if kind == "long" and top >= 2**63:
+            assert [line for line, *_ in found.rejected] == [2], "it does not fit into 64 bits"
+        else:
+            assert found.column("x") == [value(cells[0]), value(top), None]
+
+
 @pytest.mark.parametrize(
     ("arrow_type", "kind"),
     [

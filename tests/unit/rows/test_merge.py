@@ -95,6 +95,18 @@ def test_both_ways_of_sorting_give_the_same_files(tmp_path: Path) -> None:
     assert ways[0] == ways[1]
 
 
+@pytest.mark.parametrize("share", [float("nan"), -0.0, float("-inf"), None], ids=repr)
+def test_numbers_are_sorted_alike_both_ways(tmp_path: Path, share: float | None) -> None:
+    shape = replace(SHAPE, sort_columns=("share", "__time"))
+    rows = [{**row, "__time": index} for index, row in enumerate(make_rows(60))]
+    some = [{**row, "share": share if index % 3 else 0.0} for index, row in enumerate(rows)]
+    arrow, engine = (
+        ingest(tmp_path / str(memory), shape, [some[:7], some[7:]], memory_bytes=memory)
+        for memory in (1 << 30, TINY)
+    )
+    assert arrow[0].checksum == engine[0].checksum
+
+
 def test_no_rows_make_no_segment(tmp_path: Path) -> None:
     assert ingest(tmp_path, SHAPE, [[], []]) == ()
     assert ingest(tmp_path, SHAPE, [[], []], memory_bytes=TINY) == ()

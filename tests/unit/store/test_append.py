@@ -77,6 +77,24 @@ def test_files_are_appended_by_path(store: Store, tmp_path: Path) -> None:
     assert pages(store) == [("Cairn", 1), ("Dolmen", 3)]
 
 
+def test_appends_of_one_process_know_nothing_of_each_other(store: Store) -> None:
+    other = {
+        **SPEC,
+        "dataSource": "other",
+        "dimensions": ["page", {"name": "added", "type": "double"}],
+    }
+    at = "2024-03-04T09:00:00Z"
+    for added in ("1", "bad", "3"):
+        row = {"time": at, "page": "C", "added": added}
+        store.append("edits", [row, {**row, "added": "2"}], spec=SPEC)
+        done = store.append("other", [{**row, "added": 0.5}], spec=other)
+        assert done.report is not None
+        assert done.report.rejected.count == 0
+    assert sorted(pages(store)) == [("C", 1), ("C", 2), ("C", 2), ("C", 2), ("C", 3)]
+    found = store.sql("SELECT added FROM other").arrow()
+    assert found.column("added").to_pylist() == [0.5] * 3
+
+
 def test_a_batch_is_appended_once(store: Store) -> None:
     first = store.append("edits", ROWS, spec=SPEC, writer="w", batch="1")
     again = store.append("edits", ROWS, writer="w", batch="1")

@@ -45,6 +45,14 @@ _ELEMENT: dict[ColumnType, ColumnType] = {
 }
 _NUMBERS = {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
+_SMALL = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "BOOLEAN"}
+_ALWAYS_FITS: dict[ColumnType, set[str]] = {
+    ColumnType.LONG: _SMALL | {"BIGINT"},
+    ColumnType.DOUBLE: _SMALL | {"BIGINT", "UBIGINT", "FLOAT", "DOUBLE"},
+    ColumnType.FLOAT: _SMALL | {"FLOAT"},
+    ColumnType.BOOLEAN: {"BOOLEAN"},
+}
+"""By type, those of which it takes every value: nothing need be looked at."""
 _REAL = re.compile(r"DOUBLE|FLOAT|DECIMAL.*")
 _LIST = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(.*", re.DOTALL)
@@ -240,6 +248,8 @@ def _of_typed(field: Field, target: Target) -> Cell:
         return _list_cell(f"CASE WHEN {x} IS NOT NULL THEN [{x}] END", target, element=one)
     if kind is ColumnType.JSON:
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
+    if sql_type in _ALWAYS_FITS.get(kind, ()):
+        return Cell(value=f"CAST({x} AS {SQL_TYPE[kind]})")
     return _checked(_typed_scalar(x, sql_type, kind, target), f"{x} IS NOT NULL", target)
 
 

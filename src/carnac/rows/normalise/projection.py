@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakSet
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
@@ -25,7 +26,9 @@ FILE = "__carnac_file"
 REASON = "__carnac_reason"
 LOADED = "__carnac_loaded"
 """The table that holds everything read: rows without a reason are good."""
-_MADE = "__carnac_macros_made"
+_WITH_MACROS: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+_MADE: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[str, str]] = WeakKeyDictionary()
+"""By connection, the statements that made its table and its view."""
 
 _TIME_TEXT = {
     "json": "json_extract_string({}, '$')",
@@ -188,13 +191,24 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
     check_names(shape)
     make_macros(con)
     columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
-    run(con, "DROP VIEW IF EXISTS rejected")
-    run(
-        con,
+    table = (
         f"CREATE OR REPLACE TEMP TABLE {LOADED} ({FILE} INTEGER, {LINE} BIGINT, {OFFSET} BIGINT,"
         f" {REASON} VARCHAR, {RAW} VARCHAR, {quote(TIME_COLUMN)} TIMESTAMPTZ"
-        f"{', ' if columns else ''}{columns})",
+        f"{', ' if columns else ''}{columns})"
     )
+    run(con, table)
+    if _MADE.get(con, ("", ""))[0] != table:
+        _MADE[con] = table, ""
+
+
+def make_view(con: duckdb.DuckDBPyConnection, shape: RowShape, condition: str) -> None:
+    """Make the view `rows`: those of the table that are good and for which the condition holds."""
+    names = ", ".join(map(quote, (TIME_COLUMN, *(name for name, _ in _columns(shape)))))
+    view = f"CREATE OR REPLACE TEMP VIEW rows AS SELECT {names} FROM {LOADED} WHERE {condition}"
+    table, before = _MADE[con]
+    if view != before:
+        run(con, view)
+        _MADE[con] = table, view
 
 
 def make_macros(con: duckdb.DuckDBPyConnection) -> None:
@@ -202,15 +216,12 @@ def make_macros(con: duckdb.DuckDBPyConnection) -> None:
 
     That takes as long as to read a thousand rows.
     """
-    import duckdb
-
-    try:
-        run(con, f"SELECT {_MADE}()")
-    except duckdb.CatalogException:
-        run(con, "SET TimeZone = 'UTC'")
-        for macro in (*timestamps.MACROS, *coerce.MACROS):
-            run(con, macro)
-        run(con, f"CREATE OR REPLACE TEMP MACRO {_MADE}() AS true")
+    if con in _WITH_MACROS:
+        return
+    run(con, "SET TimeZone = 'UTC'")
+    for macro in (*timestamps.MACROS, *coerce.MACROS):
+        run(con, macro)
+    _WITH_MACROS.add(con)
 
 
 def _columns(shape: RowShape) -> Sequence[tuple[str, ColumnType]]:

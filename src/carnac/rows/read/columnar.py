@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 SOURCE_LINE = "__carnac_row"
 
+SCHEMAS_MAX = 100
+"""Of Arrow data, so many are remembered with the types that the engine gives to their columns."""
+_OF_SCHEMAS: dict[bytes, dict[str, Any]] = {}
 _F = "__carnac_f"
 _OF_ENGINE = re.compile(r".*_\d+|C\d+", re.DOTALL)
 """Names that the engine gives to columns that share one with another, or have none."""
@@ -89,8 +92,14 @@ def arrow_source(
         Invalid: Two of its columns have one name.
     """
     require_own_names(schema.names, name)
-    types = describe(con, relation)
-    del types[SOURCE_LINE]
+    key = schema.serialize().to_pybytes()
+    types = _OF_SCHEMAS.get(key)
+    if types is None:
+        types = describe(con, relation)
+        del types[SOURCE_LINE]
+        if len(_OF_SCHEMAS) >= SCHEMAS_MAX:
+            _OF_SCHEMAS.clear()
+        _OF_SCHEMAS[key] = types
     return TypedSource(relation, SOURCE_LINE, types, name)
 
 

@@ -2,6 +2,7 @@
 
 Every record of the input is, exactly once, in one of three: the view `rows` (normalised, as `RowShape` says), the view
 `rejected` (file, line, byte_offset, raw, reason), or thrown away for its time. Blank lines and headers are no records.
+Where nothing is rejected, no view says so.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from carnac.rows.normalise.projection import (
     count,
     insert_sql,
     make_projection,
+    make_view,
     prepare,
     run,
 )
@@ -261,26 +263,23 @@ def _finish(
 ) -> ReadCounts:
     """Make the views, and count."""
     condition = _within_sql(within)
-    counted = con.execute(
-        f"SELECT {REASON}, count(*), count(*) FILTER (WHERE {condition}) FROM {LOADED} GROUP BY {REASON}"
+    is_good = f"{REASON} IS NULL"
+    ((good, parsed, marked),) = con.execute(
+        f"SELECT count(*) FILTER (WHERE {is_good}), count(*) FILTER (WHERE {is_good} AND {condition}), count({REASON})"
+        f" FROM {LOADED}"
     ).fetchall()
-    by_mark = {reason: (number, taken) for reason, number, taken in counted}
-    _refuse_several(by_mark)
+    marks: set[str] = set()
+    if marked:
+        found = con.execute(f"SELECT DISTINCT {REASON} FROM {LOADED} WHERE NOT {is_good}")
+        marks = {mark for (mark,) in found.fetchall()}
+    _refuse_several(marks)
     by_reason: Sequence[tuple[str, int]] = ()
-    if rejects or by_mark.keys() - {None, SUSPECT, BLANK}:
+    if rejects or marks - {SUSPECT, BLANK}:
         _make_rejected(con, files, rejects)
         by_reason = con.execute(
             "SELECT reason, count(*) AS n FROM rejected GROUP BY reason ORDER BY n DESC, reason"
         ).fetchall()
-    names = ", ".join(
-        quote(name) for name in (TIME_COLUMN, *(n for n, _ in shape.normalised_columns))
-    )
-    run(
-        con,
-        f"CREATE OR REPLACE TEMP VIEW rows AS SELECT {names} FROM {LOADED}"
-        f" WHERE {REASON} IS NULL AND {condition}",
-    )
-    good, parsed = by_mark.get(None, (0, 0))
+    make_view(con, shape, f"{is_good} AND {condition}")
     rejected = sum(number for _, number in by_reason)
     if good + rejected != records:
         raise InvariantError(
@@ -295,12 +294,8 @@ def _finish(
     )
 
 
-def _refuse_several(reasons: Iterable[str | None]) -> None:
-    found = {
-        reason.removeprefix(SEVERAL_MARK)
-        for reason in reasons
-        if reason is not None and reason.startswith(SEVERAL_MARK)
-    }
+def _refuse_several(marks: Iterable[str]) -> None:
+    found = {mark.removeprefix(SEVERAL_MARK) for mark in marks if mark.startswith(SEVERAL_MARK)}
     if found:
         raise SeveralValues(found)
 

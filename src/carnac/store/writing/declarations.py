@@ -26,9 +26,10 @@ NOT_DECLARED = (
 def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
     """Keep what the spec declares; where the database does not answer, the next load does it."""
     block = spec.to_json_dict()
+    source = block.get("input")
     for name in NOT_DECLARED:
         block.pop(name, None)
-    if isinstance(source := spec.to_json_dict().get("input"), dict) and "inputFormat" in source:
+    if isinstance(source, dict) and "inputFormat" in source:
         block["input"] = {"inputFormat": source["inputFormat"]}
     if isinstance(granularity := block.get("granularitySpec"), dict):
         granularity.pop("intervals", None)
