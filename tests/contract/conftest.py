@@ -41,7 +41,7 @@ def metadata_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     url: str = request.getfixturevalue("shared_postgresql_url")
     with psycopg.connect(url) as link:
         link.execute(cast("LiteralString", f"TRUNCATE {', '.join(TABLES)}"))
-        link.execute("INSERT INTO origin VALUES (1, %s)", [DEFAULT_START_MS])
+        link.execute("INSERT INTO origin VALUES (1, %s, 'shared')", [DEFAULT_START_MS])
     return url
 
 

@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from carnac.clock import RandomIds
 from carnac.core.tasks.leadership import Candidacy
 from carnac.errors import Invalid, NotFound, Revoked
+from carnac.metadata import open_metadata
 from carnac.metadata.records.serving import CHANGES_KEPT, FORGET_HISTORICALS_MS, FORGET_MS
+from carnac.metadata.sql.dialects import SqlText, Statement
 from carnac.ports.serving import Role, ServerRecord, Told
 from tests.contract.conftest import Store
 from tests.logs import append_of, day, segment
-from tests.support.clock import FakeClock
+from tests.support.clock import FakeClock, SequentialIds
 
 LEASE_MS = 10_000
+REPLACED = "UPDATE origin SET store_id = 'another'"
 BROKER = ServerRecord(
     server_id="b1",
     role=Role.BROKER,
@@ -52,6 +56,29 @@ def lead(store: Store, leader_id: str) -> int:
 def publish(store: Store, count: int) -> None:
     for number in range(count):
         store.publish(append_of(segment(f"s{number}", day(number + 1))))
+
+
+def test_a_store_has_one_id_wherever_it_is_opened(store: Store, metadata_url: str) -> None:
+    again = open_metadata(metadata_url, clock=FakeClock(), ids=SequentialIds())
+    other = open_metadata("memory://", clock=FakeClock(), ids=RandomIds())
+    assert store.store_id
+    assert again.store_id == store.store_id != other.store_id
+    again.close()
+    other.close()
+
+
+def test_who_serves_a_store_does_not_join_the_one_that_took_its_place(store: Store) -> None:
+    store.put_server(HISTORICAL)
+    was = store.store_id
+    replaced = Statement(**dict.fromkeys(("sqlite", "postgresql"), SqlText(REPLACED)))
+    store._write(lambda session: session.run(replaced))
+    said = f"^the database holds store another now, and this process serves store {was}; start it"
+    with pytest.raises(Revoked, match=said):
+        store.put_server(BROKER)
+    with pytest.raises(Revoked, match=said):
+        lead(store, "c1")
+    assert ids(store) == ["h1"]
+    assert store.leader(Role.COORDINATOR) is None
 
 
 def test_servers_come_back_as_they_were_at_the_time_of_the_store(

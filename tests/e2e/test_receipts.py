@@ -36,6 +36,19 @@ def test_a_receipt_that_does_not_hold_is_an_error(run: Run, store: Path, tmp_pat
     run("receipt", "verify", "none.json", *at, code=5)
 
 
+def test_a_receipt_of_another_store_is_refused_before_anything_is_run(
+    run: Run, store: Path, tmp_path: Path
+) -> None:
+    run("sql", COUNT, "--receipt", "answer.json", "--store", str(store))
+    receipt = json.loads((tmp_path / "answer.json").read_text())
+    run("init", "other")
+    said = run("receipt", "verify", "answer.json", "--store", "other", code=2).err
+    assert f"the receipt is of store {receipt['store_id']}, and this is store " in said
+    del receipt["store_id"]
+    (tmp_path / "older.json").write_text(json.dumps(receipt))
+    run("receipt", "verify", "older.json", "--store", str(store))
+
+
 def test_why_names_the_commits(run: Run, store: Path) -> None:
     at = ("--store", str(store))
     told = run("why", COUNT, "--from", "0", *at)

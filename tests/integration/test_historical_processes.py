@@ -86,6 +86,22 @@ def files_of(folder: Path) -> dict[str, int]:
     return {one.name: one.stat().st_ino for one in (folder / "segments").iterdir()}
 
 
+def test_a_folder_of_another_store_is_refused_and_left_as_it_is(cluster: Cluster) -> None:
+    server = cluster.server_of(process := cluster.start("h1"))
+    server.assign(cluster.segments, fence=1)
+    settled(server)
+    process.terminate()
+    assert process.wait() == 0
+    before = files_of(cluster.folder / "h1")
+    was = cluster.records.store_id
+    cluster.store = cluster.folder / "other"
+    open_store(cluster.store, create=True).close()
+    assert cluster.start("h1").wait() == 2
+    said = (cluster.folder / "h1.log").read_text()
+    assert f"/h1 has segments of store {was}, and this historical serves store " in said
+    assert files_of(cluster.folder / "h1") == before
+
+
 def test_what_was_loaded_before_a_kill_is_there_after_it(cluster: Cluster) -> None:
     size_bytes = sum(one.size_bytes for one in cluster.segments)
     slow = {"CARNAC_LOAD_BYTES_PER_S": str(size_bytes // 8), "CARNAC_LOAD_THREADS": "2"}

@@ -43,7 +43,10 @@ def _empty_database(created_at_ms: int) -> bytes:
         path = Path(folder) / NAME
         path.write_bytes(empty_file())
         with edited(path) as link:
-            link.execute("UPDATE origin SET created_at_ms = ?", [created_at_ms])
+            link.execute(
+                "UPDATE origin SET created_at_ms = ?, store_id = hex(randomblob(8))",
+                [created_at_ms],
+            )
         return path.read_bytes()
 
 

@@ -24,6 +24,7 @@ from carnac.query.scans import literal, quote
 from tests.support.segments import write_segment
 from tests.waiting import until
 
+STORE_ID = "store1"
 _QUERIES = count(1)
 
 
@@ -97,6 +98,7 @@ def open_historical(folder: Path, storage: DeepStorage, **more: Any) -> Historic
         "engine": PlainEngine(),
         "clock": SystemClock(),
         "ids": RandomIds(),
+        "store_id": STORE_ID,
         "capacity_bytes": 1 << 30,
         "checks": IntactFiles(),
         "back_off_ms": 1,

@@ -137,6 +137,7 @@ class ServedStore:
             engine,
             clock=SystemClock(),
             ids=RandomIds(),
+            store_id=self.metadata.store_id,
             capacity_bytes=1 << 30,
             checks=IntactFiles(),
             back_off_ms=1,

@@ -71,7 +71,7 @@ class BrokerAnswer:
         return told
 
 
-def facts_of(statement: Statement, execution: Execution) -> AnswerFacts:
+def facts_of(statement: Statement, execution: Execution, store_id: str) -> AnswerFacts:
     """Return what an answer says of itself before it is read."""
     basis = execution.basis
     stated = statement_digest(basis.statement, statement.parameters)
@@ -95,7 +95,10 @@ def facts_of(statement: Statement, execution: Execution) -> AnswerFacts:
         why=execution.why,
         etag=f"{etag}-{statement.query_id}" if basis.is_volatile else etag,
         receipt=Receipt(
-            revision=execution.revision, statement_digest=stated, segments_digest=segments
+            store_id=store_id,
+            revision=execution.revision,
+            statement_digest=stated,
+            segments_digest=segments,
         ),
     )
     note_reach(facts, execution)

@@ -45,6 +45,7 @@ class Broker:
     """Answers statements (port `QueryService`). Safe for threads.
 
     Args:
+        store_id: Whose log receipts name.
         executor: Plans and runs them.
         queue: Where they wait for their turn.
         timeout_ms: Of a statement that does not say its own; 0: no limit.
@@ -56,6 +57,7 @@ class Broker:
     def __init__(
         self,
         *,
+        store_id: str,
         executor: Executor,
         queue: QueryQueue,
         clock: Clock,
@@ -64,6 +66,7 @@ class Broker:
         is_spark_auto: bool = False,
         listeners: Sequence[Listener] = (),
     ) -> None:
+        self._store_id = store_id
         self._executor = executor
         self._queue = queue
         self._clock = clock
@@ -79,7 +82,7 @@ class Broker:
         asked = self._begin(statement)
         try:
             execution = self._open(asked)
-            facts = asked.record.facts = facts_of(statement, execution)
+            facts = asked.record.facts = facts_of(statement, execution, self._store_id)
             if (
                 if_none_match is not None
                 and not execution.basis.is_volatile
@@ -92,7 +95,7 @@ class Broker:
             if (execution.revision, execution.engine) == (facts.revision, facts.engine):
                 note_reach(facts, execution)
             else:
-                facts = asked.record.facts = facts_of(statement, execution)
+                facts = asked.record.facts = facts_of(statement, execution, self._store_id)
         except BaseException as error:
             if asked.execution is not None:
                 close_quietly(asked.execution)

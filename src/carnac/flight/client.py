@@ -37,14 +37,21 @@ class FlightSegmentServer:
     Args:
         url: `grpc+tcp://host:port`, from the server's heartbeat.
         server_id: From there, too. Another server at that address is not asked.
+        store_id: Nor is a server of another store.
         call_timeout_ms: `CALL_TIMEOUT_MS`, less in tests.
     """
 
     def __init__(
-        self, url: str, server_id: str = "", *, call_timeout_ms: int = CALL_TIMEOUT_MS
+        self,
+        url: str,
+        server_id: str = "",
+        store_id: str = "",
+        *,
+        call_timeout_ms: int = CALL_TIMEOUT_MS,
     ) -> None:
         self._url = url
         self._server_id = server_id
+        self._store_id = store_id
         self._call_timeout_ms = call_timeout_ms
         self._mutex = threading.Lock()
         self._connection: Any = None
@@ -104,7 +111,7 @@ class FlightSegmentServer:
         """
         import pyarrow.flight as fl
 
-        body = wire.dump_run(request, self._server_id)
+        body = wire.dump_run(request, self._head())
         limit_ms = request.timeout_ms or RUN_TIMEOUT_MAX_MS
         timeout_s = (min(limit_ms, RUN_TIMEOUT_MAX_MS) + RUN_SLACK_MS) / 1000
         answer = _Answer(self, timeout_s)
@@ -142,8 +149,12 @@ class FlightSegmentServer:
             raise self.told(error, timeout_s) from error
         return bytes(result.body.to_pybytes())
 
-    def _head(self) -> dict[str, Any]:
-        return {"version": wire.VERSION, "server_id": self._server_id}
+    def _head(self) -> wire.Head:
+        return {
+            "version": wire.VERSION,
+            "server_id": self._server_id,
+            "store_id": self._store_id,
+        }
 
     def _connected(self) -> Any:
         import pyarrow as pa

@@ -41,6 +41,7 @@ class FlightServer:
 
     Args:
         host: Address to listen at.
+        store_id: Whose segments these are: who asks for another store is refused; empty: nobody is.
         port: 0: one that is free.
 
     Raises:
@@ -50,13 +51,13 @@ class FlightServer:
         port: At which it listens.
     """
 
-    def __init__(self, server: SegmentServer, *, host: str, port: int) -> None:
+    def __init__(self, server: SegmentServer, *, host: str, port: int, store_id: str = "") -> None:
         import pyarrow as pa
 
         self._calls = _Calls(server)
         shown = f"[{host}]" if ":" in host else host
         try:
-            self._flight = _make(server, self._calls, f"grpc+tcp://{shown}:{port}")
+            self._flight = _make(_Own(server, store_id), self._calls, f"grpc+tcp://{shown}:{port}")
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
                 f"cannot listen at {shown}:{port} for Arrow Flight; give another --flight-port"
@@ -82,6 +83,36 @@ class FlightServer:
             _log.warning("somebody does not read an answer: connections are broken off")
             _break_off(self.port)
             ending.join(CLOSE_MAX_MS / 1000)
+
+
+@dataclass(frozen=True)
+class _Own:
+    """Who answers, and for which store."""
+
+    server: SegmentServer
+    store_id: str
+
+    def asked(self, kind: type[wire.AskedOf], body: bytes) -> wire.AskedOf:
+        """Return what was asked of this very server.
+
+        Raises:
+            Invalid: It does not read.
+            Unavailable: It was meant for another one, which was here before, or for another store's.
+        """
+        asked = wire.load(kind, body)
+        server_id = self.server.server_id
+        if asked.server_id and asked.server_id != server_id:
+            raise Unavailable(
+                f"historical {asked.server_id} is not at this address any more; {server_id} is",
+                server_id=asked.server_id,
+            )
+        if asked.store_id and self.store_id and asked.store_id != self.store_id:
+            raise Unavailable(
+                f"historical {server_id} serves store {self.store_id}, not store {asked.store_id}; ask those that this "
+                "store's metadata name",
+                server_id=server_id,
+            )
+        return asked
 
 
 @dataclass(eq=False)
@@ -182,7 +213,7 @@ class _Batches:
             self.close()
 
 
-def _make(server: SegmentServer, calls: _Calls, location: str) -> Any:
+def _make(own: _Own, calls: _Calls, location: str) -> Any:
     """Return the Flight service; its class is made here, since Flight is loaded when it is first needed."""
     import pyarrow.flight as fl
 
@@ -190,10 +221,10 @@ def _make(server: SegmentServer, calls: _Calls, location: str) -> Any:
         def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
             call = None
             try:
-                asked = _asked(server, wire.RunAsked, ticket.ticket)
+                asked = own.asked(wire.RunAsked, ticket.ticket)
                 request = wire.read_run(asked)
                 call = calls.begin(asked.query_id, context.is_cancelled)
-                batches, report = server.run(replace(request, query_id=call.leaf_id))
+                batches, report = own.server.run(replace(request, query_id=call.leaf_id))
                 stream = _Batches(batches, report, calls, call)
                 return fl.GeneratorStream(stream.schema, stream)
             except Exception as error:
@@ -205,7 +236,7 @@ def _make(server: SegmentServer, calls: _Calls, location: str) -> Any:
             self, _context: fl.ServerCallContext, action: fl.Action
         ) -> Iterator[fl.Result]:
             try:
-                body = _act(server, calls, action.type, action.body.to_pybytes())
+                body = _act(own, calls, action.type, action.body.to_pybytes())
             except Exception as error:
                 raise to_flight(error, f"the action '{action.type[:50]}'") from error
             return iter([fl.Result(body)])
@@ -216,40 +247,25 @@ def _make(server: SegmentServer, calls: _Calls, location: str) -> Any:
 _ACTIONS = ("assign", "unassign", "inventory", "cancel")
 
 
-def _act(server: SegmentServer, calls: _Calls, name: str, body: bytes) -> bytes:
+def _act(own: _Own, calls: _Calls, name: str, body: bytes) -> bytes:
     """Do what an action asks for; return the bytes of its answer."""
+    server = own.server
     match name:
         case "assign":
-            assigned = _asked(server, wire.AssignAsked, body)
+            assigned = own.asked(wire.AssignAsked, body)
             server.assign(wire.read_segments(assigned.segments), fence=assigned.fence)
         case "unassign":
-            unassigned = _asked(server, wire.UnassignAsked, body)
+            unassigned = own.asked(wire.UnassignAsked, body)
             server.unassign(unassigned.segment_ids, fence=unassigned.fence)
         case "inventory":
-            asked = _asked(server, wire.InventoryAsked, body)
+            asked = own.asked(wire.InventoryAsked, body)
             found = server.inventory(epoch=asked.epoch, since=asked.since, wait_ms=asked.wait_ms)
             return wire.dump_inventory(found)
         case "cancel":
-            calls.cancel(_asked(server, wire.CancelAsked, body).query_id)
+            calls.cancel(own.asked(wire.CancelAsked, body).query_id)
         case _:
             raise Invalid(f"there is no action '{name}'; there are {', '.join(_ACTIONS)}")
     return wire.dump(wire.Done(server_id=server.server_id))
-
-
-def _asked(server: SegmentServer, kind: type[wire.AskedOf], body: bytes) -> wire.AskedOf:
-    """Return what was asked of this very server.
-
-    Raises:
-        Invalid: It does not read.
-        Unavailable: It was meant for another one, which was here before.
-    """
-    asked = wire.load(kind, body)
-    if asked.server_id and asked.server_id != server.server_id:
-        raise Unavailable(
-            f"historical {asked.server_id} is not at this address any more; {server.server_id} is",
-            server_id=asked.server_id,
-        )
-    return asked
 
 
 def _break_off(port: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, cast
 
 from msgspec import MsgspecError, Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from carnac.core.segments.segment import Segment
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised when a message changes so that an older reader would misread it."""
 BODY_MAX_BYTES = 256 << 20
 """Of a request, with its small tables."""
@@ -50,13 +50,23 @@ class Asked(Struct, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         version: Of the messages.
         server_id: Who is meant; empty: whoever is there.
+        store_id: Of which store; empty: of whichever.
     """
 
     version: int
     server_id: str
+    store_id: str
 
 
 AskedOf = TypeVar("AskedOf", bound=Asked)
+
+
+class Head(TypedDict):
+    """The values of what all requests begin with."""
+
+    version: int
+    server_id: str
+    store_id: str
 
 
 class RunAsked(Asked, kw_only=True):
@@ -181,12 +191,11 @@ def load(kind: type[Message], body: bytes) -> Message:
     return message
 
 
-def dump_run(request: LeafRequest, server_id: str) -> bytes:
+def dump_run(request: LeafRequest, head: Head) -> bytes:
     """Return the bytes of a leaf request."""
     return dump(
         RunAsked(
-            version=VERSION,
-            server_id=server_id,
+            **head,
             query_id=request.query_id,
             revision=request.revision,
             sql=request.sql,

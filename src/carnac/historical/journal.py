@@ -20,7 +20,7 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, Encoder
 
 from carnac.durable import sync
-from carnac.errors import Corrupt, Unavailable
+from carnac.errors import Corrupt, Invalid, Unavailable
 
 FORMAT: Final = 1
 """Raised when a line changes so that an older reader would misread it."""
@@ -34,6 +34,12 @@ class Format(Struct, array_like=True, tag="format", gc=False):
     """The first line: how the others are written."""
 
     number: int
+
+
+class Store(Struct, array_like=True, tag="store", gc=False):
+    """The folder has segments of this store, and of no other."""
+
+    store_id: str
 
 
 class Assigned(Struct, array_like=True, tag="assigned", frozen=True, gc=False):
@@ -70,7 +76,7 @@ class Fenced(Struct, array_like=True, tag="fenced", gc=False):
     fence: int
 
 
-Line = Format | Assigned | Loaded | Unassigned | Fenced
+Line = Format | Store | Assigned | Loaded | Unassigned | Fenced
 
 _ENCODER = Encoder()
 _DECODER: Decoder[Line] = Decoder(Line)
@@ -83,6 +89,7 @@ class Contents:
     Attributes:
         assigned: By segment id, in the order in which they were assigned.
         loaded: By segment id.
+        store_id: Whose segments they are; empty: no line says.
         fence: The highest that was seen.
         lines: As many the journal has.
         is_damaged: Some of them are torn or have rotted, and were passed over.
@@ -90,6 +97,7 @@ class Contents:
 
     assigned: dict[str, Assigned] = field(default_factory=dict)
     loaded: dict[str, Loaded] = field(default_factory=dict)
+    store_id: str = ""
     fence: int = 0
     lines: int = 0
     is_damaged: bool = False
@@ -97,6 +105,7 @@ class Contents:
     def lines_needed(self) -> Iterator[Line]:
         """Yield the lines that say all of it."""
         yield Format(FORMAT)
+        yield Store(self.store_id)
         yield Fenced(self.fence)
         yield from self.assigned.values()
         yield from self.loaded.values()
@@ -115,6 +124,8 @@ class Contents:
                 self.loaded.pop(line.segment_id, None)
             case Fenced():
                 self.fence = max(self.fence, line.fence)
+            case Store():
+                self.store_id = line.store_id
             case Format():
                 pass
 
@@ -122,21 +133,38 @@ class Contents:
 class Journal:
     """The journal at a path. One at a time writes; its callers see to that.
 
+    Args:
+        store_id: Whose segments the folder is for; a new one is for this store from now on.
+
     Raises:
+        Invalid: The folder has segments of another store.
         Corrupt: A newer Carnac has written it.
         Unavailable: The disk does not do its part.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, store_id: str) -> None:
         self._path = path
         self._is_torn = False
         try:
             self.contents = _read(path)
-            if not self.contents.lines or self.contents.is_damaged or _has_slack(self.contents):
+            is_new = self._take(store_id)
+            if is_new or self.contents.is_damaged or _has_slack(self.contents):
                 self._write_anew()
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
             raise cannot("read", path, error) from error
+
+    def _take(self, store_id: str) -> bool:
+        """Note whose segments the folder has; return whether it was nobody's."""
+        known = self.contents.store_id
+        if known and known != store_id:
+            raise Invalid(
+                f"{self._path.parent} has segments of store {known}, and this historical serves store {store_id}; "
+                "give it a folder of its own (--folder)",
+                store_id=known,
+            )
+        self.contents.store_id = store_id
+        return not known
 
     def append(self, lines: Sequence[Line]) -> None:
         """Write lines, all on the disk when it returns.
@@ -189,7 +217,7 @@ def cannot(action: str, path: Path, error: OSError) -> Unavailable:
 
 
 def _has_slack(contents: Contents) -> bool:
-    needed = 2 + len(contents.assigned) + len(contents.loaded)
+    needed = 3 + len(contents.assigned) + len(contents.loaded)
     return contents.lines > 2 * needed + SLACK_LINES
 
 

@@ -50,6 +50,7 @@ class Historical:
         folder: Made if it is not there; of one process at a time.
         storage: Where segment files are.
         engine: Runs the statements.
+        store_id: Whose segments they are.
         checks: Of files that this process has not read yet; None: they are believed by their sizes.
         capacity_bytes: Of the files that it holds. What is assigned beyond is refused, segment by segment.
         load_threads: Segments that are loaded at a time.
@@ -60,7 +61,7 @@ class Historical:
         capacity_bytes: As it was given.
 
     Raises:
-        Invalid: Another process serves from the folder.
+        Invalid: Another process serves from the folder, or it holds segments of another store.
         Corrupt: A newer Carnac has written its journal.
         Unavailable: Its disk does not do its part.
     """
@@ -73,6 +74,7 @@ class Historical:
         *,
         clock: Clock,
         ids: IdSource,
+        store_id: str,
         capacity_bytes: int,
         checks: FileChecks | None = None,
         load_threads: int = LOAD_THREADS,
@@ -90,13 +92,13 @@ class Historical:
         self._scrubbed = ""
         try:
             make_folders(folder)
-            self._lock = _lock(folder)
+            self._lock: int | None = _lock(folder)
             self._server_id = _identity(folder, ids)
         except OSError as error:
             raise cannot("use", folder, error) from error
         self._shelf = Shelf(
             folder / SEGMENTS_FOLDER,
-            Journal(folder / JOURNAL_NAME),
+            _journal(folder, store_id, self._lock),
             capacity_bytes=capacity_bytes,
             server_id=self._server_id,
             epoch=ids.new_id(),
@@ -266,7 +268,7 @@ class Historical:
         safely(_log, f"loading segment {item.record.segment_id} again", load)
 
 
-def _lock(folder: Path) -> int | None:
+def _lock(folder: Path) -> int:
     """Keep other processes out of the folder, until the file is closed.
 
     Raises:
@@ -281,6 +283,15 @@ def _lock(folder: Path) -> int | None:
             f"another historical serves from {folder}; give this one a folder of its own (--folder)"
         ) from None
     return file
+
+
+def _journal(folder: Path, store_id: str, lock: int) -> Journal:
+    """Open the journal of a folder; lets others have the folder if that fails."""
+    try:
+        return Journal(folder / JOURNAL_NAME, store_id)
+    except BaseException:
+        os.close(lock)
+        raise
 
 
 def _identity(folder: Path, ids: IdSource) -> str:

@@ -62,7 +62,9 @@ def open_metadata(
     if url == _TEMPORARY:
         from carnac.metadata.backends.temporary import TemporarySqliteDatabase
 
-        database = TemporarySqliteDatabase(created_at_ms=clock.now_ms(), on_statement=on_statement)
+        database = TemporarySqliteDatabase(
+            created_at_ms=clock.now_ms(), store_id=ids.new_id(), on_statement=on_statement
+        )
     elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
         database = _open_file(Path(url.removeprefix(_SQLITE)), patience, on_statement)
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):
@@ -75,7 +77,7 @@ def open_metadata(
             url=show_url(url),
         )
     try:
-        migrate_if_needed(database, now_ms=clock.now_ms(), create=create)
+        migrate_if_needed(database, now_ms=clock.now_ms(), new_id=ids.new_id, create=create)
     except BaseException:
         database.close()
         raise

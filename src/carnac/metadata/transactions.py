@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from carnac.errors import Unavailable
+from carnac.errors import Revoked, Unavailable
 from carnac.metadata.database import translated
 from carnac.metadata.publish.queue import CommitQueue, commit_group
+from carnac.metadata.sql import statements as s
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Database
@@ -34,6 +35,27 @@ class SqlTransactions:
             self._queue.drain()
         self._database.close()
 
+    @cached_property
+    def store_id(self) -> str:
+        """The store's random id, the same wherever and whenever it is opened."""
+        with self._read() as session:
+            return store_id_of(session)
+
+    def _write_own(self, work: Callable[[Session], T], *, is_durable: bool) -> T:
+        """Write if the database still holds the store that this process serves; raises Revoked."""
+        serves = self.store_id
+
+        def checked(session: Session) -> T:
+            holds = store_id_of(session)
+            if holds != serves:
+                raise Revoked(
+                    f"the database holds store {holds} now, and this process serves store {serves}; start it anew",
+                    store_id=holds,
+                )
+            return work(session)
+
+        return self._queue.submit(checked, is_durable=is_durable)
+
     @contextmanager
     def _read(self) -> Iterator[Session]:
         with translated(self._database), self._database.read() as session:
@@ -45,3 +67,9 @@ class SqlTransactions:
     def _write_lease(self, work: Callable[[Session], T]) -> T:
         """Write what a power cut may take back, as it ends whoever holds a lease on a file of this machine."""
         return self._queue.submit(work, is_durable=False)
+
+
+def store_id_of(session: Session) -> str:
+    """Return the id of the store that the database holds."""
+    row = session.row(s.STORE_ID)
+    return "" if row is None else str(row[0])

@@ -70,6 +70,7 @@ class Receipt:
     """What an answer rests on, so that anybody with the log can derive it again.
 
     Attributes:
+        store_id: Whose log it is; None: of a receipt that does not say.
         revision: The one revision that was read.
         statement_digest: SHA-256 of statement and parameters, in hexadecimal.
         segments_digest: SHA-256 of the sorted set of segments with their clips, in hexadecimal.
@@ -77,6 +78,7 @@ class Receipt:
         rows_digest: An order-independent digest of the rows, in hexadecimal; None until it was read to its end.
     """
 
+    store_id: str | None
     revision: int
     statement_digest: str
     segments_digest: str

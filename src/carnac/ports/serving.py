@@ -101,8 +101,17 @@ class ServerRecords(Protocol):
     Errors, besides those named: Unavailable when the database does not answer.
     """
 
+    @property
+    def store_id(self) -> str:
+        """The store's random id, from when it was made: the same wherever and whenever it is opened."""
+        ...
+
     def put_server(self, server: ServerRecord) -> ServerRecord:
-        """Keep a heartbeat; return it as it is kept: at the store's time, `is_decommissioning` as operators set it."""
+        """Keep a heartbeat; return it as it is kept: at the store's time, `is_decommissioning` as operators set it.
+
+        Raises:
+            Revoked: Another store is there now.
+        """
         ...
 
     def remove_server(self, server_id: str) -> None:

@@ -38,6 +38,11 @@ class RevisionCatalog:
             _KEPT[metadata] = Memo(values_max=KEPT_MAX, weight_max=KEPT_PARTS, weigh=_weigh)
         self._memo = _KEPT[metadata]
 
+    @property
+    def store_id(self) -> str:
+        """The id of the store."""
+        return self._metadata.store_id
+
     def datasource_names(self) -> Sequence[str]:
         """Return the datasources of the revision, by name."""
         return self._kept(

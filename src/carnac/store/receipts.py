@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Parameters = Sequence[object] | Mapping[str, object]
 
-FIELDS = ("revision", "statement_digest", "segments_digest", "rows", "rows_digest")
+FIELDS = ("store_id", "revision", "statement_digest", "segments_digest", "rows", "rows_digest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,11 @@ class Asked:
     parameters: Parameters
 
 
-def receipt_of(basis: QueryBasis, revision: int, parameters: Parameters) -> Receipt:
+def receipt_of(catalog: RevisionCatalog, basis: QueryBasis, parameters: Parameters) -> Receipt:
     """Return the receipt of an answer whose rows were not read yet."""
     return Receipt(
-        revision=revision,
+        store_id=catalog.store_id,
+        revision=catalog.revision,
         statement_digest=statement_digest(basis.statement, parameters),
         segments_digest=segments_digest(basis.slices),
     )
@@ -82,7 +83,7 @@ def of_table(
     def plan(catalog: RevisionCatalog) -> Receipt:
         query = engine.open_query(text, catalog, parameters=parameters)
         try:
-            return receipt_of(query.basis, catalog.revision, parameters)
+            return receipt_of(catalog, query.basis, parameters)
         finally:
             query.close()
 
@@ -107,7 +108,7 @@ def derive(
     def run(catalog: RevisionCatalog) -> tuple[Receipt, bool]:
         query = engine.open_query(text, catalog, parameters=parameters, keeping=READ_ALL)
         try:
-            planned = receipt_of(query.basis, catalog.revision, parameters)
+            planned = receipt_of(catalog, query.basis, parameters)
             return _read(query, planned), query.basis.is_volatile
         finally:
             query.close()
@@ -121,8 +122,15 @@ def verify(
     """Derive a receipt again and compare.
 
     Raises:
+        Invalid: It is of another store.
         NotFound: Its revision is not kept any more.
     """
+    given = asked.receipt.store_id
+    if given not in {None, metadata.store_id}:
+        raise Invalid(
+            f"the receipt is of store {given}, and this is store {metadata.store_id}; verify it against its own store",
+            store_id=given,
+        )
     derived, is_volatile = derive(
         engine,
         metadata,
@@ -205,16 +213,18 @@ def load(text: str, what: str) -> Asked:
     if not isinstance(parameters, list | dict):
         raise Invalid(f"{what}: parameters must be a list, or an object by name")
     values = [content.get(name) for name in FIELDS]
-    revision, stated, segments, rows, rows_digest = values
+    store_id, revision, stated, segments, rows, rows_digest = values
     if (
-        not isinstance(revision, int)
+        not isinstance(store_id, str | None)
+        or not isinstance(revision, int)
         or not isinstance(stated, str)
         or not isinstance(segments, str)
         or not isinstance(rows, int | None)
         or not isinstance(rows_digest, str | None)
     ):
-        raise Invalid(f"{what} is no receipt: it must say {', '.join(FIELDS)}")
+        raise Invalid(f"{what} is no receipt: it must say {', '.join(FIELDS[1:])}")
     receipt = Receipt(
+        store_id=store_id,
         revision=revision,
         statement_digest=stated,
         segments_digest=segments,

@@ -17,6 +17,7 @@ from carnac.errors import Invalid, TimedOut, Unavailable
 from carnac.flight import FlightSegmentServer, FlightServer, wire
 from carnac.historical import Historical
 from tests.support.historicals import (
+    STORE_ID,
     PlainEngine,
     open_historical,
     request_of,
@@ -27,6 +28,9 @@ from tests.support.historicals import (
 from tests.waiting import until
 
 pytestmark = pytest.mark.http
+
+
+HEAD = wire.Head(version=wire.VERSION, server_id="", store_id=STORE_ID)
 
 
 @dataclasses.dataclass
@@ -45,7 +49,7 @@ class Behind:
 def behind(tmp_path: Path) -> Iterator[Behind]:
     storage, engine = MemoryDeepStorage(), PlainEngine()
     historical = open_historical(tmp_path / "historical", storage, engine=engine)
-    flight = FlightServer(historical, host="127.0.0.1", port=0)
+    flight = FlightServer(historical, host="127.0.0.1", port=0, store_id=STORE_ID)
     yield Behind(historical, flight, storage, engine)
     historical.close()
     flight.close()
@@ -85,7 +89,7 @@ def test_a_statement_is_given_up_after_its_time_and_stops_at_the_server(
 
 def test_a_statement_of_somebody_who_was_killed_stops(behind: Behind, tmp_path: Path) -> None:
     body = tmp_path / "body"
-    body.write_bytes(wire.dump_run(request_of(write_hours(behind.storage, 1)), ""))
+    body.write_bytes(wire.dump_run(request_of(write_hours(behind.storage, 1)), HEAD))
     behind.engine.gate.clear()
     code = (
         "import sys, pathlib, pyarrow.flight as fl\n"
@@ -109,6 +113,22 @@ def test_another_server_at_the_address_is_not_asked(behind: Behind) -> None:
     unknown = FlightSegmentServer(behind.url)
     assert unknown.server_id == behind.historical.server_id
     unknown.close()
+
+
+def test_a_server_of_another_store_is_not_asked(behind: Behind) -> None:
+    client = FlightSegmentServer(behind.url, behind.historical.server_id, "store2")
+    said = f"^historical {behind.historical.server_id} serves store store1, not store store2; ask"
+    for ask in (
+        client.inventory,
+        lambda: client.assign(write_hours(behind.storage, 1), fence=1),
+        lambda: client.unassign(["x"], fence=1),
+        lambda: client.run(request_of(write_hours(behind.storage, 1))),
+        lambda: client.cancel("q"),
+    ):
+        with pytest.raises(Unavailable, match=said):
+            ask()
+    client.close()
+    assert not behind.historical.segments
 
 
 def test_a_server_that_is_back_is_found_again(behind: Behind, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from carnac.flight import wire
 from carnac.flight.failures import MESSAGE_MAX_BYTES, from_flight, to_flight
 from carnac.ports.queries import Keeping, LeafRequest, LeafSlice
 
+HEAD = wire.Head(version=wire.VERSION, server_id="server", store_id="store")
 SEGMENT = Segment(
     segment_id="s1",
     datasource="events",
@@ -55,7 +56,7 @@ def request(**more: object) -> LeafRequest:
 
 
 def sent(asked: LeafRequest) -> LeafRequest:
-    return wire.read_run(wire.load(wire.RunAsked, wire.dump_run(asked, "server")))
+    return wire.read_run(wire.load(wire.RunAsked, wire.dump_run(asked, HEAD)))
 
 
 @given(
@@ -145,7 +146,7 @@ def test_ten_thousand_segments_are_one_request() -> None:
     assert sent(request(slices=slices)).slices == slices
 
 
-BODY = wire.dump_run(request(tables={"t": pa.table({"k": ["a", "b"], "n": [1, 2]})}), "server")
+BODY = wire.dump_run(request(tables={"t": pa.table({"k": ["a", "b"], "n": [1, 2]})}), HEAD)
 
 
 @given(
@@ -195,7 +196,7 @@ def test_any_value_of_any_field_is_invalid_or_read(name: str, value: object) -> 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 2}, "has version 2, and this server speaks version 1"),
+        ({"version": 3}, "has version 3, and this server speaks version 2"),
         ({"more": 1}, "unknown field"),
         ({"segments": [("{}", None)]}, "a segment that does not read"),
         ({"segments": [(dump_segment(SEGMENT), [(5, 4)])]}, "5"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carnac.errors import Corrupt, Unavailable
+from carnac.errors import Corrupt, Invalid, Unavailable
 from carnac.historical.journal import (
     SLACK_LINES,
     Assigned,
@@ -22,6 +22,7 @@ from carnac.historical.journal import (
     Loaded,
     Unassigned,
 )
+from tests.support.historicals import STORE_ID
 
 IDS = st.sampled_from(["a", "b", "c"])
 LINES = st.one_of(
@@ -53,17 +54,17 @@ def test_a_cut_at_any_byte_leaves_a_beginning_of_what_was_said(
     tmp_path_factory: pytest.TempPathFactory, calls: list[list[Line]], cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("j") / "journal"
-    journal = Journal(path)
+    journal = Journal(path, STORE_ID)
     for lines in calls:
         journal.append(lines)
     journal.close()
     said = [line for lines in calls for line in lines]
     whole = path.read_bytes()
     path.write_bytes(whole[: max(len(whole) - cut, 0)])
-    again = Journal(path)
+    again = Journal(path, STORE_ID)
     again.append([Fenced(99)])
     again.close()
-    kept = Journal(path).contents
+    kept = Journal(path, STORE_ID).contents
     assert kept.fence == 99
     kept.fence = 0
     beginnings = [comes_to(said[:number]) for number in range(len(said) + 1)]
@@ -76,7 +77,7 @@ def test_a_cut_at_any_byte_leaves_a_beginning_of_what_was_said(
 
 def test_a_line_that_rots_is_passed_over_alone(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(path)
+    journal = Journal(path, STORE_ID)
     records = [Assigned(f"s{i}", "events", f"x/{i}", 3, "sha256:00") for i in range(50)]
     journal.append(records)
     journal.close()
@@ -84,21 +85,21 @@ def test_a_line_that_rots_is_passed_over_alone(tmp_path: Path) -> None:
     spoiled = random.Random(1).randrange(200, len(data) - 200)
     data[spoiled] ^= 4
     path.write_bytes(bytes(data))
-    kept = Journal(path).contents.assigned
+    kept = Journal(path, STORE_ID).contents.assigned
     assert 48 <= len(kept) <= 49
     assert all(kept[one] in records for one in kept)
 
 
 def test_it_is_written_anew_when_most_of_it_is_past(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(path)
+    journal = Journal(path, STORE_ID)
     record = Assigned("a", "events", "x/a", 3, "sha256:00")
     for _ in range(10):
         journal.append([record, Unassigned("a")] * (SLACK_LINES // 10))
     journal.append([record, Loaded("a"), Fenced(4)])
     journal.close()
     assert len(path.read_bytes().splitlines()) < 1.5 * SLACK_LINES
-    again = Journal(path)
+    again = Journal(path, STORE_ID)
     assert (again.contents.assigned, again.contents.loaded) == ({"a": record}, {"a": Loaded("a")})
     assert again.contents.fence == 4
 
@@ -107,7 +108,7 @@ def test_a_full_disk_is_told_and_what_comes_later_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
-    journal = Journal(path)
+    journal = Journal(path, STORE_ID)
     real = os.write
 
     def full(file: int, text: bytes) -> int:
@@ -120,14 +121,39 @@ def test_a_full_disk_is_told_and_what_comes_later_counts(
             journal.append([Fenced(3)])
     assert journal.contents.fence == 0
     journal.append([Fenced(5)])
-    assert Journal(path).contents.fence == 5
+    assert Journal(path, STORE_ID).contents.fence == 5
 
 
 def test_that_of_a_newer_carnac_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    journal = Journal(path)
+    journal = Journal(path, STORE_ID)
     journal.append([Format(2)])
     before = path.read_bytes()
     with pytest.raises(Corrupt, match="format 2, newer than 1"):
-        Journal(path)
+        Journal(path, STORE_ID)
     assert path.read_bytes() == before
+
+
+def test_a_folder_is_one_store_s_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path, STORE_ID)
+    journal.append([Assigned("a", "events", "x/a", 3, "sha256:00")])
+    journal.close()
+    before = path.read_bytes()
+    with pytest.raises(
+        Invalid, match=r"has segments of store store1, and this historical serves store other; give"
+    ):
+        Journal(path, "other")
+    assert path.read_bytes() == before
+    Journal(path, STORE_ID).close()
+
+
+def test_whose_folder_it_is_outlives_a_journal_that_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path, STORE_ID)
+    for _ in range(SLACK_LINES + 10):
+        journal.append([Fenced(1)])
+    assert journal.contents.lines < SLACK_LINES
+    journal.close()
+    with pytest.raises(Invalid, match="of store store1"):
+        Journal(path, "other")

@@ -10,7 +10,7 @@ from pathlib import Path
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.historical.journal import Assigned, Journal, Loaded
 from tests.nightly import IS_NIGHTLY
-from tests.support.historicals import open_historical
+from tests.support.historicals import STORE_ID, open_historical
 
 SEGMENTS = 100_000 if IS_NIGHTLY else 3_000
 
@@ -28,7 +28,7 @@ def test_a_restart_over_many_segments_knows_them_at_once(
     ]
     for record in records:
         (folder / "segments" / f"{record.segment_id}.parquet").write_bytes(body)
-    journal = Journal(folder / "journal")
+    journal = Journal(folder / "journal", STORE_ID)
     journal.append([*records, *(Loaded(one.segment_id) for one in records)])
     journal.close()
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()

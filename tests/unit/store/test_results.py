@@ -17,7 +17,7 @@ ROWS = [{"a": n, "<b>": "<script>alert(1)</script>" if n % 2 else None} for n in
 def result() -> Result:
     table = pa.Table.from_pylist(ROWS)
     found = QueryResult(table=table, revision=7, segments_total=9, segments_read=1)
-    receipt = Receipt(revision=7, statement_digest="s", segments_digest="d")
+    receipt = Receipt(store_id="store", revision=7, statement_digest="s", segments_digest="d")
     return Result(found, lambda rows: replace(receipt, rows=rows.num_rows))
 
 

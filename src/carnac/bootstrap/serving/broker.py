@@ -53,13 +53,10 @@ if TYPE_CHECKING:
     from carnac.ports.answers import QueryService
     from carnac.ports.distributed import SparkRunner
     from carnac.ports.loops import Loop
-    from carnac.ports.serving import SegmentServer
     from carnac.query import DuckDbQueryEngine
 
 QUERY_LOG_FILE = "query-log.jsonl"
 WHY_EMBEDDED = "this process reads the segment files itself: no historical serves the store"
-
-Connect = Callable[[ServerRecord], "SegmentServer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +65,11 @@ class Place:
 
     Attributes:
         url: Where others reach it.
-        connect: Reaches a historical.
         is_alone: Whether its process is one of many that serve the store: then historicals answer, and nobody else.
         on_leave: Called with what is done at the end before anything else.
     """
 
     url: str
-    connect: Connect
     is_alone: bool
     on_leave: Callable[[Callable[[], object]], object]
 
@@ -123,7 +118,6 @@ def add(assembly: Assembly) -> None:
     )
     place = Place(
         url=assembly.url,
-        connect=connect,
         is_alone=Role.COORDINATOR not in assembly.roles,
         on_leave=assembly.leaves.callback,
     )
@@ -170,7 +164,7 @@ def open_broker(
             membership = _join(place, metadata, leases, settings, clock)
             steps.callback(membership.close)
             place.on_leave(membership.close)
-            cluster = Cluster(metadata, place.connect)
+            cluster = Cluster(metadata, partial(connect, metadata.store_id))
             steps.callback(cluster.close)
             cluster.start()
             distributed = DistributedExecutor(
@@ -183,6 +177,7 @@ def open_broker(
         spark = _spark(settings, engine, runner, planned, metadata)
         queue = QueryQueue(limits_of(settings))
         broker = Broker(
+            store_id=metadata.store_id,
             executor=executor,
             queue=queue,
             clock=clock,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from prometheus_client import Gauge
@@ -46,7 +47,7 @@ def add(assembly: Assembly) -> None:
         clock,
         leader_id=f"coordinator-{RandomIds().new_id()}",
         holder=process_name(),
-        connect=connect,
+        connect=partial(connect, metadata.store_id),
         disconnect=lambda server: cast("FlightSegmentServer", server).close(),
         settings=settings_of(settings, url=assembly.url),
         delete=deleting.delete,
@@ -85,11 +86,11 @@ def throttles_of(settings: Settings) -> Throttles:
     )
 
 
-def connect(record: ServerRecord) -> FlightSegmentServer:
-    """Return what reaches a historical; to be closed."""
+def connect(store_id: str, record: ServerRecord) -> FlightSegmentServer:
+    """Return what reaches a historical of a store; to be closed."""
     from carnac.flight import FlightSegmentServer
 
-    return FlightSegmentServer(record.url, record.server_id)
+    return FlightSegmentServer(record.url, record.server_id, store_id)
 
 
 def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterView) -> None:

@@ -51,9 +51,11 @@ def add(assembly: Assembly) -> Historical:
     storage = open_files(metadata, settings)
     engine = make_engine(storage, settings, folders=[_folder(settings) / SEGMENTS_FOLDER])
     steps.callback(engine.close)
-    historical = open_historical(settings, storage, engine=engine, clock=clock)
+    historical = open_historical(settings, storage, metadata.store_id, engine=engine, clock=clock)
     # statements and those who wait for news end first, then the server that answers them
-    flight = FlightServer(historical, host=assembly.host, port=settings.flight_port)
+    flight = FlightServer(
+        historical, host=assembly.host, port=settings.flight_port, store_id=metadata.store_id
+    )
     steps.callback(flight.close)
     steps.callback(historical.close)
     record = ServerRecord(
@@ -95,7 +97,7 @@ def _scrub_loop(historical: Historical, settings: Settings, clock: Clock) -> Loo
 
 
 def open_historical(
-    settings: Settings, storage: DeepStorage, *, engine: LeafEngine, clock: Clock
+    settings: Settings, storage: DeepStorage, store_id: str, *, engine: LeafEngine, clock: Clock
 ) -> Historical:
     """Open the historical of the settings' folder; whoever opens it closes it.
 
@@ -108,6 +110,7 @@ def open_historical(
         engine,
         clock=clock,
         ids=RandomIds(),
+        store_id=store_id,
         capacity_bytes=settings.historical_capacity_bytes,
         checks=IntactFiles(threads=settings.query_threads)
         if settings.verify_reads == "once"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.bootstrap.serving.coordinator import connect
@@ -142,13 +143,13 @@ def _sights(metadata: MetadataStore, *, asks: bool) -> list[ServerSight]:
     if not asks:
         return [ServerSight(record=record) for record in records]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return list(pool.map(_sight, records))
+        return list(pool.map(partial(_sight, metadata.store_id), records))
 
 
-def _sight(record: ServerRecord) -> ServerSight:
+def _sight(store_id: str, record: ServerRecord) -> ServerSight:
     if record.role is not Role.HISTORICAL:
         return ServerSight(record=record)
-    server = connect(record)
+    server = connect(store_id, record)
     try:
         return ServerSight(record=record, inventory=server.inventory())
     except CarnacError as error:

@@ -61,6 +61,7 @@ def run_historical(host: Host) -> None:
         ids=host.ids,
         capacity_bytes=1 << 30,
         checks=IntactFiles(threads=1),
+        store_id=host.metadata.store_id,
         load_threads=2,
     )
     url = f"simulated://{host.process.name}/{host.number}"
@@ -95,6 +96,7 @@ def open_broker(host: Host) -> tuple[Broker, Membership]:
     cluster.start()
     engine = make_engine(host.files, SETTINGS)
     broker = Broker(
+        store_id=host.metadata.store_id,
         executor=DistributedExecutor(
             tools_of(engine, host.metadata, membership, cluster, SETTINGS.query_part_bytes)
         ),

@@ -132,7 +132,7 @@ class World:
         self.disk = storage.Disk(kernel, faults)
         self.network = Network(kernel, faults)
         storage.mount(self.disk)
-        self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms)
+        self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
         self.god = Process("auditor")
         self.auditor = Auditor(kernel, self._past_faults(), self.disk)
         self._roles: dict[str, Callable[[Host], object]] = {}

@@ -21,15 +21,18 @@ class TemporarySqliteDatabase(SqliteDatabase):
 
     Args:
         created_at_ms: When the store was made.
+        store_id: Its id.
     """
 
-    def __init__(self, *, created_at_ms: int, on_statement: OnStatement | None = None) -> None:
+    def __init__(
+        self, *, created_at_ms: int, store_id: str, on_statement: OnStatement | None = None
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="carnac-")
         path = Path(self._folder.name) / _NAME
         path.write_bytes(empty_file())
         super().__init__(path, on_statement=on_statement)
         with self.write() as writing:
-            writing.session.run(s.SET_ORIGIN, at_ms=created_at_ms)
+            writing.session.run(s.SET_ORIGIN, at_ms=created_at_ms, store_id=store_id)
             writing.commit()
 
     @contextmanager
@@ -53,7 +56,7 @@ def empty_file() -> bytes:
         path = Path(folder) / _NAME
         database = SqliteDatabase(path)
         try:
-            migrate_if_needed(database, now_ms=0, create=True)
+            migrate_if_needed(database, now_ms=0, new_id=str, create=True)
         finally:
             database.close()
         return path.read_bytes()

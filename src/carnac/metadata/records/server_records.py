@@ -19,8 +19,9 @@ class SqlServerRecords(SqlTransactions):
         from carnac.metadata.records import serving
 
         serving.check_server(server)
-        return self._write_lease(
-            lambda session: serving.put_server(session, server, self._clock.now_ms())
+        return self._write_own(
+            lambda session: serving.put_server(session, server, self._clock.now_ms()),
+            is_durable=False,
         )
 
     def remove_server(self, server_id: str) -> None:

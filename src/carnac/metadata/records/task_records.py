@@ -88,8 +88,9 @@ class SqlTaskRecords(SqlTransactions):
         """Become or remain the leader, if nobody else is; return who leads."""
         from carnac.metadata.records import tasks as sql
 
-        return self._write(
-            lambda session: sql.change_leader(session, candidacy, self._clock.now_ms())
+        return self._write_own(
+            lambda session: sql.change_leader(session, candidacy, self._clock.now_ms()),
+            is_durable=True,
         )
 
     def resign(self, role: str, leader_id: str) -> None:

@@ -15,7 +15,7 @@ from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
 from carnac.metadata.sql.dialects import SqlText, Statement
 
-STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (("0102", layout),)
+STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (("0103", layout),)
 """The versions of the tables, and what leads to each from the one before: statements, by the kind of the database.
 
 A change before the first release changes the layout and its version, and older stores are refused. The first change
@@ -33,10 +33,13 @@ def head_version() -> str:
     return STEPS[-1][0]
 
 
-def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
+def migrate_if_needed(
+    database: Database, *, now_ms: int, new_id: Callable[[], str], create: bool
+) -> None:
     """Bring the tables up to date.
 
     Args:
+        new_id: Gives the id of a store that is made.
         create: Make them if there are none.
 
     Raises:
@@ -51,10 +54,12 @@ def migrate_if_needed(database: Database, *, now_ms: int, create: bool) -> None:
         row = session.row(s.STORE_VERSION) if has_version and has_version[0] else None
         if row is None and not create:
             raise NotFound("the database holds no metadata store; make one with: carnac init")
-        _upgrade(session, None if row is None else str(row[0]), now_ms)
+        _upgrade(session, None if row is None else str(row[0]))
+        if session.row(s.ORIGIN) is None:
+            session.run(s.INSERT_ORIGIN, at_ms=now_ms, store_id=new_id())
 
 
-def _upgrade(session: Session, version: str | None, now_ms: int) -> None:
+def _upgrade(session: Session, version: str | None) -> None:
     """Bring the tables from a version (None: there are none) to the newest, in the session's transaction."""
     known = [name for name, _ in STEPS]
     if version is not None and version not in known:
@@ -66,8 +71,6 @@ def _upgrade(session: Session, version: str | None, now_ms: int) -> None:
         session.control(statements(session.kind))
         session.control(f"DELETE FROM {VERSION_TABLE}")
         session.control(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES ('{name}')")
-    if session.row(s.ORIGIN) is None:
-        session.control(f"INSERT INTO origin (id, created_at_ms) VALUES (1, {now_ms:d})")
 
 
 def _find_version(database: Database) -> str | None:

@@ -6,8 +6,8 @@ A column is a whole number, or a text (`:text`). `?` may be null; `*` is the key
 from __future__ import annotations
 
 TABLES = {
-    # one row: when the store was created
-    "origin": "id* created_at_ms",
+    # one row: when the store was created, and the random id by which it is told from every other one
+    "origin": "id* created_at_ms store_id:text",
     # set by the operator
     "settings": "name:text* value:text",
     # bound: one without entries and segments is forgotten by trim

@@ -8,7 +8,11 @@ from carnac.metadata.sql.dialects import new_of, of, row_of, statement
 HEAD = statement("SELECT revision, at_ms FROM commits ORDER BY revision DESC LIMIT 1")
 STORE_VERSION = statement("SELECT version_num FROM carnac_version")
 ORIGIN = statement("SELECT created_at_ms FROM origin")
-SET_ORIGIN = statement("UPDATE origin SET created_at_ms = :at_ms")
+SET_ORIGIN = statement("UPDATE origin SET created_at_ms = :at_ms, store_id = :store_id")
+INSERT_ORIGIN = statement(
+    "INSERT INTO origin (id, created_at_ms, store_id) VALUES (1, :at_ms, :store_id)"
+)
+STORE_ID = statement("SELECT store_id FROM origin")
 FIND_BATCH = statement(
     "SELECT revision, at_ms FROM batches WHERE writer = :writer AND batch = :batch"
 )
